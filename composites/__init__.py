@@ -1,0 +1,43 @@
+"""Composites for PyTorch on XLA: operators arrive in StableHLO as one `stablehlo.composite` each.
+
+`XLA_COMPOSITE_OP=gelu,softmax python train.py` turns them on without a change to the script. In
+code: `enable`, `disable`, `enabled` and `active`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from composites.activation import active, disable, enable, enabled
+    from composites.errors import (
+        AllowlistError,
+        CompositesError,
+        LoweringError,
+        MissingPackageError,
+        RegistryError,
+    )
+
+__all__ = [
+    "AllowlistError",
+    "CompositesError",
+    "LoweringError",
+    "MissingPackageError",
+    "RegistryError",
+    "active",
+    "disable",
+    "enable",
+    "enabled",
+]
+
+_ACTIVATION = {"active", "disable", "enable", "enabled"}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when first used: every `import torch` passes through this package (see autoload),
+    # and must not pay for what it does not use.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "composites.activation" if name in _ACTIVATION else "composites.errors"
+    return getattr(import_module(module), name)

@@ -1,0 +1,141 @@
+"""Turning composites on and off: from a set of entries to kernels in PyTorch's dispatcher.
+
+Whatever changes the set, the steps are the same: resolve all names, check for clashes, then take
+the old hooks out and put the new ones in. A name that is wrong changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+from composites.allowlist import resolve
+from composites.errors import AllowlistError, MissingPackageError
+from composites.registry.catalog import Catalog, load_catalog
+from composites.registry.model import Composite
+from composites.registry.operators import find_operator
+
+if TYPE_CHECKING:
+    from lowering.frontends.torch_xla import TorchXla
+    from lowering.install import Installation
+
+log = logging.getLogger("composites")
+
+
+@cache
+def catalog() -> Catalog:
+    """The registries of this process; loaded once.
+
+    Raises:
+        RegistryError: a registry file is wrong.
+    """
+    return load_catalog()
+
+
+class _Active:
+    """The entries that are on, and what was put into the dispatcher for them."""
+
+    def __init__(self) -> None:
+        self.entries: tuple[Composite, ...] = ()
+        self.installation: Installation | None = None
+
+    def change(self, entries: tuple[Composite, ...]) -> None:
+        if entries == self.entries:
+            return
+        _check_clashes(entries, catalog())
+        if self.installation is not None:
+            self.installation.remove()
+        self.entries, self.installation = (), None
+        if entries:
+            self.installation = _install(entries)
+            self.entries = entries
+        log.info("active: %s", ", ".join(entry.qualified for entry in entries) or "none")
+
+
+_active = _Active()
+
+
+def active() -> tuple[str, ...]:
+    """Names of the composites that are on, as they appear in StableHLO."""
+    return tuple(entry.qualified for entry in _active.entries)
+
+
+def enable(*names: str) -> None:
+    """Turn composites on, beside those that are on already.
+
+    Args:
+        names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
+
+    Raises:
+        AllowlistError: a name is unknown or ambiguous; nothing is changed then.
+        RegistryError: a registry file is wrong.
+    """
+    _active.change(_ordered((*_active.entries, *resolve(names, catalog()))))
+
+
+def disable(*names: str) -> None:
+    """Turn composites off, each with its backward, and put the stock kernels back.
+
+    Without names, everything is turned off.
+
+    Raises:
+        AllowlistError: a name is unknown or ambiguous; nothing is changed then.
+    """
+    removed = resolve(names, catalog()) if names else _active.entries
+    _active.change(tuple(entry for entry in _active.entries if entry not in removed))
+
+
+@contextmanager
+def enabled(*names: str) -> Iterator[None]:
+    """Turn composites on for a `with` block; afterwards what was on before is on again."""
+    before = _active.entries
+    enable(*names)
+    try:
+        yield
+    finally:
+        _active.change(before)
+
+
+def _ordered(entries: Sequence[Composite]) -> tuple[Composite, ...]:
+    names = {entry.qualified for entry in entries}
+    return tuple(entry for entry in catalog() if entry.qualified in names)
+
+
+def _check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
+    """Two vendors' entries may not both claim every call of one operator."""
+    builtin = {
+        id(r) for registry in catalog.registries if registry.builtin for r in registry.composites
+    }
+    claimed: dict[str, Composite] = {}
+    for entry in entries:
+        if entry.when or id(entry) in builtin:
+            continue
+        other = claimed.setdefault(entry.op, entry)
+        if other is not entry:
+            raise AllowlistError(
+                f"{other.qualified} ({other.location}) and {entry.qualified} ({entry.location})"
+                f" both claim every call of {entry.op}; turn one off, or give one a `when`"
+            )
+
+
+def _install(entries: Sequence[Composite]) -> Installation:
+    try:
+        from lowering.frontends.torch_xla import TorchXla
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"composites are put into torch_xla's graphs, and {error.name} is not installed;"
+            " pip install 'torch-xla-composites[torch]'"
+        ) from error
+    from lowering.install import install
+
+    operators = {entry.op: find_operator(entry.op) for entry in entries}
+    return install(entries, operators, catalog(), _frontend(TorchXla))
+
+
+@cache
+def _frontend(kind: type[TorchXla]) -> TorchXla:
+    """One frontend for the process: it remembers the stock kernels."""
+    return kind()

@@ -1,0 +1,141 @@
+"""The `composites` command: generate hooks, check registries, say what is in force.
+
+The commands for StableHLO files (`inspect`, `lower`) are those of `lowering.stablehlo.cli`, and
+run where torch is not installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from composites.errors import CompositesError
+from composites.settings import VARIABLES
+
+app = typer.Typer(
+    help="PyTorch operators as stablehlo.composite: registries, hooks and StableHLO files.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+_out = Console()
+_err = Console(stderr=True)
+
+RegistryFile = Annotated[Path, typer.Argument(help="A registry file.", show_default=False)]
+
+
+@app.command()
+def codegen(
+    registry: RegistryFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The Python file to write.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail where the file is not current.")
+    ] = False,
+) -> None:
+    """Generate the lowering hooks of a registry."""
+    with _clear_errors():
+        from composites.registry.validation import load_registry
+        from lowering.codegen import generate
+
+        text = generate(load_registry(registry), registry.name)
+    current = output.exists() and output.read_text(encoding="utf-8") == text
+    if check and not current:
+        _fail(f"{output} is stale; run: composites codegen {registry} -o {output}")
+    if not check and not current:
+        _write(output, text)
+
+
+@app.command()
+def check(
+    registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
+) -> None:
+    """Check registry files and report everything that is wrong with them."""
+    from composites.registry.catalog import load_catalog
+
+    with _clear_errors():
+        load_catalog([str(path) for path in registries])
+    _out.print(f"{len(registries)} file{'s' if len(registries) > 1 else ''} without a problem")
+
+
+@app.command(name="list")
+def list_entries() -> None:
+    """List all entries, those of vendors too, and which of them XLA_COMPOSITE_OP turns on."""
+    from composites.allowlist import resolve, split_allowlist
+    from composites.registry.catalog import load_catalog
+    from composites.settings import ALLOWLIST
+
+    with _clear_errors():
+        catalog = load_catalog()
+        on = resolve(split_allowlist(ALLOWLIST.read()), catalog)
+    columns = ("composite", "version", "operator", "attributes", "backward", "decomposition", "on")
+    table = Table(*columns, title=None)
+    for entry in catalog:
+        table.add_row(
+            entry.qualified,
+            str(entry.version),
+            entry.op,
+            ", ".join(f"{a.name}: {a.type}" for a in entry.attributes),
+            entry.backward or "",
+            str(entry.decomposition),
+            "yes" if entry in on else "",
+        )
+    _out.print(table)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of registry files, for editors."""
+    from composites.registry.document import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+@app.command()
+def env() -> None:
+    """Show the environment variables that are read, and their values now."""
+    table = Table("variable", "value", "meaning", "example")
+    for variable in VARIABLES:
+        table.add_row(variable.name, variable.read(), variable.meaning, variable.example)
+    _out.print(table)
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    """Report what the user can put right without a traceback."""
+    try:
+        yield
+    except CompositesError as error:
+        _fail(str(error))
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "torch_xla"):
+            raise
+        _fail(f"this command needs {error.name}; pip install 'torch-xla-composites[torch]'")
+
+
+def _fail(message: str) -> None:
+    _err.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(1)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write the whole file or nothing."""
+    if not path.parent.is_dir():
+        _fail(f"{path.parent} is no directory")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

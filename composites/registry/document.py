@@ -1,0 +1,209 @@
+"""The shape of a registry file, as pydantic models: keys, types and short forms.
+
+What needs the operator's schema (does the argument exist, does the type fit) is checked after
+this, in `validation`. `json_schema()` is what editors complete and check vendor files with.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from composites.errors import Problem, did_you_mean
+from composites.registry.model import ATTRIBUTE_TYPES, ELEMENT_TYPES, AttributeType
+from composites.registry.yaml_text import Path, YamlText
+
+# A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
+# verifier, stablehlo/dialect/TypeInference.cpp); the dot between namespace and name is ours.
+NAMESPACE = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*(\.[a-zA-Z0-9_$]+)*", re.ASCII)
+NAME = re.compile(r"[a-zA-Z0-9_$]+(\.[a-zA-Z0-9_$]+)*", re.ASCII)
+ATTRIBUTE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
+OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
+TARGET = re.compile(r"(jax:)?[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+Scalar = bool | int | float | str
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if isinstance(value, str) and not pattern.fullmatch(value):
+            raise ValueError(f"{value!r} is not {what}")
+        return value
+
+    return BeforeValidator(check)
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _spelled_out(value: Any) -> Any:
+    return {"from": value} if isinstance(value, str) else value
+
+
+def _check_decomposition(value: Any) -> Any:
+    if isinstance(value, str) and value != "native" and not TARGET.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is neither native nor package.module:function, nor a JAX function written"
+            " jax:package.module:function"
+        )
+    return value
+
+
+Namespace = Annotated[str, _matching(NAMESPACE, "a composite namespace such as acme")]
+Name = Annotated[str, _matching(NAME, "a composite name: letters, digits, _ and $, joined by dots")]
+AttributeName = Annotated[str, _matching(ATTRIBUTE_NAME, "an attribute name such as approximate")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class AttributeDocument(_Strict):
+    """An attribute: `{from: ARGUMENT}` or `{value: CONSTANT}`, with its type."""
+
+    from_: str | None = Field(default=None, alias="from")
+    value: Scalar | list[Scalar] | None = None
+    type: AttributeType | None = None
+    normalize: Literal["dim"] | None = None
+    optional: bool = False
+
+    @model_validator(mode="after")
+    def _one_source(self) -> AttributeDocument:
+        if (self.from_ is None) == (self.value is None):
+            raise ValueError("needs either from: an operator argument, or value: a constant")
+        if self.value is not None and (self.normalize or self.optional):
+            raise ValueError("a constant takes neither normalize nor optional")
+        return self
+
+
+class CompositeDocument(_Strict):
+    """One entry; see the head of the built-in registry.yaml for the meaning of each key."""
+
+    op: Annotated[str, _matching(OPERATOR, "an operator such as aten::gelu or aten::mean.dim")]
+    version: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
+    operands: list[str] | None = None
+    attributes: dict[AttributeName, Annotated[AttributeDocument, BeforeValidator(_spelled_out)]] = (
+        Field(default_factory=dict)
+    )
+    when: dict[str, Annotated[list[Scalar], BeforeValidator(_listed)]] = Field(default_factory=dict)
+    decomposition: Annotated[str, BeforeValidator(_check_decomposition)] = "native"
+    backward: str | None = None
+
+    @model_validator(mode="after")
+    def _known_dtypes(self) -> CompositeDocument:
+        for dtype in self.when.get("dtypes", ()):
+            if dtype not in ELEMENT_TYPES:
+                hint = did_you_mean(str(dtype), list(ELEMENT_TYPES))
+                known = ", ".join(ELEMENT_TYPES)
+                raise ValueError(
+                    f"when: {dtype!r} is not an element type{hint} (there are {known})"
+                )
+        for rank in self.when.get("rank", ()):
+            if type(rank) is not int or rank < 0:
+                raise ValueError(f"when: {rank!r} is not a rank; write a number such as 4")
+        return self
+
+
+class RegistryDocument(_Strict):
+    """A whole file."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    namespace: Namespace
+    composites: dict[Name, CompositeDocument]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDocument:
+    """The entries of a file whose shape is right, and what is wrong with the rest."""
+
+    namespace: str
+    names: tuple[str, ...]
+    """Names of all entries, also of those with problems."""
+    entries: dict[str, CompositeDocument]
+    problems: list[Problem]
+
+
+def read_document(text: YamlText, file: str) -> CheckedDocument:
+    """Check the shape of the file and of each entry on its own, so that one wrong entry does not
+    hide what is wrong with another."""
+    data = text.data
+    composites = data.get("composites") if isinstance(data, dict) else None
+    entries: dict[str, CompositeDocument] = {}
+    problems: list[Problem] = []
+    if isinstance(composites, dict):
+        data = {**data, "composites": {name: {"op": "aten::relu"} for name in composites}}
+    try:
+        namespace = RegistryDocument.model_validate(data).namespace
+    except ValidationError as error:
+        namespace = ""
+        problems.extend(_problem(dict(detail), (), text, file) for detail in error.errors())
+    for name, entry in composites.items() if isinstance(composites, dict) else ():
+        try:
+            entries[name] = CompositeDocument.model_validate(entry)
+        except ValidationError as error:
+            place: Path = ("composites", name)
+            problems.extend(_problem(dict(detail), place, text, file) for detail in error.errors())
+    names = tuple(composites) if isinstance(composites, dict) else ()
+    return CheckedDocument(namespace, names, entries, problems)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a registry file, for editors."""
+    return RegistryDocument.model_json_schema(by_alias=True)
+
+
+_MODELS: dict[int, type[BaseModel]] = {
+    0: RegistryDocument,
+    2: CompositeDocument,
+    4: AttributeDocument,
+}
+
+
+def _problem(detail: dict[str, Any], place: Path, text: YamlText, file: str) -> Problem:
+    # pydantic adds parts to the location that are no keys of the file: "[key]" for a bad key and
+    # the tried type for a union.
+    path = place
+    for part in detail["loc"]:
+        if (*path, part) in text.lines or detail["type"] in ("missing", "extra_forbidden"):
+            path = (*path, part)
+    entry = str(path[1]) if len(path) > 1 and path[0] == "composites" else None
+    return Problem(file, text.line(path), entry, _message(detail, path))
+
+
+def _message(detail: dict[str, Any], path: Path) -> str:
+    kind, key = detail["type"], path[-1] if path else ""
+    if kind == "extra_forbidden":
+        model = _MODELS.get(len(path) - 1, RegistryDocument)
+        keys = [info.alias or name for name, info in model.model_fields.items()]
+        return f"unknown key {key!r}{did_you_mean(str(key), keys)} (the keys are {', '.join(keys)})"
+    if kind == "missing":
+        return f"key {key!r} is missing"
+    if kind in ("model_type", "dict_type"):
+        return f"{_where(path)} must be a mapping of keys to values, not {_written(detail)}"
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    if kind == "literal_error" and key == "type":
+        hint = did_you_mean(str(detail["input"]), list(ATTRIBUTE_TYPES))
+        known = ", ".join(ATTRIBUTE_TYPES)
+        return f"{_written(detail)} is not an attribute type{hint} (there are {known})"
+    if kind == "literal_error":
+        return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"
+    if kind == "value_error":
+        return f"{_inside_entry(path)}{message}"
+    return f"{_where(path)}: {message[0].lower()}{message[1:]}, not {_written(detail)}"
+
+
+def _inside_entry(path: Path) -> str:
+    return f"{path[2]} {path[3]}: " if len(path) > 3 else ""
+
+
+def _where(path: Path) -> str:
+    return ".".join(str(part) for part in path) or "the file"
+
+
+def _written(detail: dict[str, Any]) -> str:
+    shown = repr(detail["input"])
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

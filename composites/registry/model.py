@@ -1,0 +1,127 @@
+"""The registry as frozen values: what everything after the YAML file works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+AttributeType = Literal["i64", "i32", "f32", "f64", "bool", "string", "i64[]", "f32[]"]
+ATTRIBUTE_TYPES: tuple[AttributeType, ...] = get_args(AttributeType)
+
+DecompositionKind = Literal["native", "torch", "jax"]
+
+# Element types as StableHLO writes them, with the torch dtype of each.
+ELEMENT_TYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "ui8": "uint8",
+    "i1": "bool",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where an entry was written."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute of a composite: its type, and the argument or constant it comes from."""
+
+    name: str
+    type: AttributeType
+    argument: str | None = None
+    """The operator's argument; None where the attribute is a constant."""
+    value: Any = None
+    """The constant, where `argument` is None."""
+    normalize: bool = False
+    """Count a negative dimension from the front, by the rank of the first operand."""
+    optional: bool = False
+    """Leave the attribute out where its value is None."""
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Conditions under which an entry claims a call; empty ones always hold."""
+
+    values: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    """Argument name and the values it may have."""
+    dtypes: tuple[str, ...] = ()
+    """Element types (keys of ELEMENT_TYPES) that all operands may have."""
+    ranks: tuple[int, ...] = ()
+    """Ranks that the first operand may have."""
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.dtypes or self.ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """What a composite means: the stock lowering, or a PyTorch or JAX function."""
+
+    kind: DecompositionKind = "native"
+    target: str | None = None
+    """`package.module:function`; None for the stock lowering."""
+
+    @classmethod
+    def parse(cls, text: str) -> Decomposition:
+        if text == "native":
+            return cls()
+        if text.startswith("jax:"):
+            return cls("jax", text.removeprefix("jax:"))
+        return cls("torch", text)
+
+    def __str__(self) -> str:
+        if self.target is None:
+            return "native"
+        return f"jax:{self.target}" if self.kind == "jax" else self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """One entry of a registry: an operator and the composite that it becomes."""
+
+    namespace: str
+    name: str
+    op: str
+    """The operator as in `aten::var_mean.correction`."""
+    version: int
+    operands: tuple[str, ...]
+    """Tensor arguments of the operator, in the order that the composite takes them."""
+    attributes: tuple[Attribute, ...]
+    when: When
+    decomposition: Decomposition
+    backward: str | None
+    """The entry of the same registry that is this one's backward."""
+    location: Location = field(compare=False)
+
+    @property
+    def qualified(self) -> str:
+        """The composite's name in StableHLO."""
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """All entries of one file."""
+
+    source: str
+    namespace: str
+    composites: tuple[Composite, ...]
+    builtin: bool = False
+    """Whether this is the project's own registry, whose entries vendors may shadow."""
+
+    def get(self, name: str) -> Composite | None:
+        return next((entry for entry in self.composites if entry.name == name), None)

@@ -1,0 +1,55 @@
+"""A registry back as the YAML it came from: reading what this prints gives the same registry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from composites.registry.model import Attribute, Composite, Registry
+
+
+def registry_yaml(registry: Registry) -> str:
+    """The whole registry as YAML, every default spelled out."""
+    document = {
+        "schema": 1,
+        "namespace": registry.namespace,
+        "composites": {entry.name: entry_document(entry) for entry in registry.composites},
+    }
+    return yaml.safe_dump(document, sort_keys=False, width=100)
+
+
+def entry_document(entry: Composite) -> dict[str, Any]:
+    """One entry as the mapping that stands under its name."""
+    document: dict[str, Any] = {
+        "op": entry.op,
+        "version": entry.version,
+        "operands": list(entry.operands),
+    }
+    if entry.attributes:
+        document["attributes"] = {a.name: _attribute(a) for a in entry.attributes}
+    conditions: dict[str, Any] = {name: list(values) for name, values in entry.when.values}
+    if entry.when.dtypes:
+        conditions["dtypes"] = list(entry.when.dtypes)
+    if entry.when.ranks:
+        conditions["rank"] = list(entry.when.ranks)
+    if conditions:
+        document["when"] = conditions
+    document["decomposition"] = str(entry.decomposition)
+    if entry.backward is not None:
+        document["backward"] = entry.backward
+    return document
+
+
+def _attribute(attribute: Attribute) -> dict[str, Any]:
+    if attribute.argument is None:
+        value = attribute.value
+        document: dict[str, Any] = {"value": list(value) if isinstance(value, tuple) else value}
+    else:
+        document = {"from": attribute.argument}
+    document["type"] = attribute.type
+    if attribute.normalize:
+        document["normalize"] = "dim"
+    if attribute.optional:
+        document["optional"] = True
+    return document

@@ -1,0 +1,339 @@
+"""Load a registry file: shape, then each entry against its operator, then entry against entry.
+
+Every problem of a file is found before anything is raised, and nothing of a file with a problem
+is used.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from composites.errors import Problem, RegistryError, did_you_mean
+from composites.registry.document import (
+    AttributeDocument,
+    CheckedDocument,
+    CompositeDocument,
+    read_document,
+)
+from composites.registry.functions import UnusableFunctionError, check_signature, find_function
+from composites.registry.model import (
+    Attribute,
+    AttributeType,
+    Composite,
+    Decomposition,
+    Location,
+    Registry,
+    When,
+)
+from composites.registry.operators import (
+    ATTRIBUTE_TYPES_OF,
+    Argument,
+    Operator,
+    UnknownOperatorError,
+    find_operator,
+    names,
+)
+from composites.registry.yaml_text import YamlText, read_yaml
+
+_CONSTANT_TYPES: dict[type, tuple[AttributeType, ...]] = {
+    bool: ("bool",),
+    int: ("i64", "i32", "f32", "f64"),
+    float: ("f32", "f64"),
+    str: ("string",),
+}
+_WHEN_OF_ALL_OPERANDS = ("dtypes", "rank")
+
+
+def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
+    """Read and check a registry file.
+
+    Raises:
+        RegistryError: with every problem of the file.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise RegistryError(
+            [Problem(str(path), 1, None, f"cannot be read: {error.strerror}")]
+        ) from error
+    except UnicodeDecodeError as error:
+        raise RegistryError([Problem(str(path), 1, None, "is not UTF-8 text")]) from error
+    return parse_registry(text, str(path), builtin=builtin)
+
+
+def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry:
+    """Check the text of a registry; `source` is the file name for error messages."""
+    yaml_text = read_yaml(text, source)
+    document = read_document(yaml_text, source)
+    problems = document.problems
+    composites: list[Composite] = []
+    for name, entry in document.entries.items():
+        reader = _EntryReader(name, entry, document, yaml_text, source, problems)
+        composite = reader.read()
+        if composite is not None:
+            composites.append(composite)
+    problems.extend(_across_entries(document, yaml_text, source))
+    if problems:
+        raise RegistryError(problems)
+    return Registry(source, document.namespace, tuple(composites), builtin)
+
+
+def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Problem]:
+    owner: dict[str, str] = {}
+    for name, entry in document.entries.items():
+        if entry.backward is None:
+            continue
+        line = text.line(("composites", name, "backward"))
+        if entry.backward not in document.names:
+            hint = did_you_mean(entry.backward, document.names)
+            yield Problem(
+                source, line, name, f"backward: there is no entry {entry.backward!r}{hint}"
+            )
+        elif entry.backward == name:
+            yield Problem(source, line, name, "backward: an entry cannot be its own backward")
+        elif entry.backward in owner and document.entries[owner[entry.backward]].op != entry.op:
+            # Two forms of one operator (gelu and gelu_tanh) may share a backward.
+            yield Problem(
+                source,
+                line,
+                name,
+                f"backward: {entry.backward!r} is already the backward of"
+                f" {owner[entry.backward]!r}, which is another operator",
+            )
+        else:
+            owner.setdefault(entry.backward, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _EntryReader:
+    """Checks one entry against its operator, adding what is wrong to `problems`."""
+
+    name: str
+    entry: CompositeDocument
+    document: CheckedDocument
+    text: YamlText
+    source: str
+    problems: list[Problem]
+
+    def read(self) -> Composite | None:
+        try:
+            operator = find_operator(self.entry.op)
+        except UnknownOperatorError as error:
+            self._problem(str(error), "op")
+            return None
+        found_before = len(self.problems)
+        self._check_operator(operator)
+        composite = Composite(
+            namespace=self.document.namespace,
+            name=self.name,
+            op=operator.qualified,
+            version=self.entry.version,
+            operands=self._operands(operator),
+            attributes=tuple(self._attributes(operator)),
+            when=self._when(operator),
+            decomposition=self._decomposition(operator),
+            backward=self.entry.backward,
+            location=Location(self.source, self.text.line(("composites", self.name))),
+        )
+        return composite if len(self.problems) == found_before else None
+
+    def _problem(self, message: str, *path: str) -> None:
+        line = self.text.line(("composites", self.name, *path))
+        self.problems.append(Problem(self.source, line, self.name, message))
+
+    def _check_operator(self, operator: Operator) -> None:
+        if operator.mutates:
+            self._problem(
+                f"{operator.qualified} writes to an argument or returns a view of one; name the"
+                " operator that returns a new tensor (in-place and out= calls reach it too)",
+                "op",
+            )
+        if not operator.tensors:
+            self._problem(f"{operator.qualified} has no tensor argument to be an operand", "op")
+        awkward = [a for a in names(operator.arguments) if keyword.iskeyword(a) or a[0] == "_"]
+        if awkward:
+            self._problem(
+                f"{operator.qualified} has an argument called {awkward[0]!r}, which a Python"
+                " function cannot take; no entry can name this operator",
+                "op",
+            )
+        if any(argument.kind == "tensors" for argument in operator.arguments):
+            self._problem(
+                f"{operator.qualified} takes a list of tensors; no entry can do so yet", "op"
+            )
+        if any(result != "Tensor" for result in operator.results) or not operator.results:
+            written = ", ".join(operator.results) or "nothing"
+            self._problem(
+                f"{operator.qualified} returns {written}; an entry returns tensors only", "op"
+            )
+
+    def _operands(self, operator: Operator) -> tuple[str, ...]:
+        tensors = names(operator.tensors)
+        if self.entry.operands is None:
+            return tuple(tensors)
+        listed = self.entry.operands
+        for operand in listed:
+            if operand not in tensors:
+                self._problem(
+                    f"operands: {operator.qualified} has no tensor argument {operand!r}"
+                    f"{did_you_mean(operand, tensors)} (it has {', '.join(tensors)})",
+                    "operands",
+                )
+        if len(set(listed)) < len(listed):
+            self._problem("operands: an argument is there twice", "operands")
+        missing = [a.name for a in operator.tensors if not a.optional and a.name not in listed]
+        if missing:
+            self._problem(
+                f"operands: {', '.join(missing)} must be listed too: only an optional tensor can be"
+                " left out",
+                "operands",
+            )
+        return tuple(listed)
+
+    def _attributes(self, operator: Operator) -> Iterator[Attribute]:
+        for name, document in self.entry.attributes.items():
+            attribute = (
+                self._constant(name, document)
+                if document.from_ is None
+                else self._from_argument(name, document, document.from_, operator)
+            )
+            if attribute is not None:
+                yield attribute
+
+    def _constant(self, name: str, document: AttributeDocument) -> Attribute | None:
+        value = document.value
+        items = value if isinstance(value, list) else [value]
+        kinds: set[type] = {type(item) for item in items}
+        if kinds == {int, float}:
+            kinds = {float}
+        types: tuple[AttributeType, ...] = ()
+        if len(kinds) == 1:
+            types = _CONSTANT_TYPES[kinds.pop()]
+            if isinstance(value, list):
+                lists: tuple[AttributeType, ...] = ("i64[]", "f32[]")
+                types = tuple(t for t in lists if t.removesuffix("[]") in types)
+        if not types:
+            self._problem(
+                f"attribute {name}: {value!r} has no attribute type; a list holds numbers of one"
+                " kind",
+                "attributes", name,
+            )  # fmt: skip
+            return None
+        type_ = self._type(name, document, types, f"constant {value!r}")
+        return type_ and Attribute(name, type_, value=_frozen(value))
+
+    def _from_argument(
+        self, name: str, document: AttributeDocument, source: str, operator: Operator
+    ) -> Attribute | None:
+        argument = operator.argument(source)
+        known = [a.name for a in operator.arguments if a.kind in ATTRIBUTE_TYPES_OF]
+        if argument is None:
+            there = (
+                f"it has {', '.join(known)}" if known else "it has none that can be an attribute"
+            )
+            self._problem(
+                f"attribute {name}: {operator.qualified} has no argument {source!r}"
+                f"{did_you_mean(source, known)} ({there})",
+                "attributes", name,
+            )  # fmt: skip
+            return None
+        if argument.kind not in ATTRIBUTE_TYPES_OF:
+            what = (
+                "a tensor: list it in operands"
+                if argument.is_tensor
+                else f"of kind {argument.kind}"
+            )
+            self._problem(
+                f"attribute {name}: argument {source} cannot be an attribute, it is {what}",
+                "attributes", name,
+            )  # fmt: skip
+            return None
+        if argument.optional and not document.optional:
+            self._problem(
+                f"attribute {name}: argument {source} can be None; say `optional: true`, and the"
+                " attribute is left out then",
+                "attributes", name,
+            )  # fmt: skip
+        if document.normalize and argument.kind not in ("int", "ints"):
+            self._problem(
+                f"attribute {name}: normalize: dim is for a dimension, {source} is {argument.kind}",
+                "attributes", name, "normalize",
+            )  # fmt: skip
+        described = f"argument {source} ({argument.kind})"
+        type_ = self._type(name, document, ATTRIBUTE_TYPES_OF[argument.kind], described)
+        return type_ and Attribute(
+            name, type_, source, normalize=bool(document.normalize), optional=document.optional
+        )
+
+    def _type(
+        self,
+        name: str,
+        document: AttributeDocument,
+        types: tuple[AttributeType, ...],
+        described: str,
+    ) -> AttributeType | None:
+        if document.type is None:
+            return types[0]
+        if document.type not in types:
+            self._problem(
+                f"attribute {name}: {described} cannot be of type {document.type}; it can be"
+                f" {', '.join(types)}",
+                "attributes", name, "type",
+            )  # fmt: skip
+            return None
+        return document.type
+
+    def _when(self, operator: Operator) -> When:
+        values: list[tuple[str, tuple[Any, ...]]] = []
+        known = [a.name for a in operator.arguments if not a.is_tensor]
+        for name, allowed in self.entry.when.items():
+            if name in _WHEN_OF_ALL_OPERANDS:
+                continue
+            argument = operator.argument(name)
+            if argument is None or argument.is_tensor:
+                choices = [*known, *_WHEN_OF_ALL_OPERANDS]
+                self._problem(
+                    f"when: {operator.qualified} has no argument {name!r} that is not a tensor"
+                    f"{did_you_mean(name, choices)} (conditions can be on {', '.join(choices)})",
+                    "when", name,
+                )  # fmt: skip
+                continue
+            for value in allowed:
+                if not _fits(value, argument):
+                    self._problem(
+                        f"when: {name} is {argument.kind}, which {value!r} is not", "when", name
+                    )
+            values.append((name, tuple(allowed)))
+        conditions: Mapping[str, list[Any]] = self.entry.when
+        return When(
+            tuple(values), tuple(conditions.get("dtypes", ())), tuple(conditions.get("rank", ()))
+        )
+
+    def _decomposition(self, operator: Operator) -> Decomposition:
+        decomposition = Decomposition.parse(self.entry.decomposition)
+        if decomposition.target is not None:
+            try:
+                function = find_function(decomposition.target)
+                check_signature(function, decomposition.target, operator)
+            except UnusableFunctionError as error:
+                self._problem(f"decomposition: {error}", "decomposition")
+        return decomposition
+
+
+def _fits(value: Any, argument: Argument) -> bool:
+    accepted: dict[str, tuple[type, ...]] = {
+        "int": (int,),
+        "float": (int, float),
+        "scalar": (int, float, bool),
+        "bool": (bool,),
+        "string": (str,),
+    }
+    return type(value) in accepted.get(argument.kind, ())
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,76 @@
+"""What a composite's decomposition is, as HLO: stock lowering, PyTorch function or JAX function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from composites.errors import LoweringError, MissingPackageError
+from composites.registry.functions import find_function
+from composites.registry.model import Composite
+from composites.registry.operators import Operator
+from lowering.emission.composite import DecompositionHlo
+from lowering.frontends import Frontend, Kernel
+
+Call = Callable[..., Any]
+"""`call(function, *operands)`: calls a function that has the operator's signature, the operands in
+the composite's order and the call's other arguments filled in. Generated for each entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposer:
+    """Lowers the decomposition of one entry for given operands."""
+
+    entry: Composite
+    operator: Operator
+    frontend: Frontend
+    stock: Kernel
+    """The stock kernel, at the key where the entry's operator is caught."""
+    stock_dispatches: bool
+    """Whether the stock kernel sits above PyTorch's decompositions and dispatches again."""
+
+    def lower(self, call: Call, operands: Sequence[Any]) -> DecompositionHlo:
+        """The decomposition's HLO.
+
+        Args:
+            call: see `Call`.
+            operands: tensors in the composite's order, None for an absent one.
+
+        Raises:
+            LoweringError: the entry's own function failed. What the stock lowering raises passes.
+        """
+        kind, target = self.entry.decomposition.kind, self.entry.decomposition.target
+        if target is None:
+            return self.frontend.trace(
+                lambda *tensors: call(self.stock, *tensors),
+                operands,
+                whole_dispatch=self.stock_dispatches,
+            )
+        function = find_function(target)
+        try:
+            if kind == "jax":
+                return self._lower_jax(function, call, operands)
+            return self.frontend.trace(
+                lambda *tensors: call(function, *tensors), operands, whole_dispatch=True
+            )
+        except Exception as error:
+            raise LoweringError(
+                f"{self.entry.location}: {self.entry.qualified}: decomposition {target} failed for"
+                f" {', '.join(self._written(t) for t in operands)}: {type(error).__name__}: {error}"
+            ) from error
+
+    def _written(self, tensor: Any) -> str:
+        return "None" if tensor is None else str(self.frontend.tensor_type(tensor))
+
+    def _lower_jax(
+        self, function: Callable[..., Any], call: Call, operands: Sequence[Any]
+    ) -> DecompositionHlo:
+        try:
+            from lowering.frontends.jax import lower_function
+        except ModuleNotFoundError as error:
+            raise MissingPackageError(
+                f"a jax: decomposition needs jax ({error}); pip install jax"
+            ) from error
+        types = [None if t is None else self.frontend.tensor_type(t) for t in operands]
+        return lower_function(lambda *arrays: call(function, *arrays), types)

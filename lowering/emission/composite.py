@@ -1,0 +1,262 @@
+"""A decomposition's HLO module wrapped as one composite.
+
+In:  the HLO of a decomposition, whose entry returns a tuple of results.
+Out: a module whose entry is one `call` with `is_composite=true`; inserted into a graph, XLA turns
+     that call into `stablehlo.composite`, and inlines it where no compiler claims it.
+
+A graph holds a copy of the module for every call, so its size is what a trainer pays for:
+source metadata, dead instructions, computations that nobody calls and long names are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lowering.emission import hlo_proto
+from lowering.emission.attributes import dictionary
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type as StableHLO names it, and dimensions."""
+
+    element_type: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"tensor<{''.join(f'{size}x' for size in self.shape)}{self.element_type}>"
+
+
+@dataclass(frozen=True, slots=True)
+class DecompositionHlo:
+    """A decomposition as a serialized HLO module, and how its parameters meet the operands."""
+
+    module: bytes
+    parameters: tuple[int | None, ...]
+    """For each operand the parameter that is it; None where the decomposition does not read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeHlo:
+    """A composite ready to be inserted into a graph."""
+
+    module: bytes
+    results: tuple[TensorType, ...]
+
+
+class ForeignParameterError(ValueError):
+    """The decomposition reads a tensor that is none of the composite's operands."""
+
+
+def emit_composite(
+    name: str,
+    version: int,
+    attributes: Mapping[str, str | None],
+    operands: Sequence[TensorType],
+    decomposition: DecompositionHlo,
+) -> CompositeHlo:
+    """Wrap a decomposition.
+
+    Args:
+        name: the composite's name, `namespace.name`.
+        version: the composite's version.
+        attributes: MLIR text by name, see `lowering.emission.attributes`.
+        operands: types of the operands, in the composite's order.
+        decomposition: HLO whose entry computation returns a tuple.
+
+    Raises:
+        ForeignParameterError: the decomposition has a parameter that no operand is.
+    """
+    source = hlo_proto.Module.FromString(decomposition.module)
+    entry_id = source.entry_computation_id or source.computations[-1].id
+    by_id = {computation.id: computation for computation in source.computations}
+    body = by_id[entry_id]
+
+    _return_results(body)
+    _take_operands(body, operands, decomposition.parameters)
+    _drop_dead(body)
+    kept = [c for c in source.computations if c.id in _reachable(entry_id, by_id)]
+    # XlaBuilder remaps ids of computations and instructions in one table (torch_xla 2.9): an id
+    # used by both is "not found in builder" later.
+    next_id = _renumber(kept, first=2)
+    for computation in kept:
+        _compact(computation)
+    body.name = f"{name}.impl.1"
+
+    wrapper = _wrapper(name, version, attributes, body, next_id)
+    module = hlo_proto.Module(
+        name=wrapper.name,
+        entry_computation_name=wrapper.name,
+        entry_computation_id=wrapper.id,
+        id=wrapper.id,
+        host_program_shape=wrapper.program_shape,
+        computations=[*kept, wrapper],
+    )
+    return CompositeHlo(
+        module.SerializeToString(deterministic=True), _result_types(wrapper.program_shape.result)
+    )
+
+
+def _instruction(computation: Any, instruction_id: int) -> Any:
+    return next(item for item in computation.instructions if item.id == instruction_id)
+
+
+def _return_results(body: Any) -> None:
+    """Make the entry return its result itself where there is just one, not a tuple of one."""
+    root = _instruction(body, body.root_id)
+    if root.opcode != "tuple" or len(root.operand_ids) != 1:
+        return
+    result = _instruction(body, root.operand_ids[0])
+    body.root_id = result.id
+    body.program_shape.result.CopyFrom(result.shape)
+
+
+def _take_operands(
+    body: Any, operands: Sequence[TensorType], parameters: Sequence[int | None]
+) -> None:
+    """Number the parameters as the operands, adding those that the decomposition does not read."""
+    found = {i.parameter_number: i for i in body.instructions if i.opcode == "parameter"}
+    foreign = [found[number] for number in found if number not in parameters]
+    if foreign:
+        shapes = ", ".join(str(_tensor_type(instruction.shape)) for instruction in foreign)
+        raise ForeignParameterError(
+            f"reads data that is no operand ({shapes}); make constants from numbers,"
+            " as torch.full does, not from tensors"
+        )
+    free_id = max(instruction.id for instruction in body.instructions) + 1
+    for position, (operand, number) in enumerate(zip(operands, parameters, strict=True)):
+        if number is None:
+            body.instructions.add(
+                opcode="parameter",
+                id=free_id + position,
+                parameter_number=position,
+                shape=_shape(operand),
+            )
+        else:
+            found[number].parameter_number = position
+    ordered = _parameters(body)
+    body.program_shape.ClearField("parameters")
+    body.program_shape.parameters.extend(instruction.shape for instruction in ordered)
+
+
+def _parameters(computation: Any) -> list[Any]:
+    items = [item for item in computation.instructions if item.opcode == "parameter"]
+    return sorted(items, key=lambda item: item.parameter_number)
+
+
+def _drop_dead(body: Any) -> None:
+    """Remove what the root does not reach; parameters stay, they are the signature."""
+    by_id = {instruction.id: instruction for instruction in body.instructions}
+    live: set[int] = set()
+    pending = [body.root_id, *(item.id for item in _parameters(body))]
+    while pending:
+        instruction_id = pending.pop()
+        if instruction_id not in live:
+            live.add(instruction_id)
+            instruction = by_id[instruction_id]
+            pending.extend(instruction.operand_ids)
+            pending.extend(instruction.control_predecessor_ids)
+    kept = [instruction for instruction in body.instructions if instruction.id in live]
+    body.ClearField("instructions")
+    body.instructions.extend(kept)
+
+
+def _reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
+    reached: set[int] = set()
+    pending = [entry_id]
+    while pending:
+        computation_id = pending.pop()
+        if computation_id not in reached:
+            reached.add(computation_id)
+            for instruction in by_id[computation_id].instructions:
+                pending.extend(instruction.called_computation_ids)
+    return reached
+
+
+def _renumber(computations: Iterable[Any], first: int) -> int:
+    """Give every computation and instruction an id of its own; returns the next free one."""
+    computations = list(computations)
+    next_id = first
+    computation_ids: dict[int, int] = {}
+    for computation in computations:
+        computation_ids[computation.id] = next_id
+        next_id += 1
+    for computation in computations:
+        instruction_ids: dict[int, int] = {}
+        for instruction in computation.instructions:
+            instruction_ids[instruction.id] = next_id
+            next_id += 1
+        for instruction in computation.instructions:
+            instruction.id = instruction_ids[instruction.id]
+            _replace(instruction.operand_ids, instruction_ids)
+            _replace(instruction.control_predecessor_ids, instruction_ids)
+            _replace(instruction.called_computation_ids, computation_ids)
+        computation.id = computation_ids[computation.id]
+        computation.root_id = instruction_ids[computation.root_id]
+    return next_id
+
+
+def _replace(ids: Any, new_ids: Mapping[int, int]) -> None:
+    ids[:] = [new_ids[old] for old in ids]
+
+
+def _compact(computation: Any) -> None:
+    # XlaBuilder makes names unique by replacing a numeric suffix, and aborts the process where
+    # there is none; the stem is printed nowhere once the graph is StableHLO.
+    for instruction in computation.instructions:
+        instruction.name = f"{instruction.opcode[:1]}.1"
+        instruction.ClearField("metadata")
+    shape = computation.program_shape
+    shape.parameter_names[:] = [""] * len(shape.parameters)
+    stem = computation.name.partition(".")[0]
+    computation.name = f"{stem}.1"
+
+
+def _wrapper(
+    name: str, version: int, attributes: Mapping[str, str | None], body: Any, next_id: int
+) -> Any:
+    """A computation that does nothing but call `body` as a composite."""
+    wrapper = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=body.program_shape)
+    for parameter in _parameters(body):
+        copied = wrapper.instructions.add()
+        copied.CopyFrom(parameter)
+        copied.id = next_id
+        next_id += 1
+    call = wrapper.instructions.add(
+        name="c.1",
+        opcode="call",
+        id=next_id,
+        operand_ids=[parameter.id for parameter in wrapper.instructions],
+        called_computation_ids=[body.id],
+        shape=body.program_shape.result,
+        is_composite=True,
+    )
+    for key, value in (
+        ("composite.attributes", dictionary(attributes)),
+        ("composite.name", name),
+        ("composite.version", str(version)),
+    ):
+        call.frontend_attributes.map.add(key=key, value=value)
+    wrapper.root_id = call.id
+    return wrapper
+
+
+def _shape(tensor: TensorType) -> Any:
+    rank = len(tensor.shape)
+    shape = hlo_proto.Shape(
+        element_type=hlo_proto.PRIMITIVE_TYPES[tensor.element_type], dimensions=tensor.shape
+    )
+    shape.layout.minor_to_major.extend(reversed(range(rank)))
+    return shape
+
+
+def _tensor_type(shape: Any) -> TensorType:
+    name = hlo_proto.ELEMENT_TYPE_NAMES.get(shape.element_type, f"type {shape.element_type}")
+    return TensorType(name, tuple(shape.dimensions))
+
+
+def _result_types(shape: Any) -> tuple[TensorType, ...]:
+    parts = shape.tuple_shapes if shape.element_type == hlo_proto.TUPLE else [shape]
+    return tuple(_tensor_type(part) for part in parts)

@@ -1,0 +1,119 @@
+"""The parts of XLA's HLO protobuf messages that emission reads or writes.
+
+Field numbers are those of xla/service/hlo.proto and xla/xla_data.proto in openxla/xla (they are
+part of the serialized format and never change). Fields that are not named here pass through as
+unknown fields. The messages live in a descriptor pool of their own, so they meet neither
+TensorFlow's nor libtpu's copies of the same files, and need no generated code of one protobuf
+version.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+_PACKAGE = "composites.hlo"
+_REPEATED = "*"
+
+# message -> (field, number, type); `*` marks a repeated field.
+_MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
+    "Layout": (("minor_to_major", 1, "int64*"),),
+    "Shape": (
+        ("element_type", 2, "int32"),
+        ("dimensions", 3, "int64*"),
+        ("tuple_shapes", 4, "Shape*"),
+        ("layout", 5, "Layout"),
+    ),
+    "ProgramShape": (
+        ("parameters", 1, "Shape*"),
+        ("result", 2, "Shape"),
+        ("parameter_names", 3, "string*"),
+    ),
+    "Opaque": (),  # only ever cleared
+    "FrontendAttribute": (("key", 1, "string"), ("value", 2, "string")),  # a map's entry
+    "FrontendAttributes": (("map", 1, "FrontendAttribute*"),),
+    "Instruction": (
+        ("name", 1, "string"),
+        ("opcode", 2, "string"),
+        ("shape", 3, "Shape"),
+        ("metadata", 7, "Opaque"),
+        ("parameter_number", 9, "int64"),
+        ("id", 35, "int64"),
+        ("operand_ids", 36, "int64*"),
+        ("control_predecessor_ids", 37, "int64*"),
+        ("called_computation_ids", 38, "int64*"),
+        ("frontend_attributes", 68, "FrontendAttributes"),
+        ("is_composite", 89, "bool"),
+    ),
+    "Computation": (
+        ("name", 1, "string"),
+        ("instructions", 2, "Instruction*"),
+        ("program_shape", 4, "ProgramShape"),
+        ("id", 5, "int64"),
+        ("root_id", 6, "int64"),
+    ),
+    "Module": (
+        ("name", 1, "string"),
+        ("entry_computation_name", 2, "string"),
+        ("computations", 3, "Computation*"),
+        ("host_program_shape", 4, "ProgramShape"),
+        ("id", 5, "int64"),
+        ("entry_computation_id", 6, "int64"),
+    ),
+}
+
+# xla.PrimitiveType, by the name that StableHLO gives the element type.
+PRIMITIVE_TYPES = {
+    "i1": 1,
+    "i8": 2,
+    "i16": 3,
+    "i32": 4,
+    "i64": 5,
+    "ui8": 6,
+    "ui16": 7,
+    "ui32": 8,
+    "ui64": 9,
+    "f16": 10,
+    "f32": 11,
+    "f64": 12,
+    "complex<f32>": 15,
+    "bf16": 16,
+    "complex<f64>": 18,
+    "f8E5M2": 19,
+    "f8E4M3FN": 20,
+}
+ELEMENT_TYPE_NAMES = {number: name for name, number in PRIMITIVE_TYPES.items()}
+TUPLE = 13
+
+
+def _message_classes() -> dict[str, Any]:
+    field_type = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(
+        name="composites/hlo.proto", package=_PACKAGE, syntax="proto3"
+    )
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field_name, number, written in fields:
+            repeated = written.endswith(_REPEATED)
+            kind = written.removesuffix(_REPEATED)
+            field = message.field.add(name=field_name, number=number)
+            field.label = field_type.LABEL_REPEATED if repeated else field_type.LABEL_OPTIONAL
+            if kind in _MESSAGES:
+                field.type = field_type.TYPE_MESSAGE
+                field.type_name = f".{_PACKAGE}.{kind}"
+            else:
+                field.type = getattr(field_type, f"TYPE_{kind.upper()}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+        for name in _MESSAGES
+    }
+
+
+_CLASSES = _message_classes()
+Shape: Any = _CLASSES["Shape"]
+Instruction: Any = _CLASSES["Instruction"]
+Computation: Any = _CLASSES["Computation"]
+Module: Any = _CLASSES["Module"]

@@ -1,0 +1,61 @@
+"""JAX functions as decompositions: lowered to HLO with the shapes and dtypes of a call.
+
+Seen with jax 0.7.1 and 0.10.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.emission.composite import DecompositionHlo, TensorType
+
+_DTYPE_NAMES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "ui8": "uint8",
+    "i1": "bool",
+    "complex<f32>": "complex64",
+    "complex<f64>": "complex128",
+}
+
+
+def lower_function(
+    function: Callable[..., Any], operands: Sequence[TensorType | None]
+) -> DecompositionHlo:
+    """Lower a function of arrays; an operand that is None is passed as None.
+
+    64-bit types are kept, as PyTorch keeps them, whatever JAX's own setting is.
+    """
+    with _sixty_four_bits():
+        arrays = [None if t is None else jax.ShapeDtypeStruct(t.shape, _dtype(t)) for t in operands]
+        # keep_unused: parameter N is operand N, read or not.
+        lowered = jax.jit(function, keep_unused=True).lower(*arrays)
+        computation = lowered.compiler_ir(dialect="hlo")
+    if computation is None:
+        raise RuntimeError("jax gives no HLO for this function")
+    present = sum(operand is not None for operand in operands)
+    return DecompositionHlo(computation.as_serialized_hlo_module_proto(), tuple(range(present)))
+
+
+def _dtype(tensor: TensorType) -> np.dtype[Any]:
+    name = _DTYPE_NAMES[tensor.element_type]
+    return np.dtype(jax.numpy.bfloat16 if name == "bfloat16" else name)
+
+
+def _sixty_four_bits() -> Any:
+    try:
+        return jax.enable_x64(True)  # jax >= 0.8
+    except (AttributeError, TypeError):
+        from jax.experimental import enable_x64
+
+        return enable_x64()

@@ -1,0 +1,186 @@
+"""The torch_xla frontend: the only module that touches private API of torch_xla.
+
+Seen with torch 2.9.0 and torch_xla 2.9.0.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch_xla
+
+from composites.registry.model import ELEMENT_TYPES
+from composites.registry.operators import Operator
+from lowering.emission.composite import DecompositionHlo, TensorType
+from lowering.frontends import Kernel
+
+_XLAC = torch_xla._XLAC
+
+OPERATOR_NAMESPACE = "composites"
+"""Namespace of the operators that stand for entries whose own operator dissolves above XLA."""
+
+
+_ELEMENT_TYPE_OF = {getattr(torch, name): element for element, name in ELEMENT_TYPES.items()} | {
+    torch.complex64: "complex<f32>",
+    torch.complex128: "complex<f64>",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StockKernel:
+    """A kernel of torch_xla or PyTorch, callable after another one was registered over it."""
+
+    call_boxed: Callable[..., Any]
+    keys: torch._C.DispatchKeySet
+    """The keys that a plain XLA tensor has from this kernel's key on down."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.call_boxed(self.keys, *arguments, **keywords)
+
+
+@dataclass(frozen=True, slots=True)
+class _LibraryOverride:
+    library: torch.library.Library
+
+    def remove(self) -> None:
+        self.library._destroy()
+
+
+class TorchXla:
+    """Frontend of torch_xla; see `lowering.frontends.Frontend`."""
+
+    dispatch_key = "XLA"
+    autograd_key = "AutogradXLA"
+
+    # Called on every composite, so no function of ours stands in between.
+    insert = staticmethod(_XLAC._xla_user_computation)
+
+    def __init__(self) -> None:
+        # A kernel's handle stays valid while another one is registered over it, but can only be
+        # asked for while it is the newest one.
+        self._stock: dict[tuple[str, str], StockKernel] = {}
+        # Operators of ours stay defined: a compiled graph may hold one after it was turned off.
+        self._defined: dict[str, torch.library.Library] = {}
+        self._top_of_dispatch = _fresh_thread_dispatch_state()
+
+    def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
+        place = (operator.qualified, dispatch_key)
+        if place not in self._stock:
+            kernel = torch.library.get_kernel(operator.qualified, dispatch_key)
+            self._stock[place] = StockKernel(kernel.call_boxed, _keys_from(dispatch_key))
+        return self._stock[place]
+
+    def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> _LibraryOverride:
+        self.stock_kernel(operator, dispatch_key)  # remember it while it can be asked for
+        namespace, _, name = operator.qualified.partition("::")
+        library = torch.library.Library(namespace, "IMPL")
+        with warnings.catch_warnings():  # "Overriding a previously registered kernel"
+            warnings.simplefilter("ignore")
+            library.impl(
+                name,
+                kernel,
+                dispatch_key,
+                with_keyset=dispatch_key == self.autograd_key,
+                allow_override=True,
+            )
+        return _LibraryOverride(library)
+
+    def define_operator(self, name: str, operator: Operator) -> Any:
+        """An operator of ours with the schema of `operator`, which no decomposition takes apart.
+
+        Its shapes are those of `operator` itself, so FakeTensor and torch.compile know it.
+        """
+        if name not in self._defined:
+            schema = operator.schema.removeprefix(operator.qualified)
+            library = torch.library.Library(OPERATOR_NAMESPACE, "FRAGMENT")
+            library.define(f"{name}{schema}")
+            library.impl(name, find_overload(operator), "Meta")
+            self._defined[name] = library
+        return getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default
+
+    def implement(self, name: str, kernel: Kernel) -> _LibraryOverride:
+        """Give an operator of ours its XLA kernel."""
+        library = torch.library.Library(OPERATOR_NAMESPACE, "IMPL")
+        library.impl(name, kernel, self.dispatch_key)
+        return _LibraryOverride(library)
+
+    def trace(
+        self, function: Callable[..., Any], operands: Sequence[Any], *, whole_dispatch: bool
+    ) -> DecompositionHlo:
+        with self._whole_dispatch() if whole_dispatch else _nothing(), torch.no_grad():
+            placeholders = [None if t is None else _placeholder(t) for t in operands]
+            with _scalars_as_constants():
+                outputs = function(*placeholders)
+                outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
+                context = _XLAC.lowering.LoweringContext("decomposition")
+                context.build(list(outputs))
+            ids = [context.tensor_parameter_id(t) for t in placeholders if t is not None]
+            return DecompositionHlo(context.hlo(), tuple(i if i >= 0 else None for i in ids))
+
+    def tensor_type(self, tensor: torch.Tensor) -> TensorType:
+        return TensorType(_ELEMENT_TYPE_OF[tensor.dtype], tuple(tensor.shape))
+
+    def computation(self, name: str, module: bytes) -> Any:
+        return _XLAC._xla_op_computation_from_module_proto(name, module)
+
+    @contextmanager
+    def _whole_dispatch(self) -> Iterator[None]:
+        with torch._C._ForceDispatchKeyGuard(*self._top_of_dispatch):
+            yield
+
+
+def find_overload(operator: Operator) -> Any:
+    """The `torch.ops` callable of an operator."""
+    namespace, _, name = operator.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name)
+    return getattr(packet, operator.overload or "default")
+
+
+def _keys_from(dispatch_key: str) -> torch._C.DispatchKeySet:
+    order = ("AutogradXLA", "ADInplaceOrView", "Functionalize", "XLA")
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.XLA)
+    for name in order[order.index(dispatch_key) :]:
+        keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
+    return keys
+
+
+def _placeholder(tensor: torch.Tensor) -> torch.Tensor:
+    from torch_xla.core.xla_builder import create_placeholder_tensor
+
+    return create_placeholder_tensor(tuple(tensor.shape), tensor.dtype)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _scalars_as_constants() -> Iterator[None]:
+    """Trace Python numbers as constants: torch_xla makes those other than 0 and 1 parameters."""
+    before = _XLAC._get_xla_all_numbers_special_scalars()
+    _XLAC._set_xla_all_numbers_special_scalars(True)
+    try:
+        yield
+    finally:
+        _XLAC._set_xla_all_numbers_special_scalars(before)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _fresh_thread_dispatch_state() -> tuple[Any, Any]:
+    """The dispatcher's thread-local included and excluded keys as a user's call finds them."""
+    found: list[Any] = []
+
+    def read() -> None:
+        found.append(torch._C._dispatch_tls_local_include_set())
+        found.append(torch._C._dispatch_tls_local_exclude_set())
+
+    thread = threading.Thread(target=read, name="composites-dispatch-state")
+    thread.start()
+    thread.join()
+    return found[0], found[1]

@@ -1,0 +1,1 @@
+"""Hooks generated from the built-in registry.yaml; see `composites codegen --help`."""

@@ -1,0 +1,176 @@
+"""What the generated hooks call: from operands to a computation, once for each kind of call.
+
+A generated hook looks the call up by everything that its composite depends on; only a call that
+was never seen comes here. The answer is kept, so the hot path is one dictionary lookup and one
+insertion into the graph.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+
+from composites.errors import LoweringError
+from composites.registry.model import Composite
+from composites.registry.operators import Operator
+from lowering.decomposition import Call, Decomposer
+from lowering.emission.attributes import UnsupportedValueError
+from lowering.emission.composite import CompositeHlo, TensorType, emit_composite
+from lowering.frontends import Frontend, Kernel
+
+log = logging.getLogger("composites")
+
+
+class _Stock:
+    """The answer for calls that take the stock lowering."""
+
+    def __repr__(self) -> str:
+        return "STOCK"
+
+
+STOCK: Final = _Stock()
+
+MAX_COMPUTATIONS = 4096
+"""Distinct calls kept for each entry; a program with more of them starts over."""
+
+
+@dataclass(slots=True)
+class EntryLowering:
+    """The computations of one entry; made anew whenever the set of active entries changes."""
+
+    entry: Composite
+    operator: Operator
+    frontend: Frontend
+    decomposer: Decomposer
+    computations: dict[Hashable, Any] = field(default_factory=dict)
+    """From the key of a call to a computation, or STOCK."""
+    _lowering: threading.local = field(default_factory=threading.local)
+
+    @property
+    def symbol(self) -> str:
+        """Name of the node in the frontend's graph; torch wants `namespace::name`."""
+        return f"{self.entry.namespace}::{self.entry.name}"
+
+    @property
+    def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
+        return self.frontend.insert
+
+    def lower(
+        self,
+        key: Hashable,
+        *,
+        matches: bool,
+        operands: Sequence[torch.Tensor | None],
+        attributes: Callable[[], Mapping[str, str | None]],
+        call: Call,
+    ) -> Any:
+        """The computation for a call seen for the first time, or STOCK.
+
+        Args:
+            key: everything the composite depends on.
+            matches: whether the entry's conditions hold.
+            operands: tensors in the composite's order; None for an absent one.
+            attributes: gives the attributes as MLIR text.
+            call: calls a function of the operator's signature with operands in place of tensors.
+
+        Raises:
+            LoweringError: the entry's own decomposition failed, or gives other results than the
+                operator.
+        """
+        if getattr(self._lowering, "active", False):
+            return STOCK  # a decomposition that calls its own operator means the stock one
+        with self._active():
+            computation = self._computation(operands, attributes, call) if matches else STOCK
+        if len(self.computations) >= MAX_COMPUTATIONS:
+            self.computations.clear()
+        self.computations[key] = computation
+        return computation
+
+    def _computation(
+        self,
+        operands: Sequence[torch.Tensor | None],
+        attributes: Callable[[], Mapping[str, str | None]],
+        call: Call,
+    ) -> Any:
+        present = [self.frontend.tensor_type(t) for t in operands if t is not None]
+        try:
+            composite = emit_composite(
+                self.entry.qualified,
+                self.entry.version,
+                attributes(),
+                present,
+                self.decomposer.lower(call, operands),
+            )
+        except (LoweringError, KeyboardInterrupt):
+            raise
+        except UnsupportedValueError as error:
+            return self._stock(present, error)
+        except Exception as error:
+            if self.entry.decomposition.kind != "native":
+                raise LoweringError(
+                    f"{self.entry.location}: {self.entry.qualified}: {error}"
+                ) from error
+            # What the stock lowering cannot do with placeholders (a fallback to the CPU, an
+            # argument that it refuses) it does, or says, itself.
+            return self._stock(present, error)
+        if self.entry.decomposition.kind != "native":
+            self._check_results(composite, operands, call)
+        log.debug("%s for %s", self.entry.qualified, ", ".join(map(str, present)))
+        return self.frontend.computation(self.entry.qualified, composite.module)
+
+    def _stock(self, operands: Sequence[TensorType], error: Exception) -> _Stock:
+        written = ", ".join(map(str, operands))
+        log.info("%s: stock lowering for %s: %s", self.entry.qualified, written, error)
+        return STOCK
+
+    def _check_results(
+        self, composite: CompositeHlo, operands: Sequence[torch.Tensor | None], call: Call
+    ) -> None:
+        expected = _meta_results(self.operator, self.frontend, operands, call)
+        if expected is not None and expected != composite.results:
+            raise LoweringError(
+                f"{self.entry.location}: {self.entry.qualified}: decomposition"
+                f" {self.entry.decomposition} gives {_written(composite.results)}, but"
+                f" {self.operator.qualified} gives {_written(expected)}"
+            )
+
+    @contextmanager
+    def _active(self) -> Iterator[None]:
+        self._lowering.active = True
+        try:
+            yield
+        finally:
+            self._lowering.active = False
+
+
+def make_lowering(
+    entry: Composite, operator: Operator, frontend: Frontend, stock: Kernel
+) -> EntryLowering:
+    """The lowering of an entry, its cache empty."""
+    decomposer = Decomposer(entry, operator, frontend, stock, operator.dissolves)
+    return EntryLowering(entry, operator, frontend, decomposer)
+
+
+def _meta_results(
+    operator: Operator, frontend: Frontend, operands: Sequence[torch.Tensor | None], call: Call
+) -> tuple[TensorType, ...] | None:
+    """The operator's result types for a call, from its meta kernel; None where it has none."""
+    namespace, _, name = operator.name.partition("::")
+    overload = getattr(getattr(getattr(torch.ops, namespace), name), operator.overload or "default")
+    shapes = [None if t is None else torch.empty_like(t, device="meta") for t in operands]
+    try:
+        results = call(overload, *shapes)
+    except NotImplementedError:
+        return None
+    results = results if isinstance(results, list | tuple) else (results,)
+    return tuple(frontend.tensor_type(result) for result in results)
+
+
+def _written(types: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, types)) or "nothing"
