@@ -35,7 +35,8 @@ class Hook:
     parameters: list[str]
     arguments: list[str]
     operands: list[str]
-    key: list[str]
+    operand_tuple: str
+    key: str
     matches: str
     attributes: list[tuple[str, str]]
     returns: str
@@ -106,7 +107,8 @@ def _hook(entry: Composite, function: str) -> Hook:
         parameters=_parameters(operator),
         arguments=[f"{a.name}={a.name}" if a.keyword_only else a.name for a in operator.arguments],
         operands=operands,
-        key=[part for argument in operator.arguments for part in _key(argument)],
+        operand_tuple=_tuple(operands),
+        key=_tuple([part for argument in operator.arguments for part in _key(argument)]),
         matches=_matches(entry, operator),
         attributes=[(repr(a.name), _attribute(a, entry)) for a in entry.attributes],
         returns="Tensor" if returns == 1 else f"tuple[{', '.join(['Tensor'] * returns)}]",
@@ -130,6 +132,10 @@ def _parameters(operator: Operator) -> list[str]:
         default = f" = {_literal(argument.default)}" if argument.has_default else ""
         written.append(f"{argument.name}: {hint}{default}")
     return written
+
+
+def _tuple(items: list[str]) -> str:
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
 def _literal(value: Any) -> str:
@@ -166,12 +172,12 @@ def _matches(entry: Composite, operator: Operator) -> str:
     if entry.when.ranks:
         terms.append(f"{first}.dim() in {entry.when.ranks!r}")
     if entry.when.dtypes:
-        dtypes = ", ".join(f"torch.{ELEMENT_TYPES[dtype]}" for dtype in entry.when.dtypes)
+        dtypes = _tuple([f"torch.{ELEMENT_TYPES[dtype]}" for dtype in entry.when.dtypes])
         for name in entry.operands:
             argument = operator.argument(name)
             assert argument is not None
             absent = f"{name} is None or " if argument.optional else ""
-            term = f"{name}.dtype in ({dtypes},)"
+            term = f"{name}.dtype in {dtypes}"
             terms.append(f"({absent}{term})" if absent else term)
     return " and ".join(terms) or "True"
 
@@ -198,10 +204,9 @@ def _attribute(attribute: Attribute, entry: Composite) -> str:
 def _result(entry: Composite, operands: list[str], optional: set[str], returns: int) -> str:
     # torch wants `namespace::name`; a name with dots is as good as one without.
     symbol = repr(f"{entry.namespace}::{entry.name}")
+    passed = _tuple(operands)
     if optional.intersection(operands):
-        passed = f"[t for t in ({', '.join(operands)},) if t is not None]"
-    else:
-        passed = f"({', '.join(operands)},)"
+        passed = f"[t for t in {passed} if t is not None]"
     call = f"_insert({symbol}, {passed}, _computation)"
     return f"{call}[0]  # type: ignore[no-any-return]" if returns == 1 else f"tuple({call})"
 

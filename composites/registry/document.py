@@ -10,7 +10,15 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from composites.errors import Problem, did_you_mean
 from composites.registry.model import ATTRIBUTE_TYPES, ELEMENT_TYPES, AttributeType
@@ -42,6 +50,18 @@ def _listed(value: Any) -> Any:
 
 def _spelled_out(value: Any) -> Any:
     return {"from": value} if isinstance(value, str) else value
+
+
+def _known_types(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
+    for dtype in when.get("dtypes", ()):
+        if dtype not in ELEMENT_TYPES:
+            hint = did_you_mean(str(dtype), list(ELEMENT_TYPES))
+            known = ", ".join(ELEMENT_TYPES)
+            raise ValueError(f"when: {dtype!r} is not an element type{hint} (there are {known})")
+    for rank in when.get("rank", ()):
+        if type(rank) is not int or rank < 0:
+            raise ValueError(f"when: {rank!r} is not a rank; write a number such as 4")
+    return when
 
 
 def _check_decomposition(value: Any) -> Any:
@@ -89,23 +109,11 @@ class CompositeDocument(_Strict):
     attributes: dict[AttributeName, Annotated[AttributeDocument, BeforeValidator(_spelled_out)]] = (
         Field(default_factory=dict)
     )
-    when: dict[str, Annotated[list[Scalar], BeforeValidator(_listed)]] = Field(default_factory=dict)
+    when: Annotated[
+        dict[str, Annotated[list[Scalar], BeforeValidator(_listed)]], AfterValidator(_known_types)
+    ] = Field(default_factory=dict)
     decomposition: Annotated[str, BeforeValidator(_check_decomposition)] = "native"
     backward: str | None = None
-
-    @model_validator(mode="after")
-    def _known_dtypes(self) -> CompositeDocument:
-        for dtype in self.when.get("dtypes", ()):
-            if dtype not in ELEMENT_TYPES:
-                hint = did_you_mean(str(dtype), list(ELEMENT_TYPES))
-                known = ", ".join(ELEMENT_TYPES)
-                raise ValueError(
-                    f"when: {dtype!r} is not an element type{hint} (there are {known})"
-                )
-        for rank in self.when.get("rank", ()):
-            if type(rank) is not int or rank < 0:
-                raise ValueError(f"when: {rank!r} is not a rank; write a number such as 4")
-        return self
 
 
 class RegistryDocument(_Strict):

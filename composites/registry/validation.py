@@ -152,8 +152,6 @@ class _EntryReader:
                 " operator that returns a new tensor (in-place and out= calls reach it too)",
                 "op",
             )
-        if not operator.tensors:
-            self._problem(f"{operator.qualified} has no tensor argument to be an operand", "op")
         awkward = [a for a in names(operator.arguments) if keyword.iskeyword(a) or a[0] == "_"]
         if awkward:
             self._problem(
@@ -165,6 +163,8 @@ class _EntryReader:
             self._problem(
                 f"{operator.qualified} takes a list of tensors; no entry can do so yet", "op"
             )
+        elif not operator.tensors:
+            self._problem(f"{operator.qualified} has no tensor argument to be an operand", "op")
         if any(result != "Tensor" for result in operator.results) or not operator.results:
             written = ", ".join(operator.results) or "nothing"
             self._problem(

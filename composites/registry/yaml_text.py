@@ -15,6 +15,8 @@ import yaml
 
 from composites.errors import Problem, RegistryError
 
+_PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
 Path = tuple[str | int, ...]
 
 
@@ -86,6 +88,10 @@ def _construct(
     problems: list[Problem],
 ) -> Any:
     lines.setdefault(path, node.start_mark.line + 1)
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS:
+        message = f"tag {node.tag!r} is not read; write plain keys and values"
+        problems.append(Problem(file, node.start_mark.line + 1, None, message))
+        return None
     if isinstance(node, yaml.MappingNode):
         mapping: dict[Any, Any] = {}
         for key_node, value_node in node.value:

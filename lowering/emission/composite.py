@@ -10,12 +10,16 @@ source metadata, dead instructions, computations that nobody calls and long name
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lowering.emission import hlo_proto
 from lowering.emission.attributes import dictionary
+
+
+_SUFFIX = re.compile(r"\.\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +126,8 @@ def _take_operands(
     if foreign:
         shapes = ", ".join(str(_tensor_type(instruction.shape)) for instruction in foreign)
         raise ForeignParameterError(
-            f"reads data that is no operand ({shapes}); make constants from numbers,"
-            " as torch.full does, not from tensors"
+            f"the decomposition reads data that is no operand ({shapes}); make constants from"
+            " numbers, as torch.full does, not from tensors"
         )
     free_id = max(instruction.id for instruction in body.instructions) + 1
     for position, (operand, number) in enumerate(zip(operands, parameters, strict=True)):
@@ -210,8 +214,7 @@ def _compact(computation: Any) -> None:
         instruction.ClearField("metadata")
     shape = computation.program_shape
     shape.parameter_names[:] = [""] * len(shape.parameters)
-    stem = computation.name.partition(".")[0]
-    computation.name = f"{stem}.1"
+    computation.name = f"{_SUFFIX.sub('', computation.name)}.1"
 
 
 def _wrapper(

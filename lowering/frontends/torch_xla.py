@@ -115,7 +115,7 @@ class TorchXla:
     ) -> DecompositionHlo:
         with self._whole_dispatch() if whole_dispatch else _nothing(), torch.no_grad():
             placeholders = [None if t is None else _placeholder(t) for t in operands]
-            with _scalars_as_constants():
+            with _scalars_as_constants(), _values_unreadable():
                 outputs = function(*placeholders)
                 outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
                 context = _XLAC.lowering.LoweringContext("decomposition")
@@ -165,6 +165,46 @@ def _scalars_as_constants() -> Iterator[None]:
         yield
     finally:
         _XLAC._set_xla_all_numbers_special_scalars(before)
+
+
+class ValueReadError(RuntimeError):
+    """Something traced with placeholders asked for the value of one."""
+
+
+# The operators through which a value leaves the device; torch_xla aborts the process when it is a
+# placeholder's. `_to_cpu` is how an operator without XLA kernel falls back to the CPU.
+_READERS = ("_to_cpu", "_local_scalar_dense", "_copy_from", "_copy_from_and_resize", "equal")
+
+
+@contextmanager
+def _values_unreadable() -> Iterator[None]:
+    """Turn torch_xla's abort on reading a placeholder into an exception."""
+    library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():  # "Overriding a previously registered kernel"
+        warnings.simplefilter("ignore")
+        for name in _READERS:
+            stock = torch.library.get_kernel(f"aten::{name}", "XLA")
+            library.impl(name, _refusing(name, stock.call_boxed), "XLA", allow_override=True)
+    try:
+        yield
+    finally:
+        library._destroy()
+
+
+def _refusing(name: str, stock: Callable[..., Any]) -> Kernel:
+    thread = threading.get_ident()
+    keys = _keys_from("XLA")
+
+    def kernel(*arguments: Any, **keywords: Any) -> Any:
+        to_xla = name.startswith("_copy_from") and arguments[1].device.type == "xla"
+        if to_xla or threading.get_ident() != thread:
+            return stock(keys, *arguments, **keywords)
+        raise ValueReadError(
+            f"aten::{name} reads the value of a tensor, and there is none while a decomposition"
+            " is traced"
+        )
+
+    return kernel
 
 
 @contextmanager

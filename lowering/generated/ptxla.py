@@ -30,7 +30,7 @@ def gelu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, *, approximate: str = 'none') -> Tensor:
-        _key = (self.shape, self.dtype, approximate,)
+        _key = (self.shape, self.dtype, approximate)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -56,13 +56,13 @@ def gelu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, self: Tensor, *, approximate: str = 'none') -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, approximate,)
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, approximate)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
                 _key,
                 matches=True,
-                operands=(grad_output, self,),
+                operands=(grad_output, self),
                 attributes=lambda: {
                     'approximate': _attr.string(approximate),
                 },
@@ -70,7 +70,7 @@ def gelu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is STOCK:
             return _otherwise(grad_output, self, approximate=approximate)  # type: ignore[no-any-return]
-        return _insert('ptxla::gelu_backward', (grad_output, self,), _computation)[0]  # type: ignore[no-any-return]
+        return _insert('ptxla::gelu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -82,7 +82,7 @@ def softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
-        _key = (self.shape, self.dtype, dim, half_to_float,)
+        _key = (self.shape, self.dtype, dim, half_to_float)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -108,13 +108,13 @@ def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype,)
+        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
                 _key,
                 matches=True,
-                operands=(grad_output, output,),
+                operands=(grad_output, output),
                 attributes=lambda: {
                     'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
                 },
@@ -122,7 +122,7 @@ def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is STOCK:
             return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
-        return _insert('ptxla::softmax_backward', (grad_output, output,), _computation)[0]  # type: ignore[no-any-return]
+        return _insert('ptxla::softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -134,7 +134,7 @@ def log_softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
-        _key = (self.shape, self.dtype, dim, half_to_float,)
+        _key = (self.shape, self.dtype, dim, half_to_float)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -160,13 +160,13 @@ def log_softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype,)
+        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
                 _key,
                 matches=True,
-                operands=(grad_output, output,),
+                operands=(grad_output, output),
                 attributes=lambda: {
                     'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
                 },
@@ -174,7 +174,7 @@ def log_softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
             )
         if _computation is STOCK:
             return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
-        return _insert('ptxla::log_softmax_backward', (grad_output, output,), _computation)[0]  # type: ignore[no-any-return]
+        return _insert('ptxla::log_softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -186,7 +186,7 @@ def silu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor) -> Tensor:
-        _key = (self.shape, self.dtype,)
+        _key = (self.shape, self.dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -210,19 +210,19 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, self: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype,)
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
                 _key,
                 matches=True,
-                operands=(grad_output, self,),
+                operands=(grad_output, self),
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
         if _computation is STOCK:
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
-        return _insert('ptxla::silu_backward', (grad_output, self,), _computation)[0]  # type: ignore[no-any-return]
+        return _insert('ptxla::silu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -249,7 +249,7 @@ def hardswish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor) -> Tensor:
-        _key = (self.shape, self.dtype,)
+        _key = (self.shape, self.dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -273,19 +273,19 @@ def hardswish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, self: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype,)
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
                 _key,
                 matches=True,
-                operands=(grad_output, self,),
+                operands=(grad_output, self),
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
         if _computation is STOCK:
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
-        return _insert('ptxla::hardswish_backward', (grad_output, self,), _computation)[0]  # type: ignore[no-any-return]
+        return _insert('ptxla::hardswish_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -297,7 +297,7 @@ def mish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor) -> Tensor:
-        _key = (self.shape, self.dtype,)
+        _key = (self.shape, self.dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -321,19 +321,19 @@ def mish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, self: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype,)
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
                 _key,
                 matches=True,
-                operands=(grad_output, self,),
+                operands=(grad_output, self),
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
         if _computation is STOCK:
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
-        return _insert('ptxla::mish_backward', (grad_output, self,), _computation)[0]  # type: ignore[no-any-return]
+        return _insert('ptxla::mish_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -360,7 +360,7 @@ def elu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, alpha, type(alpha), scale, type(scale), input_scale, type(input_scale),)
+        _key = (self.shape, self.dtype, alpha, type(alpha), scale, type(scale), input_scale, type(input_scale))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -388,13 +388,13 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, alpha: Number, scale: Number, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, alpha, type(alpha), scale, type(scale), input_scale, type(input_scale), is_result, self_or_result.shape, self_or_result.dtype,)
+        _key = (grad_output.shape, grad_output.dtype, alpha, type(alpha), scale, type(scale), input_scale, type(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
                 _key,
                 matches=True,
-                operands=(grad_output, self_or_result,),
+                operands=(grad_output, self_or_result),
                 attributes=lambda: {
                     'alpha': _attr.f32(alpha),
                     'scale': _attr.f32(scale),
@@ -405,7 +405,7 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is STOCK:
             return _otherwise(grad_output, alpha, scale, input_scale, is_result, self_or_result)  # type: ignore[no-any-return]
-        return _insert('ptxla::elu_backward', (grad_output, self_or_result,), _computation)[0]  # type: ignore[no-any-return]
+        return _insert('ptxla::elu_backward', (grad_output, self_or_result), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 

@@ -1,0 +1,108 @@
+"""Generated hooks: current, readable, and out of reach for text of a YAML file."""
+
+from __future__ import annotations
+
+import ast
+import traceback
+from pathlib import Path
+
+import pytest
+
+from composites.registry.catalog import builtin_registry_path
+from composites.registry.operators import find_operator
+from composites.registry.validation import load_registry, parse_registry
+from lowering import codegen
+
+ROOT = Path(__file__).parents[2]
+GENERATED = Path(codegen.__file__).parent / "generated" / "ptxla.py"
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_builtin_hooks_are_current() -> None:
+    text = codegen.generate(load_registry(builtin_registry_path(), builtin=True), "registry.yaml")
+    assert GENERATED.read_text() == text, (
+        "stale; run: composites codegen registry.yaml -o lowering/generated/ptxla.py"
+    )
+
+
+def test_sample_registry_matches_its_golden_output() -> None:
+    registry = load_registry(GOLDEN / "sample.yaml")
+    assert codegen.generate(registry, "sample.yaml") == (GOLDEN / "sample.py").read_text(), (
+        "run: composites codegen tests/codegen/golden/sample.yaml -o tests/codegen/golden/sample.py"
+    )
+
+
+def test_every_hook_has_its_operators_signature() -> None:
+    registry = load_registry(builtin_registry_path(), builtin=True)
+    tree = ast.parse(GENERATED.read_text())
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for entry in registry.composites:
+        outer = functions[entry.name]
+        hook = next(node for node in outer.body if isinstance(node, ast.FunctionDef))
+        arguments = hook.args
+        written = [argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)]
+        assert written == [argument.name for argument in find_operator(entry.op).arguments]
+        assert all(argument.annotation for argument in arguments.args)
+
+
+HOSTILE = [
+    "__import__('os').system('true')",
+    '"""',
+    "'''",
+    "\\",
+    "a\nimport os",
+    "{% for %}{{ 7*7 }}",
+    "'] or __import__('os') or ['",
+    "\u2028\u0085",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text(text: str) -> None:
+    quoted = '"' + text.encode("unicode_escape").decode().replace('"', '\\"') + '"'
+    source = (
+        "schema: 1\nnamespace: acme\ncomposites:\n  gelu:\n    op: aten::gelu\n"
+        f"    attributes: {{flavour: {{value: {quoted}}}}}\n    when: {{approximate: [{quoted}]}}\n"
+    )
+    registry = parse_registry(source, f"{text}.yaml")
+    generated = codegen.generate(registry, registry.source)
+    tree = ast.parse(generated)
+    constants = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert text in constants
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    assert "__import__" not in names
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert "os" not in imported
+
+
+def test_names_that_are_no_python_names() -> None:
+    names = {"lambda", "a.b", "a_b", "a$b", "9", "torch"}
+    entries = "".join(f"  {name!r}: {{op: aten::gelu}}\n" for name in sorted(names))
+    source = f"schema: 1\nnamespace: acme\ncomposites:\n{entries}"
+    module = codegen.load(parse_registry(source, "acme.yaml"))
+    assert set(module.HOOKS) == names
+    assert len({hook.__name__ for hook in module.HOOKS.values()}) == len(names)
+
+
+def test_tracebacks_show_the_generated_lines() -> None:
+    source = "schema: 1\nnamespace: acme\ncomposites:\n  gelu: {op: aten::gelu}\n"
+    module = codegen.load(parse_registry(source, "acme.yaml"))
+
+    class NoTensor:
+        computations: dict[object, object] = {}  # noqa: RUF012
+        lower = insert = None
+
+    with pytest.raises(AttributeError) as raised:
+        module.HOOKS["gelu"](NoTensor(), None)(3)
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "<acme from acme.yaml>" in shown
+    assert "_key = (self.shape, self.dtype, approximate)" in shown

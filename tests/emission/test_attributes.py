@@ -1,0 +1,73 @@
+"""Python values as MLIR text: each type, and the values that text makes hard."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from lowering.emission import attributes as attr
+
+TEXTS = [
+    (attr.i64(-1), "-1 : i64"),
+    (attr.i64(True), "1 : i64"),
+    (attr.i64(2.0), "2 : i64"),
+    (attr.i32(7), "7 : i32"),
+    (attr.f32(1), "1.0 : f32"),
+    (attr.f32(1e-5), "1.0e-5 : f32"),
+    (attr.f32(0.1), "0.1 : f32"),
+    (attr.f32(-0.0), "-0.0 : f32"),
+    (attr.f32(math.inf), "0x7F800000 : f32"),
+    (attr.f32(-math.inf), "0xFF800000 : f32"),
+    (attr.f32(1e300), "0x7F800000 : f32"),
+    (attr.f64(1e300), "1.0e+300 : f64"),
+    (attr.f64(math.inf), "0x7FF0000000000000 : f64"),
+    (attr.boolean(True), "true"),
+    (attr.boolean(0), "false"),
+    (attr.string("none"), '"none"'),
+    (attr.string('a"b\\c\n\x00é'), '"a\\22b\\5Cc\\0A\\00\\C3\\A9"'),
+    (attr.i64_list([1, -2]), "dense<[1, -2]> : tensor<2xi64>"),
+    (attr.i64_list([]), "dense<> : tensor<0xi64>"),
+    (attr.f32_list([1, 0.5]), "dense<[1.0, 0.5]> : tensor<2xf32>"),
+]
+
+
+@pytest.mark.parametrize(("written", "expected"), TEXTS, ids=[text for _, text in TEXTS])
+def test_text(written: str, expected: str) -> None:
+    assert written == expected
+
+
+def test_mlir_reads_every_text_back() -> None:
+    from jaxlib.mlir import ir
+
+    with ir.Context():
+        for written, _ in TEXTS:
+            assert ir.Attribute.parse(written) is not None
+        value = ir.FloatAttr(ir.Attribute.parse(attr.f32(0.1))).value
+        assert value == pytest.approx(0.1, abs=1e-8)
+        text = 'a"b\\c\n\x00é'
+        assert ir.StringAttr(ir.Attribute.parse(attr.string(text))).value_bytes == text.encode()
+
+
+@pytest.mark.parametrize("value", [2**63, 0.5, math.nan, "x", None, 1j])
+def test_not_an_integer(value: object) -> None:
+    with pytest.raises(attr.UnsupportedValueError):
+        attr.i64(value)
+
+
+@pytest.mark.parametrize("value", [1j, "x", None, 10**400])
+def test_not_a_real_number(value: object) -> None:
+    with pytest.raises(attr.UnsupportedValueError):
+        attr.f32(value)
+
+
+def test_dimensions_count_from_the_front() -> None:
+    assert [attr.dim(d, 3) for d in (-3, -1, 0, 2)] == [0, 2, 0, 2]
+    assert attr.dim(-1, 0) == 0
+    assert attr.dims([-1, 0], 4) == [3, 0]
+
+
+def test_dictionary_is_sorted_and_leaves_out_what_is_absent() -> None:
+    written = attr.dictionary({"b": attr.i64(1), "a": attr.boolean(True), "c": None})
+    assert written == "{a = true, b = 1 : i64}"
+    assert attr.dictionary({}) == "{}"

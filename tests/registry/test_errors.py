@@ -1,0 +1,263 @@
+"""What a vendor sees for a wrong registry file: one table of file text and exact messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from composites.errors import RegistryError
+from composites.registry.validation import load_registry, parse_registry
+
+
+def entry(*lines: str) -> str:
+    """A file whose one entry, `e` on line 4, has these lines (from line 5 on)."""
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"schema: 1\nnamespace: acme\ncomposites:\n  e:\n{body}"
+
+
+def messages(text: str) -> list[str]:
+    with pytest.raises(RegistryError) as raised:
+        parse_registry(text, "acme.yaml")
+    return [str(problem) for problem in raised.value.problems]
+
+
+GELU = "op: aten::gelu"
+SOFTMAX = "op: aten::_softmax"
+
+WRONG = {
+    "not yaml": ("a: [1", ["1: not valid YAML: expected ',' or ']', but got '<stream end>'"]),
+    "empty": ("", ["1: the file must be a mapping of keys to values, not None"]),
+    "a list": ("- 1", ["1: the file must be a mapping of keys to values, not [1]"]),
+    "no namespace": (
+        "schema: 1\ncomposites: {}",
+        ["1: key 'namespace' is missing"],
+    ),
+    "newer schema": (
+        "schema: 2\nnamespace: acme\ncomposites: {}",
+        ["1: schema: must be 1, not 2"],
+    ),
+    "namespace": (
+        "schema: 1\nnamespace: 9acme\ncomposites: {}",
+        ["2: '9acme' is not a composite namespace such as acme"],
+    ),
+    "name": (
+        "schema: 1\nnamespace: acme\ncomposites:\n  'a b': {op: aten::gelu}",
+        ["4: a b: 'a b' is not a composite name: letters, digits, _ and $, joined by dots"],
+    ),
+    "duplicate entry": (
+        "schema: 1\nnamespace: acme\ncomposites:\n  a: {op: aten::gelu}\n  a: {op: aten::silu}",
+        ["5: key 'a' is there twice, first on line 4"],
+    ),
+    "key that YAML reads as true": (
+        "schema: 1\nnamespace: acme\ncomposites:\n  on: {op: aten::gelu}",
+        ["4: key True is not text; write it in quotes: 'on'"],
+    ),
+    "anchor": (
+        entry("op: &a aten::gelu", "backward: *a"),
+        [
+            "5: anchors and aliases are not read; write the value out",
+            "6: anchors and aliases are not read; write the value out",
+        ],
+    ),
+    "python tag": (
+        entry("op: !!python/object/apply:os.system ['true']"),
+        [
+            "5: tag 'tag:yaml.org,2002:python/object/apply:os.system' is not read; write plain keys"
+            " and values"
+        ],
+    ),
+    "python tag of a scalar": (
+        entry("op: !!python/name:os.system"),
+        [
+            "5: not valid YAML: could not determine a constructor for the tag"
+            " 'tag:yaml.org,2002:python/name:os.system'"
+        ],
+    ),
+    "unknown key": (
+        entry(GELU, "atributes: {approximate: approximate}"),
+        [
+            "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op, version,"
+            " operands, attributes, when, decomposition, backward)"
+        ],
+    ),
+    "version": (
+        entry(GELU, "version: one"),
+        ["6: e: composites.e.version: input should be a valid integer, not 'one'"],
+    ),
+    "operator text": (
+        entry("op: gelu"),
+        ["5: e: 'gelu' is not an operator such as aten::gelu or aten::mean.dim"],
+    ),
+    "operator": (
+        entry("op: aten::gellu"),
+        ["5: e: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?"],
+    ),
+    "overload": (
+        entry("op: aten::_softmax.dim"),
+        [
+            "5: e: operator aten::_softmax has no overload dim (there are aten::_softmax,"
+            " aten::_softmax.out)"
+        ],
+    ),
+    "operator without default overload": (
+        entry("op: aten::std_mean.nope"),
+        None,
+    ),
+    "in-place operator": (
+        entry("op: aten::silu_"),
+        [
+            "5: e: aten::silu_ writes to an argument or returns a view of one; name the operator"
+            " that returns a new tensor (in-place and out= calls reach it too)"
+        ],
+    ),
+    "list of tensors": (
+        entry("op: aten::cat"),
+        ["5: e: aten::cat takes a list of tensors; no entry can do so yet"],
+    ),
+    "operand": (
+        entry("op: aten::gelu_backward", "operands: [grad, self]"),
+        [
+            "6: e: operands: aten::gelu_backward has no tensor argument 'grad' (it has grad_output,"
+            " self)",
+            "6: e: operands: grad_output must be listed too: only an optional tensor can be left"
+            " out",
+        ],
+    ),
+    "attribute from nothing": (
+        entry(SOFTMAX, "attributes: {dim: dimm}"),
+        [
+            "6: e: attribute dim: aten::_softmax has no argument 'dimm'; did you mean 'dim'?"
+            " (it has dim, half_to_float)"
+        ],
+    ),
+    "attribute from a tensor": (
+        entry(SOFTMAX, "attributes: {x: self}"),
+        [
+            "6: e: attribute x: argument self cannot be an attribute, it is a tensor: list it in"
+            " operands"
+        ],
+    ),
+    "attribute type": (
+        entry(SOFTMAX, "attributes:", "  dim: {from: dim, type: i65}"),
+        [
+            "7: e: 'i65' is not an attribute type; did you mean 'i64'? (there are i64, i32, f32,"
+            " f64, bool, string, i64[], f32[])"
+        ],
+    ),
+    "attribute type of another kind": (
+        entry(SOFTMAX, "attributes:", "  dim: {from: dim, type: string}"),
+        [
+            "7: e: attribute dim: argument dim (int) cannot be of type string; it can be i64, i32,"
+            " f32, f64"
+        ],
+    ),
+    "attribute without source": (
+        entry(SOFTMAX, "attributes:", "  dim: {type: i64}"),
+        ["7: e: attributes dim: needs either from: an operator argument, or value: a constant"],
+    ),
+    "attribute name": (
+        entry(SOFTMAX, "attributes: {'a b': dim}"),
+        ["6: e: attributes a b: 'a b' is not an attribute name such as approximate"],
+    ),
+    "constant of no type": (
+        entry(SOFTMAX, "attributes: {a: {value: [1, x]}}"),
+        [
+            "6: e: attribute a: [1, 'x'] has no attribute type; a list holds numbers of one kind",
+        ],
+    ),
+    "normalize": (
+        entry(GELU, "attributes: {a: {from: approximate, normalize: dim}}"),
+        [
+            "6: e: attribute a: normalize: dim is for a dimension, approximate is string",
+        ],
+    ),
+    "argument that can be None": (
+        entry("op: aten::mean.dim", "attributes: {dims: dim}"),
+        [
+            "6: e: attribute dims: argument dim can be None; say `optional: true`, and the"
+            " attribute is left out then"
+        ],
+    ),
+    "condition on nothing": (
+        entry(GELU, "when: {aproximate: tanh}"),
+        [
+            "6: e: when: aten::gelu has no argument 'aproximate' that is not a tensor; did you mean"
+            " 'approximate'? (conditions can be on approximate, dtypes, rank)"
+        ],
+    ),
+    "condition of another kind": (
+        entry(GELU, "when: {approximate: 3}"),
+        ["6: e: when: approximate is string, which 3 is not"],
+    ),
+    "dtype": (
+        entry(GELU, "when: {dtypes: [float32]}"),
+        [
+            "6: e: when: 'float32' is not an element type; did you mean 'f32'? (there are f64, f32,"
+            " f16, bf16, i64, i32, i16, i8, ui8, i1)"
+        ],
+    ),
+    "backward": (
+        entry(GELU, "backward: gelu_backward"),
+        ["6: e: backward: there is no entry 'gelu_backward'"],
+    ),
+    "own backward": (
+        entry(GELU, "backward: e"),
+        ["6: e: backward: an entry cannot be its own backward"],
+    ),
+    "decomposition text": (
+        entry(GELU, "decomposition: my gelu"),
+        [
+            "6: e: 'my gelu' is neither native nor package.module:function, nor a JAX function"
+            " written jax:package.module:function"
+        ],
+    ),
+    "decomposition module": (
+        entry(GELU, "decomposition: nowhere.ops:gelu"),
+        ["6: e: decomposition: there is no module nowhere"],
+    ),
+    "decomposition function": (
+        entry(GELU, "decomposition: os.path:joinn"),
+        ["6: e: decomposition: module os.path has no joinn; did you mean 'join'?"],
+    ),
+    "decomposition signature": (
+        entry(GELU, "decomposition: os.path:basename"),
+        [
+            "6: e: decomposition: os.path:basename(p) does not take the arguments of aten::gelu"
+            " (got an unexpected keyword argument 'approximate'); write"
+            " def basename(self, *, approximate='none')"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_file(case: str) -> None:
+    text, expected = WRONG[case]
+    found = messages(text)
+    if expected is None:
+        assert found[0].startswith("acme.yaml:5: e: operator aten::std_mean has no overload nope (")
+    else:
+        assert found == [f"acme.yaml:{line}" for line in expected]
+
+
+def test_all_problems_at_once_in_the_order_of_their_lines() -> None:
+    text = (
+        "schema: 1\n"
+        "namespace: acme\n"
+        "composites:\n"
+        "  a: {op: aten::gellu}\n"
+        "  b: {op: aten::gelu, colour: red}\n"
+        "  c: {op: aten::gelu, backward: d}\n"
+    )
+    assert [message.split(":")[1] for message in messages(text)] == ["4", "5", "6"]
+
+
+def test_file_that_is_not_there() -> None:
+    with pytest.raises(RegistryError, match=r"nowhere\.yaml:1: cannot be read: No such file"):
+        load_registry("nowhere.yaml")
+
+
+def test_file_that_is_not_text(tmp_path) -> None:
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RegistryError, match="is not UTF-8 text"):
+        load_registry(path)

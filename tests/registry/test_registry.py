@@ -1,0 +1,74 @@
+"""The built-in registry, and what an entry may say."""
+
+from __future__ import annotations
+
+import pytest
+
+from composites.registry.catalog import builtin_registry_path
+from composites.registry.document import json_schema
+from composites.registry.model import Attribute, Decomposition, Registry, When
+from composites.registry.printing import entry_document, registry_yaml
+from composites.registry.validation import load_registry, parse_registry
+
+
+@pytest.fixture(scope="module")
+def builtin() -> Registry:
+    return load_registry(builtin_registry_path(), builtin=True)
+
+
+def test_every_forward_has_its_backward(builtin: Registry) -> None:
+    forwards = [entry for entry in builtin.composites if not entry.name.endswith("_backward")]
+    assert {entry.name: entry.backward for entry in forwards} == {
+        name: f"{name}_backward"
+        for name in ("gelu", "softmax", "log_softmax", "silu", "hardswish", "mish", "elu")
+    }
+
+
+def test_builtin_registry_prints_back(builtin: Registry) -> None:
+    printed = registry_yaml(builtin)
+    again = parse_registry(printed, "printed.yaml", builtin=True)
+    assert again.composites == builtin.composites
+    assert registry_yaml(again) == printed
+
+
+def test_an_entry_with_everything_prints_back() -> None:
+    text = (
+        "schema: 1\n"
+        "namespace: acme.v2\n"
+        "composites:\n"
+        "  mean$.fast:\n"
+        "    op: aten::mean.dim\n"
+        "    version: 7\n"
+        "    operands: [self]\n"
+        "    attributes:\n"
+        "      dims: {from: dim, normalize: dim, optional: true}\n"
+        "      keepdim: keepdim\n"
+        "      flavour: {value: 'a \"b\"'}\n"
+        "      tile: {value: [8, 128]}\n"
+        "      scales: {value: [1, 0.5]}\n"
+        "    when: {keepdim: [true, false], dtypes: [bf16, f32], rank: [2, 3]}\n"
+        "    decomposition: torch:mean\n"
+    )
+    registry = parse_registry(text, "acme.yaml")
+    entry = registry.composites[0]
+    assert entry.qualified == "acme.v2.mean$.fast"
+    assert entry.attributes == (
+        Attribute("dims", "i64[]", "dim", normalize=True, optional=True),
+        Attribute("keepdim", "bool", "keepdim"),
+        Attribute("flavour", "string", value='a "b"'),
+        Attribute("tile", "i64[]", value=(8, 128)),
+        Attribute("scales", "f32[]", value=(1, 0.5)),
+    )
+    assert entry.when == When((("keepdim", (True, False)),), ("bf16", "f32"), (2, 3))
+    assert entry.decomposition == Decomposition("torch", "torch:mean")
+    again = parse_registry(registry_yaml(registry), "again.yaml").composites[0]
+    assert again == entry
+    assert entry_document(again)["version"] == 7
+
+
+def test_json_schema_names_every_key_of_an_entry() -> None:
+    schema = json_schema()
+    assert set(schema["properties"]) == {"schema", "namespace", "composites"}
+    assert set(schema["$defs"]["CompositeDocument"]["properties"]) == {
+        "op", "version", "operands", "attributes", "when", "decomposition", "backward",
+    }  # fmt: skip

@@ -1,0 +1,7 @@
+"""JAX decompositions."""
+
+import jax
+
+
+def gelu(x, *, approximate):
+    return jax.nn.gelu(x, approximate=approximate == "tanh")

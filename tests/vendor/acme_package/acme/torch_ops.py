@@ -1,0 +1,34 @@
+"""PyTorch decompositions."""
+
+import math
+
+import torch
+
+
+def gelu_tanh(self, *, approximate="none"):
+    inner = math.sqrt(2 / math.pi) * (self + 0.044715 * self * self * self)
+    return 0.5 * self * (1 + torch.tanh(inner))
+
+
+def recursive(self, *, approximate="none"):
+    return torch.nn.functional.gelu(self, approximate=approximate) * 2
+
+
+def of_softmaxes(self, *, approximate="none"):
+    return self * torch.softmax(self, -1)
+
+
+def wrong_shape(self, *, approximate="none"):
+    return self.sum()
+
+
+def fails(self, *, approximate="none"):
+    return self.no_such_method()
+
+
+def branches(self, *, approximate="none"):
+    return self if self.sum() > 0 else -self
+
+
+def carries_data(self, *, approximate="none"):
+    return self * torch.tensor([1.0, 2.0, 3.0], device=self.device)

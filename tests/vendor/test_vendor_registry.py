@@ -1,0 +1,230 @@
+"""A vendor's registry in running graphs: forms, conditions, decompositions, and what goes wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.core.xla_model as xm
+
+import composites
+from composites import activation
+
+PACKAGE = Path(__file__).parent / "acme_package"
+
+
+@pytest.fixture(autouse=True)
+def acme(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package as if it were installed: its metadata stands on the import path."""
+    monkeypatch.syspath_prepend(str(PACKAGE))
+    activation.catalog.cache_clear()
+    yield
+    composites.disable()
+    activation.catalog.cache_clear()
+
+
+@pytest.fixture
+def registry_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Writes a file of one entry for aten::gelu and names it in XLA_COMPOSITE_REGISTRY."""
+
+    def write(decomposition: str, name: str = "gelu", namespace: str = "umbra") -> str:
+        path = tmp_path / f"{namespace}.yaml"
+        path.write_text(
+            f"schema: 1\nnamespace: {namespace}\ncomposites:\n"
+            f"  {name}: {{op: aten::gelu, decomposition: {decomposition!r}}}\n"
+        )
+        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+        activation.catalog.cache_clear()
+        return str(path)
+
+    return write
+
+
+def data(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    tensor = torch.linspace(-2.9, 3.1, torch.Size(shape).numel()).reshape(shape).to(dtype).to("xla")
+    torch_xla.sync()
+    return tensor
+
+
+def composite_calls(*tensors: torch.Tensor) -> list[str]:
+    """Each composite call in the graph of the tensors, without the decomposition's number."""
+    lines = xm.get_stablehlo(list(tensors)).splitlines()
+    calls = [line.partition("stablehlo.composite ")[2] for line in lines]
+    return [re.sub(r"decomposition = @[^,}]*", "…", call) for call in calls if call]
+
+
+def test_an_installed_package_is_discovered() -> None:
+    assert "acme.gelu_erf" in {entry.qualified for entry in activation.catalog()}
+
+
+def test_jax_decomposition_under_conditions() -> None:
+    x = data(4, 6)
+    with composites.enabled("gelu_erf"):
+        result = F.gelu(x)
+        assert composite_calls(result) == [
+            '"acme.gelu_erf" %arg0 {composite_attributes = {tile = dense<[8, 128]> :'
+            " tensor<2xi64>}, …, version = 4 : i32} : (tensor<4x6xf32>) -> tensor<4x6xf32>"
+        ]
+    torch.testing.assert_close(result.cpu(), F.gelu(x.cpu()))
+
+
+def test_a_call_that_no_entry_matches_takes_the_stock_lowering() -> None:
+    with composites.enabled("gelu_erf"):
+        for x, approximate in (
+            (data(4, 6, dtype=torch.float64), "none"),
+            (data(24), "none"),
+            (data(4, 6), "tanh"),
+        ):
+            result = F.gelu(x, approximate=approximate)
+            assert composite_calls(result) == []
+            torch.testing.assert_close(result.cpu(), F.gelu(x.cpu(), approximate=approximate))
+
+
+def test_two_entries_claim_one_operator_under_different_conditions() -> None:
+    x = data(4, 6)
+    with composites.enabled("gelu_erf", "gelu_tanh"):
+        erf, tanh = F.gelu(x), F.gelu(x, approximate="tanh")
+        assert composite_calls(erf)[0].startswith('"acme.gelu_erf"')
+        assert composite_calls(tanh) == [
+            '"acme.gelu_tanh" %arg0 {composite_attributes = {approximate = "tanh", eps ='
+            " 9.99999974E-6 : f32}, …, version = 1 : i32} : (tensor<4x6xf32>) -> tensor<4x6xf32>"
+        ]
+    torch.testing.assert_close(tanh.cpu(), F.gelu(x.cpu(), approximate="tanh"))
+
+
+def test_vendor_entries_are_asked_before_builtin_ones() -> None:
+    x = data(4, 6)
+    with composites.enabled("gelu", "gelu_tanh"):
+        assert composite_calls(F.gelu(x))[0].startswith('"ptxla.gelu"')
+        assert composite_calls(F.gelu(x, approximate="tanh"))[0].startswith('"acme.gelu_tanh"')
+
+
+def test_a_vendor_shadows_a_builtin_entry_and_orders_operands() -> None:
+    x = data(4, 6).requires_grad_()
+    with composites.enabled("hardswish"):
+        assert composites.active() == ("acme.hardswish", "acme.hardswish_grad")
+        F.hardswish(x).backward(data(4, 6) * 2)
+        (call,) = composite_calls(x.grad)
+        assert call.startswith('"acme.hardswish_grad" ')
+    expected = x.detach().cpu().requires_grad_()
+    F.hardswish(expected).backward(data(4, 6).cpu() * 2)
+    torch.testing.assert_close(x.grad.cpu(), expected.grad)
+
+
+def test_several_results() -> None:
+    x = data(4, 6)
+    with composites.enabled("topk"):
+        values, indices = torch.topk(x, 2, dim=-1)
+        (call,) = composite_calls(values, indices)
+        assert "dim = 1 : i64, k = 2 : i32, largest = true, sorted = true" in call
+    for got, expected in zip((values, indices), torch.topk(x.cpu(), 2, dim=-1), strict=True):
+        assert torch.equal(got.cpu(), expected)
+
+
+def test_an_absent_optional_operand_is_left_out() -> None:
+    x, weight = data(2, 3, 4), data(3)
+    with composites.enabled("batch_norm"):
+        result = F.batch_norm(x, None, None, weight, None, training=True)
+        (call,) = composite_calls(result)
+        assert "(tensor<2x3x4xf32>, tensor<3xf32>) -> tuple<" in call
+    expected = F.batch_norm(x.cpu(), None, None, weight.cpu(), None, training=True)
+    torch.testing.assert_close(result.cpu(), expected)
+
+
+def test_an_optional_attribute_is_left_out_where_none() -> None:
+    x = data(4, 6)
+    with composites.enabled("mean"):
+        over_all, over_last = torch.mean(x, None, keepdim=True), torch.mean(x, -1)
+        assert "{composite_attributes = {keepdim = true}, …" in composite_calls(over_all)[0]
+        assert "{dims = dense<1> : tensor<1xi64>, keepdim = false}" in composite_calls(over_last)[0]
+    torch.testing.assert_close(over_last.cpu(), x.cpu().mean(-1))
+
+
+def test_a_stock_lowering_that_falls_back_to_the_cpu_stays_stock() -> None:
+    a, b, c = data(4, 6), data(6, 2), data(4, 2)
+    with composites.enabled("addmm"):
+        assert len(composite_calls(torch.addmm(c, a, b))) == 1
+        scaled = torch.addmm(c, a, b, beta=2, alpha=0.5)
+        assert composite_calls(scaled) == []
+    expected = torch.addmm(c.cpu(), a.cpu(), b.cpu(), beta=2, alpha=0.5)
+    torch.testing.assert_close(scaled.cpu(), expected)
+
+
+def test_a_decomposition_that_calls_its_own_operator_gets_the_stock_one(
+    registry_file: Callable[..., str],
+) -> None:
+    registry_file("acme.torch_ops:recursive")
+    x = data(4, 6)
+    with composites.enabled("umbra.gelu"):
+        result = F.gelu(x)
+        assert [call.split()[0] for call in composite_calls(result)] == ['"umbra.gelu"']
+    torch.testing.assert_close(result.cpu(), F.gelu(x.cpu()) * 2)
+
+
+def test_a_composite_inside_a_decomposition_stays_there(registry_file: Callable[..., str]) -> None:
+    registry_file("acme.torch_ops:of_softmaxes")
+    x = data(4, 6)
+    with composites.enabled("umbra.gelu", "softmax"):
+        result = F.gelu(x)
+        names = sorted(call.split()[0] for call in composite_calls(result))
+        assert names == ['"ptxla.softmax"', '"umbra.gelu"']
+        torch_xla.sync()
+    torch.testing.assert_close(result.cpu(), x.cpu() * torch.softmax(x.cpu(), -1))
+
+
+DECOMPOSITION_ERRORS = {
+    "wrong_shape": "gives tensor<f32>, but aten::gelu gives tensor<2x3xf32>",
+    "fails": "failed for tensor<2x3xf32>: AttributeError: 'Tensor' object has no attribute",
+    "branches": "ValueReadError: aten::_local_scalar_dense reads the value of a tensor",
+    "carries_data": "reads data that is no operand (tensor<3xf32>); make constants from numbers",
+}
+
+
+@pytest.mark.parametrize("function", DECOMPOSITION_ERRORS)
+def test_a_decomposition_that_does_not_work_says_so(
+    function: str, registry_file: Callable[..., str]
+) -> None:
+    path = registry_file(f"acme.torch_ops:{function}")
+    with composites.enabled("umbra.gelu"), pytest.raises(composites.LoweringError) as raised:
+        F.gelu(data(2, 3))
+    message = str(raised.value)
+    assert message.startswith(f"{path}:4: umbra.gelu: ")
+    assert f"decomposition acme.torch_ops:{function}" in message or function == "carries_data"
+    assert DECOMPOSITION_ERRORS[function] in message
+
+
+def test_two_vendors_cannot_claim_every_call_of_an_operator(
+    registry_file: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = registry_file("native", "fast_gelu", "umbra")
+    second = registry_file("native", "small_gelu", "nova")
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", f"{first}:{second}")
+    activation.catalog.cache_clear()
+    with pytest.raises(composites.AllowlistError) as raised:
+        composites.enable("fast_gelu", "small_gelu")
+    assert str(raised.value) == (
+        f"umbra.fast_gelu ({first}:4) and nova.small_gelu ({second}:4) both claim every call of"
+        " aten::gelu; turn one off, or give one a `when`"
+    )
+    assert composites.active() == ()
+
+
+def test_a_wrong_file_of_an_installed_package_names_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[composites.registries]\nbroken = nowhere:registry\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    activation.catalog.cache_clear()
+    with pytest.raises(
+        composites.RegistryError,
+        match=r"entry point broken = nowhere:registry of broken: No module named 'nowhere'",
+    ):
+        composites.enable("gelu")
