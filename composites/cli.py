@@ -20,6 +20,7 @@ from rich.table import Table
 
 from composites.errors import CompositesError
 from composites.settings import VARIABLES
+from lowering.stablehlo.cli import register
 
 app = typer.Typer(
     help="PyTorch operators as stablehlo.composite: registries, hooks and StableHLO files.",
@@ -77,7 +78,8 @@ def list_entries() -> None:
         catalog = load_catalog()
         on = resolve(split_allowlist(ALLOWLIST.read()), catalog)
     columns = ("composite", "version", "operator", "attributes", "backward", "decomposition", "on")
-    table = Table(*columns, title=None)
+    table = Table(*columns)
+    table.columns[0].no_wrap = True
     for entry in catalog:
         table.add_row(
             entry.qualified,
@@ -106,6 +108,32 @@ def env() -> None:
     for variable in VARIABLES:
         table.add_row(variable.name, variable.read(), variable.meaning, variable.example)
     _out.print(table)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def run(
+    script: Annotated[str, typer.Argument(help="A Python script.", show_default=False)],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Its arguments.", show_default=False)
+    ] = None,
+) -> None:
+    """Run a script and show which composites were in the graphs that it ran.
+
+    Example: XLA_COMPOSITE_OP=gelu,softmax composites run train.py
+    """
+    from composites.watch import composites_table, watch
+
+    if not Path(script).is_file():
+        _fail(f"{script} is no file")
+    watched = watch([script, *(arguments or [])])
+    if watched.graphs:
+        _out.print(composites_table(watched))
+    elif watched.exit_code == 0:
+        _fail(f"{script} ran no graph on an XLA device")
+    raise typer.Exit(watched.exit_code)
+
+
+register(app)
 
 
 @contextmanager

@@ -1,0 +1,122 @@
+"""The command line: what a user sees for each command and each likely mistake."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from composites.cli import app
+
+ROOT = Path(__file__).parents[2]
+WIDE = {"COLUMNS": "250"}
+
+
+def invoke(*arguments: str, env: dict[str, str] | None = None):
+    return CliRunner().invoke(app, list(arguments), env={**WIDE, **(env or {})})
+
+
+def test_codegen_writes_and_checks(tmp_path: Path) -> None:
+    output = tmp_path / "hooks.py"
+    registry = str(ROOT / "registry.yaml")
+    stale = invoke("codegen", registry, "-o", str(output), "--check")
+    assert stale.exit_code == 1
+    assert f"{output} is stale; run: composites codegen {registry} -o {output}" in stale.stderr
+    assert not output.exists()
+    assert invoke("codegen", registry, "-o", str(output)).exit_code == 0
+    assert output.read_text() == (ROOT / "lowering" / "generated" / "ptxla.py").read_text()
+    assert invoke("codegen", registry, "-o", str(output), "--check").exit_code == 0
+
+
+def test_codegen_of_a_wrong_file_writes_nothing(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("schema: 1\nnamespace: acme\ncomposites: {a: {op: aten::gellu}}\n")
+    output = tmp_path / "hooks.py"
+    result = invoke("codegen", str(wrong), "-o", str(output))
+    assert result.exit_code == 1
+    assert "PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["wrong.yaml"]
+
+
+def test_codegen_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    result = invoke("codegen", str(ROOT / "registry.yaml"), "-o", str(tmp_path / "no" / "hooks.py"))
+    assert result.exit_code == 1
+    assert f"{tmp_path / 'no'} is no directory" in result.stderr
+
+
+def test_check_reports_every_problem(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(
+        "schema: 1\nnamespace: acme\ncomposites:\n  a: {op: aten::gellu}\n  b: {opp: aten::gelu}\n"
+    )
+    result = invoke("check", str(wrong))
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"{wrong}:4: a: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?",
+        f"{wrong}:5: b: key 'op' is missing",
+        f"{wrong}:5: b: unknown key 'opp'; did you mean 'op'? (the keys are op, version, operands,"
+        " attributes, when, decomposition, backward)",
+    ]
+
+
+def test_check_of_a_good_file() -> None:
+    result = invoke("check", str(ROOT / "tests" / "codegen" / "golden" / "sample.yaml"))
+    assert (result.exit_code, result.stdout) == (0, "1 file without a problem\n")
+
+
+def test_list_says_what_is_on() -> None:
+    result = invoke("list", env={"XLA_COMPOSITE_OP": "silu"})
+    on = [line for line in result.stdout.splitlines() if line.endswith("│ yes │")]
+    assert [line.split()[1] for line in on] == ["ptxla.silu", "ptxla.silu_backward"]
+
+
+def test_list_with_an_unknown_name() -> None:
+    result = invoke("list", env={"XLA_COMPOSITE_OP": "sofmax"})
+    assert result.exit_code == 1
+    assert "there is no composite 'sofmax'; did you mean 'softmax'?" in result.stderr
+
+
+def test_schema_is_json_schema() -> None:
+    schema = json.loads(invoke("schema").stdout)
+    assert schema["required"] == ["schema", "namespace", "composites"]
+
+
+def test_run_shows_what_was_preserved(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch, torch_xla\n"
+        "x = torch.ones(4, requires_grad=True, device='xla')\n"
+        "for _ in range(2):\n"
+        "    torch.nn.functional.gelu(x).sum().backward()\n"
+        "    torch_xla.sync()\n"
+        "sys.exit(int(sys.argv[1]))\n"
+    )
+    result = invoke("run", str(script), "3", env={"XLA_COMPOSITE_OP": "gelu"})
+    assert result.exit_code == 3
+    assert "ptxla.gelu_backward" in result.stdout
+    assert "2 different graphs, 2 runs" in result.stdout
+
+
+def test_run_of_a_script_that_is_not_there() -> None:
+    result = invoke("run", "nowhere.py")
+    assert (result.exit_code, result.stderr) == (1, "nowhere.py is no file\n")
+
+
+def test_run_of_a_script_without_a_graph(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("")
+    result = invoke("run", str(script))
+    assert result.exit_code == 1
+    assert "ran no graph on an XLA device" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_help(arguments: list[str]) -> None:
+    assert "codegen" in invoke(*arguments).output
+
+
+def test_the_command_is_installed() -> None:
+    assert shutil.which("composites")
