@@ -115,7 +115,7 @@ class TorchXla:
     ) -> DecompositionHlo:
         with self._whole_dispatch() if whole_dispatch else _nothing(), torch.no_grad():
             placeholders = [None if t is None else _placeholder(t) for t in operands]
-            with _scalars_as_constants(), _values_unreadable():
+            with _tracing_mode(), _values_unreadable():
                 outputs = function(*placeholders)
                 outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
                 context = _XLAC.lowering.LoweringContext("decomposition")
@@ -157,14 +157,21 @@ def _placeholder(tensor: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def _scalars_as_constants() -> Iterator[None]:
-    """Trace Python numbers as constants: torch_xla makes those other than 0 and 1 parameters."""
-    before = _XLAC._get_xla_all_numbers_special_scalars()
+def _tracing_mode() -> Iterator[None]:
+    """Trace whatever the user's mode is, with Python numbers as constants.
+
+    torch_xla makes numbers other than 0 and 1 parameters of the graph, and its eager mode would
+    run each operator on placeholders, which aborts the process.
+    """
+    constants = _XLAC._get_xla_all_numbers_special_scalars()
+    eager = _XLAC._get_use_eager_mode()
     _XLAC._set_xla_all_numbers_special_scalars(True)
+    _XLAC._set_use_eager_mode(False)
     try:
         yield
     finally:
-        _XLAC._set_xla_all_numbers_special_scalars(before)
+        _XLAC._set_xla_all_numbers_special_scalars(constants)
+        _XLAC._set_use_eager_mode(eager)
 
 
 class ValueReadError(RuntimeError):

@@ -1,0 +1,89 @@
+"""What consumers of composites need, without torch: read, clean, replace, inspect, run.
+
+    text, bytecode or portable artifact
+        -> Module.read / Module.parse
+        -> passes, plain functions from Module to Module:
+             clean           what a frontend printed, made readable and free of duplicates
+             bind            a JAX function in place of a composite's decomposition
+             to_custom_call  a kernel behind XLA's typed FFI in place of a composite
+             decompose       the plain operations in place of a composite
+             legalize_chlo   StableHLO alone
+        -> inspect (a table, JSON or a page), run (numbers), Module.write
+
+    module = Module.read("step.mlir")
+    module = run_passes(module, [clean, partial(decompose, keep="ptxla.softmax")])
+    module.write("lowered.mlir")
+
+Importing this package imports neither torch nor jax; jaxlib is loaded by the first call that
+needs it.
+"""
+
+from .errors import (
+    AttributeConversionError,
+    BindError,
+    BytecodeError,
+    MissingJaxError,
+    ParseError,
+    PassError,
+    RunError,
+    StableHLOError,
+    UnknownCompositeError,
+    UnsupportedOperationError,
+    VerificationError,
+    VersionError,
+)
+from .inspection import Report, composite_count, composite_table, html_page, inspect
+from .module import Module
+from .passes.bind import bind
+from .passes.clean import clean, clean_passes
+from .passes.decompose import decompose
+from .passes.drop_unused_functions import drop_unused_functions
+from .passes.flatten_calls import flatten_calls
+from .passes.legalize_chlo import legalize_chlo
+from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
+from .passes.rename_decompositions import rename_decompositions
+from .passes.share_decompositions import share_decompositions
+from .passes.strip_leftovers import strip_leftovers
+from .passes.to_custom_call import to_custom_call
+from .passes.unshare_decompositions import unshare_decompositions
+from .pipeline import Pass, run_passes
+from .run import Executable, compile_module, run
+
+__all__ = [
+    "AttributeConversionError",
+    "BindError",
+    "BytecodeError",
+    "Executable",
+    "MissingJaxError",
+    "Module",
+    "ParseError",
+    "Pass",
+    "PassError",
+    "Report",
+    "RunError",
+    "StableHLOError",
+    "UnknownCompositeError",
+    "UnsupportedOperationError",
+    "VerificationError",
+    "VersionError",
+    "bind",
+    "clean",
+    "clean_passes",
+    "compile_module",
+    "composite_count",
+    "composite_table",
+    "decompose",
+    "drop_unused_functions",
+    "flatten_calls",
+    "html_page",
+    "inspect",
+    "legalize_chlo",
+    "legalize_mhlo_custom_calls",
+    "rename_decompositions",
+    "run",
+    "run_passes",
+    "share_decompositions",
+    "strip_leftovers",
+    "to_custom_call",
+    "unshare_decompositions",
+]

@@ -1,0 +1,146 @@
+"""Composite attributes in the three forms they take outside the module.
+
+- `to_python`: plain Python values, for reports and for keyword arguments of JAX functions.
+- `to_ffi`: the MLIR attributes that XLA's typed FFI can decode from a `backend_config`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from .bindings import IrAttribute, dictionary_items, ir
+from .errors import AttributeConversionError
+
+# Element types whose dense attributes can be read as a buffer. Any other aborts the process in
+# jaxlib 0.7.1 (bf16), so the list says what is safe.
+_READABLE_ELEMENTS = frozenset(
+    [f"{sign}{width}" for sign in ("i", "ui", "si") for width in (8, 16, 32, 64)]
+    + ["i1", "f16", "f32", "f64"]
+)
+
+# Dense arrays that XLA's FFI decodes, by element type. Booleans travel as bytes.
+_FFI_ARRAYS = {
+    "i1": "DenseI8ArrayAttr",
+    "i8": "DenseI8ArrayAttr",
+    "i16": "DenseI16ArrayAttr",
+    "i32": "DenseI32ArrayAttr",
+    "i64": "DenseI64ArrayAttr",
+    "f32": "DenseF32ArrayAttr",
+    "f64": "DenseF64ArrayAttr",
+}
+
+
+def to_python(attribute: IrAttribute) -> Any:
+    """The Python value of an attribute; its text where Python has no such value.
+
+    | attribute                  | Python                                  |
+    |----------------------------|-----------------------------------------|
+    | `true`, `1 : i64`, `1.5`   | bool, int, float                        |
+    | `"tanh"`, `unit`           | str, True                               |
+    | `dense<..>`, `array<..>`   | nested tuples (a scalar for rank 0)     |
+    | `[..]`, `{..}`             | tuple, dict                             |
+    | `f32`, `@f`, anything else | its text: `"f32"`, `"@f"`               |
+    """
+    kinds = ir()
+    if isinstance(attribute, kinds.BoolAttr | kinds.StringAttr):
+        return attribute.value
+    if isinstance(attribute, kinds.IntegerAttr | kinds.FloatAttr):
+        return attribute.value
+    if isinstance(attribute, kinds.UnitAttr):
+        return True
+    if isinstance(attribute, kinds.ArrayAttr):
+        return tuple(to_python(entry) for entry in attribute)
+    if isinstance(attribute, kinds.DictAttr):
+        return {name: to_python(entry) for name, entry in dictionary_items(attribute).items()}
+    if _is_dense_array(attribute):
+        return tuple(attribute)
+    if isinstance(attribute, kinds.DenseElementsAttr) and _is_readable(attribute):
+        return _nested_tuples(_array(attribute).tolist())
+    return str(attribute)
+
+
+def to_ffi(attribute: IrAttribute, where: str) -> IrAttribute:
+    """The form of an attribute that XLA's typed FFI decodes; must run inside the context.
+
+    Scalars and strings stay. Lists become one-dimensional dense arrays (bool as i8), half floats
+    become f32, types become their name.
+
+    Raises:
+      AttributeConversionError: naming `where`, for what the FFI has no form for.
+    """
+    kinds = ir()
+    if isinstance(attribute, kinds.BoolAttr | kinds.StringAttr | kinds.IntegerAttr):
+        return attribute
+    if isinstance(attribute, kinds.FloatAttr):
+        if str(attribute.type) in ("f32", "f64"):
+            return attribute
+        return kinds.FloatAttr.get(kinds.F32Type.get(), attribute.value)
+    if isinstance(attribute, kinds.TypeAttr):
+        return kinds.StringAttr.get(str(attribute))
+    if isinstance(attribute, kinds.DictAttr):
+        entries = dictionary_items(attribute)
+        return kinds.DictAttr.get({k: to_ffi(v, f"{where}.{k}") for k, v in entries.items()})
+    array = _ffi_array(attribute)
+    if array is None:
+        raise AttributeConversionError(
+            f"{where} = {attribute}: XLA's typed FFI takes booleans, integers, floats, strings, "
+            "and flat lists of one kind of number; drop or flatten this attribute before "
+            "to_custom_call"
+        )
+    return array
+
+
+def _ffi_array(attribute: IrAttribute) -> IrAttribute | None:
+    kinds = ir()
+    if isinstance(attribute, kinds.DenseBoolArrayAttr):
+        return kinds.DenseI8ArrayAttr.get([int(entry) for entry in attribute])
+    if _is_dense_array(attribute):
+        return attribute
+    if isinstance(attribute, kinds.ArrayAttr):
+        return _ffi_array_of_entries(list(attribute))
+    if not isinstance(attribute, kinds.DenseElementsAttr) or not _is_readable(attribute):
+        return None
+    values = _array(attribute)
+    make = _array_maker(str(attribute.type.element_type))
+    return make(values.tolist()) if make and values.ndim == 1 else None
+
+
+def _ffi_array_of_entries(entries: list[IrAttribute]) -> IrAttribute | None:
+    """The dense array of an ArrayAttr whose entries are numbers of one type."""
+    kinds = ir()
+    if not entries:
+        return kinds.DenseI64ArrayAttr.get([])
+    if not all(
+        isinstance(e, kinds.BoolAttr | kinds.IntegerAttr | kinds.FloatAttr) for e in entries
+    ):
+        return None
+    types = {str(entry.type) for entry in entries}
+    make = _array_maker(types.pop()) if len(types) == 1 else None
+    return make([entry.value for entry in entries]) if make else None
+
+
+def _array_maker(element_type: str) -> Callable[[list[Any]], IrAttribute] | None:
+    name = _FFI_ARRAYS.get(element_type)
+    if name is None:
+        return None
+    convert = int if name == "DenseI8ArrayAttr" else (lambda value: value)
+    return lambda values: getattr(ir(), name).get([convert(value) for value in values])
+
+
+def _is_dense_array(attribute: IrAttribute) -> bool:
+    return type(attribute).__name__.startswith("Dense") and type(attribute).__name__.endswith(
+        "ArrayAttr"
+    )
+
+
+def _is_readable(attribute: IrAttribute) -> bool:
+    return str(attribute.type.element_type) in _READABLE_ELEMENTS
+
+
+def _array(attribute: IrAttribute) -> Any:
+    import numpy as np
+
+    return np.array(attribute).reshape(attribute.type.shape)
+
+
+def _nested_tuples(value: Any) -> Any:
+    return tuple(map(_nested_tuples, value)) if isinstance(value, list) else value

@@ -1,0 +1,307 @@
+"""The one module that imports jaxlib's MLIR bindings.
+
+`jaxlib.mlir` is private to jaxlib: names move between releases. Whatever differs from one release
+to the next is dealt with here, and the rest of the package asks this module.
+
+jaxlib is imported on first use, so that importing `lowering.stablehlo` stays cheap and a machine
+without jaxlib gets an error that says what to install.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar
+
+from .errors import BytecodeError, MissingJaxError, ParseError, VerificationError, VersionError
+
+# The bindings carry no types that mypy can read; these names say what an `Any` stands for.
+IrContext: TypeAlias = Any
+IrModule: TypeAlias = Any
+IrOperation: TypeAlias = Any
+IrValue: TypeAlias = Any
+IrType: TypeAlias = Any
+IrAttribute: TypeAlias = Any
+
+T = TypeVar("T")
+
+# The releases of jaxlib that the tests were run with; they speak StableHLO 1.13.0 and 1.17.0.
+SEEN_WITH = ("0.7.1", "0.10.2")
+
+# First bytes of every MLIR bytecode file; the producer's name follows, ended by a zero byte.
+# A portable artifact is bytecode whose producer is `StableHLO_v<version>`.
+BYTECODE_MAGIC = b"ML\xefR"
+_PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\x00")
+_LOCATION = re.compile(r":(\d+):(\d+)\)?$")
+
+Version: TypeAlias = tuple[int, int, int]
+
+
+@lru_cache(maxsize=1)
+def ir() -> Any:
+    """`jaxlib.mlir.ir`, with the StableHLO passes registered."""
+    try:
+        from jaxlib.mlir import ir as module
+        from jaxlib.mlir.dialects import stablehlo
+    except ImportError as error:
+        raise MissingJaxError(
+            f"lowering.stablehlo needs jaxlib to read StableHLO, and it cannot be imported "
+            f"({error}); install it with: pip install jaxlib"
+        ) from error
+    # Registering twice aborts the process in some releases; the cache makes it once.
+    stablehlo.register_stablehlo_passes()
+    return module
+
+
+def _stablehlo() -> Any:
+    ir()
+    from jaxlib.mlir.dialects import stablehlo
+
+    return stablehlo
+
+
+def new_context() -> IrContext:
+    """A context that knows StableHLO, CHLO, func and the dialects jax itself prints.
+
+    Each parsed module gets its own: a context never frees the constants it has seen.
+    """
+    context = ir().Context()
+    # One thread pool for each context would cost more than it gives, and does not survive a fork.
+    context.enable_multithreading(False)
+    try:
+        from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+        from jaxlib.mlir.dialects import chlo, sdy
+    except ImportError as error:
+        raise MissingJaxError(
+            f"this jaxlib is not laid out as expected ({error}); "
+            f"versions seen to work: {', '.join(SEEN_WITH)}"
+        ) from error
+    registry = ir().DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)  # func, among others
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for dialect in (_stablehlo(), chlo, sdy):
+        dialect.register_dialect(context, load=True)
+    return context
+
+
+@contextmanager
+def building(context: IrContext) -> Iterator[None]:
+    """Build attributes and operations inside `context`, at an unknown location."""
+    with context, ir().Location.unknown():
+        yield
+
+
+# ---- reading ----
+
+
+def parse_text(text: str, source: str = "<text>", context: IrContext | None = None) -> IrModule:
+    """Parse and verify MLIR text; `source` is the name that errors point at."""
+    context = context or new_context()
+    try:
+        return ir().Module.parse(text, context)
+    except ir().MLIRError as error:
+        line, column, problem = _first_diagnostic(error)
+        raise ParseError(source, line, column, problem, text) from None
+
+
+def parse_bytes(data: bytes, source: str = "<bytes>") -> IrModule:
+    """Parse MLIR text, MLIR bytecode or a portable StableHLO artifact, told apart by magic."""
+    if data.startswith(BYTECODE_MAGIC):
+        return _parse_bytecode(data, source)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise BytecodeError(
+            f"{source}: neither MLIR text nor MLIR bytecode "
+            f"(starts with {data[:8]!r}, bytecode starts with {BYTECODE_MAGIC!r})"
+        ) from None
+    return parse_text(text, source)
+
+
+def _parse_bytecode(data: bytes, source: str) -> IrModule:
+    version = artifact_version(data)
+    if version is not None and version > current_version():
+        raise BytecodeError(
+            f"{source}: written by StableHLO {_dotted(version)}, and the installed jaxlib "
+            f"reads up to {_dotted(current_version())}; install a newer jaxlib, or write the "
+            f"file for version {_dotted(current_version())}"
+        )
+    context = new_context()
+    parse = _parse_plain_bytecode if version is None else _parse_portable_artifact
+    module, problems = _with_diagnostics(context, lambda: parse(context, data))
+    if module is None:
+        raise BytecodeError(f"{source}: damaged or unreadable bytecode: {problems}")
+    return module
+
+
+def _parse_plain_bytecode(context: IrContext, data: bytes) -> IrModule:
+    return ir().Module.parse(data, context)
+
+
+def _parse_portable_artifact(context: IrContext, data: bytes) -> IrModule:
+    return _stablehlo().deserialize_portable_artifact(context, data)
+
+
+def artifact_version(data: bytes) -> Version | None:
+    """The StableHLO version a portable artifact was written by; None for anything else."""
+    found = _PRODUCER.search(data[:64])
+    return _numbers(found.groups()) if found else None
+
+
+def copy_into(context: IrContext, module: IrModule) -> IrModule:
+    """A copy of a module that lives in another context (such as one that jax lowered)."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return ir().Module.parse(buffer.getvalue(), context)
+
+
+def clone(module: IrModule) -> IrModule:
+    """A copy of a module in its own context."""
+    with building(module.context):
+        copy = ir().Module.create()
+        # Every attribute: the module's name, and what a frontend has noted on it.
+        for name, attribute in attributes(module.operation).items():
+            copy.operation.attributes[name] = attribute
+        for operation in module.body.operations:
+            copy.body.append(operation.operation.clone(ip=False))
+    return copy
+
+
+# ---- writing ----
+
+
+def current_version() -> Version:
+    """The newest StableHLO version the installed jaxlib reads and writes."""
+    return _numbers(_stablehlo().get_current_version().split("."))
+
+
+def minimum_version() -> Version:
+    """The oldest StableHLO version the installed jaxlib can still write for."""
+    return _numbers(_stablehlo().get_minimum_version().split("."))
+
+
+def serialize_portable(module: IrModule, version: str | None = None) -> bytes:
+    """A portable artifact that readers of StableHLO `version` (default: newest) understand."""
+    target = _target_version(version)
+    data, problems = _with_diagnostics(
+        module.context,
+        lambda: _stablehlo().serialize_portable_artifact(module, _dotted(target)),
+    )
+    if data is None:
+        raise VersionError(
+            f"the module cannot be written for StableHLO {_dotted(target)}: {problems}"
+        )
+    return bytes(data)
+
+
+def _target_version(version: str | None) -> Version:
+    if version is None:
+        return current_version()
+    oldest, newest = minimum_version(), current_version()
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise VersionError(
+            f"not a StableHLO version: {version!r}; write it as in {_dotted(newest)!r}"
+        )
+    target = _numbers(version.split("."))
+    if not oldest <= target <= newest:
+        raise VersionError(
+            f"StableHLO {version} cannot be written; the installed jaxlib writes "
+            f"{_dotted(oldest)} to {_dotted(newest)}"
+        )
+    return target
+
+
+# ---- passes and verification ----
+
+
+def run_pipeline(module: IrModule, pipeline: str) -> None:
+    """Run an MLIR pass pipeline, such as `builtin.module(symbol-dce)`, on `module` in place."""
+    ir()
+    from jaxlib.mlir.passmanager import PassManager
+
+    with module.context:
+        manager = PassManager.parse(pipeline)
+    try:
+        manager.run(module.operation)
+    except ir().MLIRError as error:
+        raise VerificationError(f"{pipeline}: {_first_diagnostic(error)[2]}") from None
+
+
+def verify(module: IrModule) -> None:
+    """Raise `VerificationError` when the module breaks a rule of its dialects."""
+    try:
+        module.operation.verify()
+    except ir().MLIRError as error:
+        raise VerificationError(_first_diagnostic(error)[2]) from None
+
+
+# ---- small readers that hide how the bindings spell things ----
+
+
+def attributes(operation: IrOperation) -> dict[str, IrAttribute]:
+    """The attributes of an operation by name.
+
+    Indexing works in every release; iterating gives pairs in one and names in another.
+    """
+    named = operation.attributes
+    return {named[i].name: named[i].attr for i in range(len(named))}
+
+
+def dictionary_items(attribute: IrAttribute) -> dict[str, IrAttribute]:
+    """The entries of a DictAttr; none for None."""
+    if attribute is None:
+        return {}
+    return {attribute[i].name: attribute[i].attr for i in range(len(attribute))}
+
+
+def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
+    """The operations with one of these names, nested ones too, in program order."""
+    found: list[IrOperation] = []
+    advance = ir().WalkResult.ADVANCE
+
+    def visit(operation: IrOperation) -> Any:
+        if operation.name in names:
+            found.append(operation)
+        return advance
+
+    root.operation.walk(visit, ir().WalkOrder.PRE_ORDER)
+    return found
+
+
+def _first_diagnostic(error: Any) -> tuple[int, int, str]:
+    """Line, column and message of the first problem MLIR reported."""
+    diagnostics = error.error_diagnostics
+    if not diagnostics:
+        return 0, 0, str(error)
+    first = diagnostics[0]
+    place = _LOCATION.search(str(first.location))
+    line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+    return line, column, str(first.message).strip()
+
+
+def _with_diagnostics(context: IrContext, call: Callable[[], T]) -> tuple[T | None, str]:
+    """The call's value, or None and what MLIR said; without this it prints to stderr itself."""
+    messages: list[str] = []
+
+    def keep(diagnostic: Any) -> bool:
+        messages.append(str(diagnostic.message))
+        return True
+
+    handler = context.attach_diagnostic_handler(keep)
+    try:
+        return call(), ""
+    except (ValueError, ir().MLIRError) as error:
+        return None, messages[0] if messages else str(error)
+    finally:
+        handler.detach()
+
+
+def _numbers(parts: Any) -> Version:
+    major, minor, patch = (int(part) for part in parts)
+    return major, minor, patch
+
+
+def _dotted(version: Version) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,88 @@
+"""Every mistake this package reports to its user.
+
+All of them are `StableHLOError`, so a command line needs one `except`. Each message says what was
+found, where, and what to do about it.
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+class StableHLOError(ValueError):
+    """Base of every error that `lowering.stablehlo` raises on purpose."""
+
+
+class MissingJaxError(StableHLOError, ImportError):
+    """jaxlib (for its MLIR bindings) or jax (to run or to bind) cannot be imported."""
+
+
+class ParseError(StableHLOError):
+    """The text is not a module this jaxlib can read."""
+
+    def __init__(self, source: str, line: int, column: int, problem: str, text: str) -> None:
+        self.source = source
+        self.line = line
+        self.column = column
+        self.problem = problem
+        message = f"{source}:{line}:{column}: {problem}"
+        lines = text.splitlines()
+        if 0 < line <= len(lines):
+            shown, start = _window(lines[line - 1], column)
+            message += f"\n  {shown}\n  {' ' * (column - 1 - start)}^"
+        super().__init__(message)
+
+
+class BytecodeError(StableHLOError):
+    """The bytes are a damaged module, a newer StableHLO, or no module at all."""
+
+
+class VersionError(StableHLOError):
+    """A StableHLO version was asked for that cannot be written."""
+
+
+class VerificationError(StableHLOError):
+    """The module breaks a rule of its dialects."""
+
+
+class PassError(StableHLOError):
+    """A pass of a pipeline returned something that is not a valid module."""
+
+
+class UnknownCompositeError(StableHLOError):
+    """A name or glob matches no composite of the module."""
+
+    def __init__(self, pattern: str, existing: Iterable[str]) -> None:
+        self.pattern = pattern
+        names = sorted(set(existing))
+        message = f"no composite matches {pattern!r}; "
+        message += f"the module has: {', '.join(names)}" if names else "the module has none"
+        message += did_you_mean(pattern, names)
+        super().__init__(message)
+
+
+class UnsupportedOperationError(StableHLOError):
+    """An operation for which a pass has no rule."""
+
+
+class AttributeConversionError(StableHLOError):
+    """A composite attribute cannot be expressed where it has to go."""
+
+
+class BindError(StableHLOError):
+    """A function given to `bind` cannot stand in for a composite's decomposition."""
+
+
+class RunError(StableHLOError):
+    """The module could not be compiled for, or run on, the chosen platform."""
+
+
+def did_you_mean(given: str, known: Sequence[str]) -> str:
+    """`; did you mean 'x'?`, or nothing when no known name is close."""
+    close = get_close_matches(given, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _window(line: str, column: int, width: int = 100) -> tuple[str, int]:
+    """The part of a long line around `column`, and the offset at which that part starts."""
+    start = max(0, column - 1 - width // 2) if len(line) > width else 0
+    return line[start : start + width], start

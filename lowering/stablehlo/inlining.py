@@ -1,0 +1,28 @@
+"""Putting the body of one function in place of a call, the step that several passes share.
+
+MLIR's own `inline` pass leaves `func.call` alone in jaxlib (0.7.1 and 0.10.2): no inliner
+extension is registered for the func dialect there.
+"""
+
+from .bindings import IrOperation
+
+
+def inline_call(call: IrOperation, function: IrOperation, *, last_use: bool) -> None:
+    """Replace a call by the body of `function`.
+
+    On the last use the body itself is moved, and the empty function erased; before that, a copy
+    of it. Moving keeps what nested regions capture intact, without a map from old to new values.
+    """
+    source = function if last_use else function.clone(ip=False)
+    block = source.regions[0].blocks[0]
+    for argument, operand in zip(block.arguments, call.operands, strict=True):
+        argument.replace_all_uses_with(operand)
+    *operations, terminator = (operation.operation for operation in block.operations)
+    for operation in operations:
+        operation.move_before(call)
+    for result, value in zip(call.results, terminator.operands, strict=True):
+        result.replace_all_uses_with(value)
+    call.erase()
+    terminator.erase()
+    if last_use:
+        function.erase()

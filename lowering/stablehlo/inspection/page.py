@@ -1,0 +1,135 @@
+"""A report and its graph as one HTML page that needs nothing from elsewhere."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from importlib.resources import files
+
+from ..module import Module
+from .graph import Edge, Graph, Node, dataflow_graph
+from .report import inspect
+from .table import caption, cells
+
+_ROW_HEIGHT = 64
+_BOX_HEIGHT = 30
+_GAP = 18
+_BOW = 110  # room at the right for edges that bow around boxes
+_CHARACTER = 7.2  # width of one character of the label font, with a margin
+
+
+@dataclass(frozen=True)
+class Box:
+    """A node with its place on the page."""
+
+    node: Node
+    x: float
+    y: float
+    width: float
+    hue: int
+    """Colour of a composite, the same for every box and row with its name."""
+    label: str
+    tooltip: str
+    height: int = _BOX_HEIGHT
+
+
+@dataclass(frozen=True)
+class Curve:
+    """An edge with its place on the page."""
+
+    path: str
+    tooltip: str
+
+
+def html_page(module: Module) -> str:
+    """The report of a module, with a graph of its data flow, as a self-contained page.
+
+    Everything that comes from the module is escaped; the page has no script and loads nothing.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    report, graph = inspect(module), dataflow_graph(module)
+    hues = _hues({row.name for row in report.composites})
+    boxes = _place(graph, hues)
+    template = files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(template).render(
+        title=f"composites of @{report.module or 'module'}",
+        caption=caption(report),
+        rows=[(cells(row), hues[row.name]) for row in report.composites],
+        function=graph.function,
+        boxes=boxes,
+        curves=[_curve(edge, boxes) for edge in graph.edges],
+        width=max((box.x + box.width for box in boxes), default=0) + _BOW,
+        height=max((box.y + box.height for box in boxes), default=0) + _GAP,
+    )
+
+
+def _place(graph: Graph, hues: dict[str, int]) -> list[Box]:
+    """Boxes in layers from top to bottom, each near the middle of what feeds it."""
+    feeds: dict[int, list[int]] = defaultdict(list)
+    for edge in graph.edges:
+        feeds[edge.target].append(edge.source)
+    layers: dict[int, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        layers[node.layer].append(node)
+    centre: dict[int, float] = {}
+    boxes: dict[int, Box] = {}
+    for row, layer in enumerate(sorted(layers)):
+        wanted = {
+            node.number: sum(centre[source] for source in above) / len(above) if above else 0.0
+            for node in layers[layer]
+            for above in [[source for source in feeds[node.number] if source in centre]]
+        }
+        x = float(_GAP)
+        for node in sorted(layers[layer], key=lambda n: (wanted[n.number], n.number)):
+            hue = hues.get(node.label, 0)
+            box = _box(node, x, _GAP + row * _ROW_HEIGHT, wanted[node.number], hue)
+            x = box.x + box.width + _GAP
+            centre[node.number] = box.x + box.width / 2
+            boxes[node.number] = box
+    return [boxes[node.number] for node in graph.nodes]
+
+
+def _box(node: Node, free: float, y: float, wanted: float, hue: int) -> Box:
+    label = node.label + (" → output" if node.outputs else "")
+    width = len(label) * _CHARACTER + 16
+    return Box(
+        node=node,
+        x=max(free, wanted - width / 2),
+        y=y,
+        width=width,
+        hue=hue,
+        label=label,
+        tooltip=_tooltip(node),
+    )
+
+
+def _tooltip(node: Node) -> str:
+    lines = [node.label]
+    if not node.composite:
+        lines += [f"{count} {name}" for name, count in node.operations]
+    if node.arguments:
+        lines.append(f"reads {node.arguments} arguments")
+    if node.outputs:
+        lines.append(f"makes {node.outputs} outputs")
+    return "\n".join(lines)
+
+
+def _curve(edge: Edge, boxes: list[Box]) -> Curve:
+    source, target = boxes[edge.source], boxes[edge.target]
+    x1, y1 = source.x + source.width / 2, source.y + source.height
+    x2, y2 = target.x + target.width / 2, target.y
+    # Long edges bow sideways, so that they do not run through the boxes in between.
+    bow = 0.0 if y2 - y1 < _ROW_HEIGHT else 40 + (y2 - y1) / 12
+    bend = min(60.0, (y2 - y1) / 2)
+    path = (
+        f"M{x1:.0f},{y1:.0f} C{x1 + bow:.0f},{y1 + bend:.0f} "
+        f"{x2 + bow:.0f},{y2 - bend:.0f} {x2:.0f},{y2:.0f}"
+    )
+    return Curve(path, f"{source.node.label} → {target.node.label}\n" + "\n".join(edge.types))
+
+
+def _hues(names: set[str]) -> dict[str, int]:
+    """A colour for each name; steps of the golden angle keep even many of them apart."""
+    return {name: number * 137 % 360 for number, name in enumerate(sorted(names))}

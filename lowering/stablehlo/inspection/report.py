@@ -1,0 +1,213 @@
+"""`inspect`: which composites a module has, how often, and how much of the work is in them."""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..bindings import IrModule, IrOperation, ir
+from ..composites import Signature, signature
+from ..dtypes import byte_size
+from ..module import Module
+from ..symbols import CALL, COMPOSITE, callees_first, functions, is_private
+
+# Neither constants nor terminators do work at run time.
+_NOT_COUNTED = frozenset({"stablehlo.constant", "stablehlo.return", "func.return", "func.func"})
+
+
+@dataclass(frozen=True)
+class CompositeReport:
+    """All calls of one composite that agree on version, attributes and types."""
+
+    name: str
+    version: int
+    attributes: dict[str, Any]
+    """The composite's attributes as Python values."""
+    operands: tuple[str, ...]
+    """Operand types, as MLIR text."""
+    results: tuple[str, ...]
+    """Result types, as MLIR text."""
+    count: int
+    """How often it occurs once everything is inlined into the public functions."""
+    operations: int
+    """Operations in the decomposition, for one call."""
+    bytes: int
+    """Bytes of the values that these operations produce, for one call."""
+    share: float
+    """count * operations, as a part of the module's operations (0 to 1)."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `inspect` found.
+
+    Operations are counted as if every composite and call were inlined into the public functions.
+    Operations in regions (a loop's body, a reduction's) count once, however often they run.
+    Constants and terminators do not count. Bytes are those of the values that the counted
+    operations produce; a dynamic dimension counts as 1. A composite inside another's
+    decomposition is listed too, and its operations belong to both, so shares can add up to
+    more than 1.
+    """
+
+    module: str
+    """The module's symbol name."""
+    operations: int
+    """Operations in the whole module."""
+    plain_operations: int
+    """Those that are in no composite."""
+    bytes: int
+    """Bytes of the values that the operations of the whole module produce."""
+    composites: tuple[CompositeReport, ...]
+    """Largest share first; equal shares in order of first use."""
+
+    def to_json(self) -> str:
+        """The report as JSON, keys sorted, so that equal modules give equal text.
+
+        JSON has no infinity and no NaN: attributes with such a value become the text `inf`,
+        `-inf` or `nan`.
+        """
+        data = _finite(asdict(self))
+        return json.dumps(data, indent=2, sort_keys=True, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class _Body:
+    """What one function holds, itself and through the functions it refers to."""
+
+    plain_operations: int
+    operations: int
+    bytes: int
+    uses: tuple[tuple[str, Signature | None], ...]
+    """Each function it refers to, with the composite's signature (None for a plain call)."""
+
+
+def inspect(module: Module) -> Report:
+    """Count the composites, operations and bytes of a module; see `Report` for what counts."""
+    bodies = _measure(module.ir)
+    counts, plain = _occurrences(module.ir, bodies)
+    public = [bodies[name] for name in _public(module.ir)]
+    total = sum(body.operations for body in public)
+    rows = [
+        _row(call, count, bodies[decomposition], total)
+        for (call, decomposition), count in counts.items()
+    ]
+    return Report(
+        module=module.name,
+        operations=total,
+        plain_operations=plain,
+        bytes=sum(body.bytes for body in public),
+        composites=tuple(sorted(_merged(rows), key=lambda row: -row.share)),
+    )
+
+
+def _row(call: Signature, count: int, body: _Body, total: int) -> CompositeReport:
+    return CompositeReport(
+        name=call.name,
+        version=call.version,
+        attributes=call.python_attributes(),
+        operands=call.operands,
+        results=call.results,
+        count=count,
+        operations=body.operations,
+        bytes=body.bytes,
+        share=count * body.operations / total if total else 0.0,
+    )
+
+
+def _merged(rows: list[CompositeReport]) -> list[CompositeReport]:
+    """One row for calls that differ only in which (equally large) function they refer to."""
+    merged: dict[str, CompositeReport] = {}
+    for row in rows:
+        key = repr((row.name, row.version, row.attributes, row.operands, row.results))
+        key += repr((row.operations, row.bytes))
+        if key in merged:
+            count, share = merged[key].count + row.count, merged[key].share + row.share
+            row = CompositeReport(**{**asdict(row), "count": count, "share": share})
+        merged[key] = row
+    return list(merged.values())
+
+
+def _measure(module: IrModule) -> dict[str, _Body]:
+    by_name = functions(module)
+    bodies: dict[str, _Body] = {}
+    for name in callees_first(module):
+        bodies[name] = _measure_function(by_name[name], bodies)
+    return bodies
+
+
+def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
+    uses: list[tuple[str, Signature | None]] = []
+    plain = 0
+    size = 0
+    sizes: dict[Any, int] = {}
+    advance = ir().WalkResult.ADVANCE
+
+    def visit(operation: IrOperation) -> Any:
+        nonlocal plain, size
+        name = operation.name
+        if name == COMPOSITE:
+            uses.append((operation.attributes["decomposition"].value, signature(operation)))
+        elif name == CALL:
+            uses.append((operation.attributes["callee"].value, None))
+        elif name not in _NOT_COUNTED:
+            plain += 1
+            for result in operation.results:
+                type_ = result.type
+                if type_ not in sizes:
+                    sizes[type_] = byte_size(type_)
+                size += sizes[type_]
+        return advance
+
+    function.walk(visit, ir().WalkOrder.PRE_ORDER)
+    inner = [known[target] for target, _ in uses if target in known]
+    return _Body(
+        plain_operations=plain,
+        operations=plain + sum(body.operations for body in inner),
+        bytes=size + sum(body.bytes for body in inner),
+        uses=tuple(uses),
+    )
+
+
+def _occurrences(
+    module: IrModule, bodies: dict[str, _Body]
+) -> tuple[dict[tuple[Signature, str], int], int]:
+    """How often each composite occurs once all is inlined, and the operations in none."""
+    times = dict.fromkeys(bodies, 0)
+    # The same for what is reached through plain calls only, hence part of no composite.
+    outside = dict.fromkeys(bodies, 0)
+    for name in _public(module):
+        times[name] = outside[name] = 1
+    counts: dict[tuple[Signature, str], int] = {}
+    for name in reversed(callees_first(module)):
+        for target, call in bodies[name].uses:
+            if target not in bodies:
+                continue
+            times[target] += times[name]
+            if call is None:
+                outside[target] += outside[name]
+            elif times[name]:
+                counts[call, target] = counts.get((call, target), 0) + times[name]
+    plain = sum(outside[name] * body.plain_operations for name, body in bodies.items())
+    return counts, plain
+
+
+def _public(module: IrModule) -> list[str]:
+    return [name for name, function in functions(module).items() if not is_private(function)]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return value
+
+
+def composite_count(module: Module) -> dict[str, int]:
+    """How often each composite name occurs once everything is inlined, sorted by name."""
+    counts: dict[str, int] = {}
+    for row in inspect(module).composites:
+        counts[row.name] = counts.get(row.name, 0) + row.count
+    return dict(sorted(counts.items()))

@@ -1,0 +1,71 @@
+"""A report as a table for the terminal."""
+
+from typing import TYPE_CHECKING, Any
+
+from .report import CompositeReport, Report
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def composite_table(report: Report) -> "Table":
+    """The composites of a report, one row each, with the module's totals as title and caption."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(f"composites of @{report.module or 'module'}"),
+        caption=Text(caption(report)),
+    )
+    for heading in ("composite", "attributes", "types"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("count", "ops", "bytes", "share"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in report.composites:
+        # Text, not str: rich would read [brackets] in types and attributes as markup.
+        table.add_row(*map(Text, cells(row)))
+    return table
+
+
+def caption(report: Report) -> str:
+    """The totals, in a line."""
+    inside = report.operations - report.plain_operations
+    part = inside / report.operations if report.operations else 0.0
+    return (
+        f"{report.operations} operations, {inside} of them in composites ({part:.0%}); "
+        f"{readable_bytes(report.bytes)} of values"
+    )
+
+
+def cells(row: CompositeReport) -> tuple[str, ...]:
+    """One composite as text, in the order of the table's columns."""
+    name = row.name if row.version == 0 else f"{row.name} v{row.version}"
+    return (
+        name,
+        ", ".join(f"{key}={readable_value(value)}" for key, value in row.attributes.items()),
+        f"{_types(row.operands)} -> {_types(row.results)}",
+        str(row.count),
+        str(row.operations),
+        readable_bytes(row.bytes),
+        f"{row.share:.1%}",
+    )
+
+
+def readable_value(value: Any) -> str:
+    """An attribute's value, short: floats to six digits, as f32 attributes have no more."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def readable_bytes(count: int) -> str:
+    """A byte count with a unit, such as 1.5 MiB."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def _types(types: tuple[str, ...]) -> str:
+    """Tensor types without the word tensor: `8x16xf32, i64`."""
+    return ", ".join(type_.removeprefix("tensor<").removesuffix(">") for type_ in types)

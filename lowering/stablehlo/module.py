@@ -1,0 +1,79 @@
+"""`Module`: one StableHLO module, read from text or bytes, that no pass changes in place."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import bindings
+from .bindings import IrModule
+from .files import write_atomic
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Module:
+    """A StableHLO module. Passes take one and return another; neither changes afterwards."""
+
+    ir: IrModule
+    """The MLIR module. Read it freely; to change it, work on `copy_ir()`."""
+
+    @classmethod
+    def parse(cls, text: str, source: str = "<text>") -> "Module":
+        """Read MLIR text. `source` is the name that error messages point at.
+
+        Raises:
+          ParseError: with line and column, when the text is malformed.
+        """
+        return cls(bindings.parse_text(text, source))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str = "<bytes>") -> "Module":
+        """Read MLIR text, MLIR bytecode or a portable StableHLO artifact, whichever it is."""
+        return cls(bindings.parse_bytes(data, source))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "Module":
+        """Read a file; its first bytes say whether it is text or bytecode, not its name."""
+        return cls.from_bytes(Path(path).read_bytes(), str(path))
+
+    @property
+    def text(self) -> str:
+        """The module as MLIR text, without source locations."""
+        return str(self.ir)
+
+    @property
+    def name(self) -> str:
+        """The module's symbol name, or an empty string."""
+        name = bindings.attributes(self.ir.operation).get("sym_name")
+        return "" if name is None else str(name.value)
+
+    def write(self, path: str | os.PathLike[str], *, portable: str | None = None) -> None:
+        """Write text, or a portable artifact when `portable` names a StableHLO version.
+
+        A name ending in `.mlirbc` asks for a portable artifact of the newest version. The file
+        is complete or absent, never half written.
+        """
+        binary = portable is not None or Path(path).suffix == ".mlirbc"
+        write_atomic(path, self.portable(portable) if binary else self.text)
+
+    def portable(self, version: str | None = None) -> bytes:
+        """A versioned artifact that any StableHLO reader from `version` on understands.
+
+        CHLO has no versioned form, so CHLO operations are legalised to StableHLO first. Source
+        locations are dropped, so equal text gives equal bytes.
+        """
+        copy = self.copy_ir()
+        bindings.run_pipeline(
+            copy, "builtin.module(func.func(chlo-legalize-to-stablehlo),strip-debuginfo)"
+        )
+        return bindings.serialize_portable(copy, version)
+
+    def verify(self) -> None:
+        """Raise `VerificationError` when the module breaks a rule of its dialects."""
+        bindings.verify(self.ir)
+
+    def copy_ir(self) -> IrModule:
+        """A copy of the MLIR module, for a pass to change and wrap in a new `Module`."""
+        return bindings.clone(self.ir)
+
+    def __repr__(self) -> str:
+        return f"Module(@{self.name}, {len(self.ir.body.operations)} functions)"

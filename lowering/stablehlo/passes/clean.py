@@ -1,0 +1,32 @@
+"""clean: from what torch_xla prints to text that a person and a consumer can read."""
+
+from ..module import Module
+from ..pipeline import Pass, run_passes
+from .drop_unused_functions import drop_unused_functions
+from .flatten_calls import flatten_calls
+from .legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
+from .rename_decompositions import rename_decompositions
+from .share_decompositions import share_decompositions
+from .strip_leftovers import strip_leftovers
+from .unshare_decompositions import unshare_decompositions
+
+
+def clean_passes(*, share: bool = True) -> list[Pass]:
+    """The passes of `clean`, in order, to be put in a longer pipeline."""
+    return [
+        strip_leftovers,
+        flatten_calls,
+        drop_unused_functions,
+        share_decompositions if share else unshare_decompositions,
+        legalize_mhlo_custom_calls,  # after sharing: fewer operations to look at
+        rename_decompositions,
+    ]
+
+
+def clean(module: Module, *, share: bool = True) -> Module:
+    """No wrapper calls, no duplicate or unused functions, no `mhlo.*`, names that say what is what.
+
+    With `share=False`, every composite call gets a decomposition of its own. Equal programs give
+    byte-identical text, and a clean module is left as it is.
+    """
+    return run_passes(module, clean_passes(share=share))

@@ -1,0 +1,48 @@
+"""decompose: put the operations of composites where the composites are.
+
+%1 = stablehlo.composite "ptxla.gelu" %0 {..}   =>   %1 = stablehlo.multiply %0, %cst
+                                                     ..
+"""
+
+from collections.abc import Iterable
+
+from .. import bindings
+from ..composites import composite_name, composites_of, select
+from ..module import Module
+from .drop_unused_functions import drop_unused_functions
+from .flatten_calls import flatten_calls
+
+
+def decompose(
+    module: Module,
+    only: str | Iterable[str] | None = None,
+    keep: str | Iterable[str] | None = None,
+) -> Module:
+    """Inline composites by name or glob.
+
+    Args:
+      module: the module to start from.
+      only: names or globs of the composites to inline; all of them by default.
+      keep: names or globs of those to leave as they are, even if `only` matches them.
+
+    Raises:
+      UnknownCompositeError: when a name or glob matches no composite of the module.
+    """
+    composites = composites_of(module.ir)
+    existing = {composite_name(composite) for composite in composites}
+    chosen = existing if only is None else select(existing, only)
+    chosen = chosen - (set() if keep is None else select(existing, keep))
+    if not chosen:
+        return module
+    inlined = {
+        composite.attributes["decomposition"].value
+        for composite in composites
+        if composite_name(composite) in chosen
+    }
+    result = module.copy_ir()
+    kept = sorted(existing - chosen)
+    options = f"{{except={','.join(kept)}}}" if kept else ""
+    bindings.run_pipeline(
+        result, f"builtin.module(func.func(stablehlo-legalize-composite-to-call{options}))"
+    )
+    return drop_unused_functions(flatten_calls(Module(result), only=inlined))

@@ -1,0 +1,135 @@
+"""legalize_mhlo_custom_calls: operations that XLA hid in custom calls, as CHLO or StableHLO.
+
+    custom_call @mhlo.erf(%0) {mhlo.attributes = {}}       =>  chlo.erf %0
+    custom_call @mhlo.topk(%0) {mhlo.attributes = {k = 4}} =>  chlo.top_k(%0, k = 4)
+
+XLA writes HLO operations that StableHLO lacks this way, and only XLA reads them back. Of these,
+torch_xla 2.9 was seen to write erf and topk; the others come from other versions of XLA.
+"""
+
+from collections.abc import Callable
+from string import Template
+
+from .. import bindings
+from ..bindings import IrOperation, attributes, building, dictionary_items, find_operations, ir
+from ..errors import UnsupportedOperationError, did_you_mean
+from ..inlining import inline_call
+from ..module import Module
+from ..symbols import CUSTOM_CALL, function_name
+
+_PREFIX = "mhlo."
+
+
+def legalize_mhlo_custom_calls(module: Module) -> Module:
+    """Replace every `mhlo.*` custom call by the CHLO or StableHLO operations it stands for.
+
+    Raises:
+      UnsupportedOperationError: naming the first custom call for which there is no rule.
+    """
+    result = module.copy_ir()
+    for call in find_operations(result.operation, CUSTOM_CALL):
+        target = call.attributes["call_target_name"].value
+        if not target.startswith(_PREFIX):
+            continue
+        rule = _RULES.get(target)
+        if rule is None:
+            known = sorted(_RULES)
+            raise UnsupportedOperationError(
+                f"custom call @{target} in @{_enclosing_function(call)} has no StableHLO or CHLO "
+                f"equivalent here{did_you_mean(target, known)}; known: {', '.join(known)}"
+            )
+        rule(call)
+    return Module(result)
+
+
+def _unary(name: str) -> Callable[[IrOperation], None]:
+    """A rule for an operation from one tensor to another, without attributes."""
+
+    def rule(call: IrOperation) -> None:
+        _replace(call, name, {})
+
+    return rule
+
+
+def _top_k(call: IrOperation) -> None:
+    given = dictionary_items(attributes(call).get("mhlo.attributes"))
+    if "k" not in given:
+        raise UnsupportedOperationError(
+            f"custom call @mhlo.topk in @{_enclosing_function(call)} has no attribute k; "
+            "expected mhlo.attributes = {k = <number of entries>}"
+        )
+    if "largest" in given and not given["largest"].value:
+        _smallest_k(call)
+    else:
+        _replace(call, "chlo.top_k", {"k": given["k"]})
+
+
+def _replace(call: IrOperation, name: str, named: dict[str, bindings.IrAttribute]) -> None:
+    types = [result.type for result in call.results]
+    with building(call.context):
+        replacement = ir().Operation.create(
+            name,
+            results=types,
+            operands=list(call.operands),
+            attributes=named,
+            ip=ir().InsertionPoint(call),
+        )
+    for old, new in zip(call.results, replacement.results, strict=True):
+        old.replace_all_uses_with(new)
+    call.erase()
+
+
+# chlo.top_k knows only the largest entries. XLA orders by total order, smallest first.
+_SMALLEST_K = Template("""
+func.func private @smallest_k(%x: $input) -> ($values, $indices) {
+  %i = stablehlo.iota dim = $last : $all_indices
+  %sorted:2 = "stablehlo.sort"(%x, %i) <{dimension = $last : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<$element>, %b: tensor<$element>, %ia: tensor<$index>, %ib: tensor<$index>):
+    %less = stablehlo.compare LT, %a, %b, $order
+      : (tensor<$element>, tensor<$element>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) : ($input, $all_indices) -> ($input, $all_indices)
+  %v = stablehlo.slice %sorted#0 [$ranges] : ($input) -> $values
+  %j = stablehlo.slice %sorted#1 [$ranges] : ($all_indices) -> $indices
+  return %v, %j : $values, $indices
+}
+""")
+
+
+def _smallest_k(call: IrOperation) -> None:
+    (operand,), (values, indices) = call.operands, call.results
+    index = str(indices.type.element_type)
+    shape = list(operand.type.shape)
+    element = str(operand.type.element_type)
+    text = _SMALLEST_K.substitute(
+        input=operand.type,
+        values=values.type,
+        indices=indices.type,
+        all_indices=f"tensor<{'x'.join(map(str, shape))}x{index}>",
+        last=len(shape) - 1,
+        element=element,
+        index=index,
+        order=_comparison(element),
+        ranges=", ".join(f"0:{size}" for size in values.type.shape),
+    )
+    template = bindings.parse_text(text, "<smallest k>", call.context)
+    inline_call(call, template.body.operations[0].operation, last_use=True)
+
+
+def _comparison(element: str) -> str:
+    if element.startswith(("f", "bf")):
+        return "TOTALORDER"
+    return "UNSIGNED" if element.startswith("ui") or element == "i1" else "SIGNED"
+
+
+def _enclosing_function(operation: IrOperation) -> str:
+    while operation.name != "func.func":
+        operation = operation.parent.operation
+    return function_name(operation)
+
+
+_UNARY_NAMES = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh", "tan")
+_RULES: dict[str, Callable[[IrOperation], None]] = {
+    **{f"{_PREFIX}{name}": _unary(f"chlo.{name}") for name in _UNARY_NAMES},
+    f"{_PREFIX}topk": _top_k,
+}

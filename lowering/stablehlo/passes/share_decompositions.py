@@ -1,0 +1,56 @@
+"""share_decompositions: one function for each composite, shape, dtype and attributes.
+
+composite "ptxla.gelu" %0 {@impl.2}          composite "ptxla.gelu" %0 {@impl.2}
+composite "ptxla.gelu" %1 {@impl.7}    =>    composite "ptxla.gelu" %1 {@impl.2}
+func private @impl.2 {..}                    func private @impl.2 {..}
+func private @impl.7 {..the same..}
+"""
+
+from typing import Any, TypeAlias
+
+from ..bindings import IrOperation, building, ir
+from ..composites import signature
+from ..module import Module
+from ..symbols import callees_first, decompositions, function_name, functions, retarget, uses
+
+# What functions must agree on to become one: who uses them, and their text without the name.
+_Key: TypeAlias = tuple[frozenset[Any], str]
+
+
+def share_decompositions(module: Module) -> Module:
+    """Merge decompositions with the same body that serve equal composites.
+
+    Composites are equal when name, version, attributes and types are; two that merely compute the
+    same keep a function each. Decompositions inside decompositions are merged first, so equality
+    of what surrounds them is seen as well.
+    """
+    result = module.copy_ir()
+    by_name = functions(result)
+    found = uses(result.operation)
+    candidates = set(decompositions(result, found))
+    kept: dict[_Key, str] = {}
+    for name in callees_first(result):
+        if name not in candidates:
+            continue
+        users = found.composites[name]
+        key = (frozenset(map(signature, users)), _text_without_name(by_name[name]))
+        # Whichever comes first stays. Its users may be gone when a later one is looked at (they
+        # were inside a duplicate); the users of a later one are not.
+        first = kept.setdefault(key, name)
+        if first != name:
+            retarget(users, first)
+            by_name[name].erase()
+    return Module(result)
+
+
+def _text_without_name(function: IrOperation) -> str:
+    """The function as text, with a placeholder for its name.
+
+    Local scope keeps printing one function from walking the whole module.
+    """
+    name = function_name(function)
+    with building(function.context):
+        function.attributes["sym_name"] = ir().StringAttr.get("_")
+        text = function.get_asm(use_local_scope=True)
+        function.attributes["sym_name"] = ir().StringAttr.get(name)
+    return str(text)

@@ -1,0 +1,138 @@
+"""Running a module on jax's PJRT client: the CPU by default, so that numbers can be checked."""
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from .bindings import IrOperation, attributes
+from .dtypes import static_tensor
+from .errors import MissingJaxError, RunError
+from .module import Module
+from .symbols import functions
+
+
+@dataclass(frozen=True, eq=False)
+class Executable:
+    """A compiled module; call it with numpy (or jax) arrays, one for each input of `@main`."""
+
+    inputs: tuple[str, ...]
+    """Tensor types of the inputs, as MLIR text."""
+    outputs: tuple[str, ...]
+    """Tensor types of the outputs, as MLIR text."""
+    platform: str
+    """The platform it was compiled for, such as `cpu` or `cuda`."""
+    loaded: Any
+    """PJRT's loaded executable."""
+    device: Any
+    """The device it runs on."""
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """Run once; returns numpy arrays, one for each output.
+
+        Raises:
+          RunError: when the arrays do not fit the inputs, or the platform reports a failure.
+        """
+        import jax
+        import numpy as np
+
+        self._check([np.shape(array) for array in arrays], [_dtype(array) for array in arrays])
+        # With 64-bit types allowed, or jax would quietly make them 32-bit ones.
+        with enable_x64():
+            buffers = [jax.device_put(array, self.device) for array in arrays]
+        try:
+            results = self.loaded.execute_sharded(buffers)
+            shards = results.disassemble_into_single_device_arrays()
+            return [np.asarray(shard[0]) for shard in shards]
+        except (RuntimeError, ValueError) as error:
+            raise RunError(f"the module failed on {self.platform}: {error}") from error
+
+    def _check(self, shapes: list[tuple[int, ...]], dtypes: list[Any]) -> None:
+        if len(shapes) != len(self.inputs):
+            raise RunError(
+                f"@main takes {len(self.inputs)} inputs ({', '.join(self.inputs)}), "
+                f"got {len(shapes)}"
+            )
+        for number, (expected, shape, dtype) in enumerate(
+            zip(self.inputs, shapes, dtypes, strict=True)
+        ):
+            if (shape, dtype) != static_tensor(expected):
+                raise RunError(
+                    f"input {number} of @main is {expected}, got an array of shape "
+                    f"{shape} and dtype {dtype}"
+                )
+
+
+def run(module: Module, *arrays: Any, platform: str = "cpu") -> list[Any]:
+    """Compile and run a module once. `compile_module` keeps the executable for more runs."""
+    return compile_module(module, platform=platform)(*arrays)
+
+
+def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
+    """Compile a module for the first device of a platform.
+
+    Custom calls must be registered with `jax.ffi.register_ffi_target` beforehand.
+
+    Raises:
+      MissingJaxError: when jax is not installed.
+      RunError: when there is no `@main`, no such platform, or XLA refuses the module.
+    """
+    main = functions(module.ir).get("main")
+    if main is None:
+        raise RunError(
+            f"the module has no function @main to run; it has: "
+            f"{', '.join('@' + name for name in functions(module.ir)) or 'none'}"
+        )
+    backend = _backend(platform)
+    device = backend.local_devices()[0]
+    buffer = io.BytesIO()
+    module.ir.operation.write_bytecode(buffer)
+    try:
+        loaded = backend.compile_and_load(buffer.getvalue(), [device])
+    except (RuntimeError, ValueError) as error:
+        raise RunError(f"XLA cannot compile the module for {platform}: {error}") from error
+    inputs, outputs = function_types(main)
+    return Executable(inputs, outputs, platform, loaded, device)
+
+
+def function_types(function: IrOperation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Input and result types of a function, as MLIR text."""
+    type_ = attributes(function)["function_type"].value
+    return tuple(map(str, type_.inputs)), tuple(map(str, type_.results))
+
+
+def enable_x64(enabled: bool = True) -> Any:
+    """A context manager that lets jax keep 64-bit types; newer releases of jax moved it."""
+    jax = import_jax()
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(enabled)
+    from jax.experimental import enable_x64 as experimental
+
+    return experimental(enabled)
+
+
+def import_jax() -> Any:
+    """The jax module, or an error that says what to install."""
+    try:
+        import jax
+    except ImportError as error:
+        raise MissingJaxError(
+            f"running or binding needs jax, and it cannot be imported ({error}); "
+            "install it with: pip install jax"
+        ) from error
+    return jax
+
+
+def _backend(platform: str) -> Any:
+    import_jax()
+    from jax.extend import backend
+
+    try:
+        return backend.get_backend(platform)
+    except RuntimeError as error:
+        raise RunError(f"jax has no platform {platform!r} here: {error}") from error
+
+
+def _dtype(array: Any) -> Any:
+    import numpy as np
+
+    return np.dtype(array.dtype) if hasattr(array, "dtype") else np.asarray(array).dtype

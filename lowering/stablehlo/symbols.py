@@ -1,0 +1,185 @@
+"""Functions of a module and who refers to them, for the passes that move or rename functions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .bindings import IrModule, IrOperation, attributes, building, ir
+from .errors import UnsupportedOperationError
+
+COMPOSITE = "stablehlo.composite"
+CALL = "func.call"
+CUSTOM_CALL = "stablehlo.custom_call"
+
+
+@dataclass(frozen=True)
+class Uses:
+    """The operations that refer to functions, each list in program order, by function name."""
+
+    composites: dict[str, list[IrOperation]] = field(default_factory=dict)
+    """`stablehlo.composite` operations, by decomposition."""
+    calls: dict[str, list[IrOperation]] = field(default_factory=dict)
+    """`func.call` operations, by callee."""
+    others: frozenset[str] = frozenset()
+    """Functions that something else refers to; passes leave these alone."""
+
+
+def functions(module: IrModule) -> dict[str, IrOperation]:
+    """The functions of a module by name, in module order."""
+    return {
+        function_name(operation): operation.operation
+        for operation in module.body.operations
+        if operation.operation.name == "func.func"
+    }
+
+
+def function_name(function: IrOperation) -> str:
+    """The symbol name of a function, without the @."""
+    return str(function.attributes["sym_name"].value)
+
+
+def is_private(function: IrOperation) -> bool:
+    """Whether nothing outside the module can refer to the function."""
+    visibility = attributes(function).get("sym_visibility")
+    return visibility is not None and visibility.value == "private"
+
+
+def body(function: IrOperation) -> IrOperation | None:
+    """The only block of a function; None for a declaration and for several blocks."""
+    blocks = list(function.regions[0].blocks)
+    return blocks[0] if len(blocks) == 1 else None
+
+
+def uses(root: IrOperation) -> Uses:
+    """Everything under `root` that refers to a function."""
+    composites: dict[str, list[IrOperation]] = {}
+    calls: dict[str, list[IrOperation]] = {}
+    others: set[str] = set()
+    advance = ir().WalkResult.ADVANCE
+
+    def visit(operation: IrOperation) -> object:
+        name = operation.name
+        if name == COMPOSITE:
+            composites.setdefault(operation.attributes["decomposition"].value, []).append(operation)
+        elif name == CALL:
+            calls.setdefault(operation.attributes["callee"].value, []).append(operation)
+        elif name == CUSTOM_CALL:
+            others.update(_called_computations(operation))
+        return advance
+
+    root.operation.walk(visit, ir().WalkOrder.PRE_ORDER)
+    return Uses(composites, calls, frozenset(others))
+
+
+def decompositions(module: IrModule, found: Uses) -> list[str]:
+    """The private functions that only composites refer to, in order of first use.
+
+    First come those that public functions use, then those that these use in turn, and so on.
+    """
+    by_name = functions(module)
+    order: dict[str, None] = {}
+    queue = [name for name, function in by_name.items() if not is_private(function)]
+    seen = set(queue)
+    for name in queue:  # grows while it is read
+        for operation in walk_uses(by_name[name]):
+            target = _target(operation)
+            if target in by_name and target not in seen:
+                seen.add(target)
+                queue.append(target)
+                order[target] = None
+    return [
+        name
+        for name in order
+        if name in found.composites and name not in found.calls and name not in found.others
+    ]
+
+
+def walk_uses(function: IrOperation) -> list[IrOperation]:
+    """The composites and plain calls inside one function, in program order."""
+    found: list[IrOperation] = []
+    advance = ir().WalkResult.ADVANCE
+
+    def visit(operation: IrOperation) -> object:
+        if operation.name in (COMPOSITE, CALL):
+            found.append(operation)
+        return advance
+
+    function.walk(visit, ir().WalkOrder.PRE_ORDER)
+    return found
+
+
+def callees_first(module: IrModule) -> list[str]:
+    """Function names ordered so that each comes after every function it refers to.
+
+    Raises:
+      UnsupportedOperationError: when functions refer to each other in a circle.
+    """
+    by_name = functions(module)
+    refers = {
+        name: [t for t in dict.fromkeys(map(_target, walk_uses(f))) if t in by_name]
+        for name, f in by_name.items()
+    }
+    done: dict[str, None] = {}
+    for root in by_name:
+        # An explicit stack: call chains can be deeper than Python's recursion limit.
+        stack = {root: iter(refers[root])} if root not in done else {}
+        while stack:
+            name = next(reversed(stack))
+            following = next((t for t in stack[name] if t not in done), None)
+            if following is None:
+                done[name] = None
+                del stack[name]
+            elif following in stack:
+                raise UnsupportedOperationError(
+                    f"@{name} and @{following} refer to each other in a circle; "
+                    "StableHLO programs do not recurse"
+                )
+            else:
+                stack[following] = iter(refers[following])
+    return list(done)
+
+
+def rename(function: IrOperation, name: str, users: Iterable[IrOperation] = ()) -> None:
+    """Give a function a new name, and point the composites in `users` at it."""
+    with building(function.context):
+        function.attributes["sym_name"] = ir().StringAttr.get(name)
+    retarget(users, name)
+
+
+def retarget(composites: Iterable[IrOperation], decomposition: str) -> None:
+    """Point composites at another decomposition."""
+    for operation in composites:
+        with building(operation.context):
+            operation.attributes["decomposition"] = ir().FlatSymbolRefAttr.get(decomposition)
+
+
+def make_private(function: IrOperation) -> None:
+    """Hide a function from the outside of its module."""
+    with building(function.context):
+        function.attributes["sym_visibility"] = ir().StringAttr.get("private")
+
+
+class Namer:
+    """Hands out symbol names that are free: `base`, then `base_0`, `base_1`, … as MLIR does."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}  # so that many names of one base stay linear
+
+    def __call__(self, base: str) -> str:
+        name = base
+        while name in self._taken:
+            number = self._next.get(base, 0)
+            self._next[base] = number + 1
+            name = f"{base}_{number}"
+        self._taken.add(name)
+        return name
+
+
+def _target(operation: IrOperation) -> str:
+    key = "decomposition" if operation.name == COMPOSITE else "callee"
+    return str(operation.attributes[key].value)
+
+
+def _called_computations(operation: IrOperation) -> list[str]:
+    called = attributes(operation).get("called_computations")
+    return [] if called is None else [reference.value for reference in called]

@@ -1,0 +1,208 @@
+"""inspect: counts, sizes and shares; the table; JSON; the page."""
+
+import io
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+from rich.console import Console
+
+from lowering.stablehlo import (
+    Module,
+    clean,
+    composite_count,
+    composite_table,
+    html_page,
+    inspect,
+)
+from lowering.stablehlo.inspection.graph import dataflow_graph
+
+Load = Callable[[str], Module]
+
+HOSTILE = Module.parse(
+    """
+    module @"<script>alert(1)</script>" {
+      func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+        %0 = stablehlo.composite "acme.f" %x {composite_attributes = {
+          a = "<img src=x onerror=alert(1)>", b = "[red]plain[/red]"},
+          decomposition = @impl} : (tensor<2xf32>) -> tensor<2xf32>
+        return %0 : tensor<2xf32>
+      }
+      func.func private @impl(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }
+    }
+    """
+)
+
+
+def test_counts_sizes_and_shares(load: Load) -> None:
+    report = inspect(load("block"))
+    rows = {row.name: row for row in report.composites}
+    # twice, dot_general, twice, and in outer: tanh, subtract. The constants do not count.
+    assert report.operations == 5
+    assert report.plain_operations == 1
+    assert report.bytes == 5 * 4 * 8 * 4
+    assert [row.name for row in report.composites] == ["acme.twice", "ptxla.outer", "acme.tanh"]
+    twice = rows["acme.twice"]
+    assert (twice.count, twice.operations, twice.bytes, twice.share) == (2, 1, 128, 0.4)
+    assert twice.attributes == {"axis": 1, "scale": 2.0}
+    assert twice.version == 0
+    assert (twice.operands, twice.results) == (("tensor<4x8xf32>",), ("tensor<4x8xf32>",))
+    outer = rows["ptxla.outer"]
+    assert (outer.count, outer.operations, outer.bytes, outer.version) == (1, 2, 256, 1)
+    assert rows["acme.tanh"].count == 1
+
+
+def test_nested_composites_count_once_for_each_call_around_them(load: Load) -> None:
+    module = load("nested_duplicates")
+    expected = {"acme.inner": 3, "acme.other": 1, "acme.outer": 2}
+    assert composite_count(module) == expected
+    assert composite_count(clean(module)) == expected
+
+
+def test_wrapping_and_sharing_do_not_change_the_report(load: Load) -> None:
+    before, after = load("wrapped_gelu"), clean(load("wrapped_gelu"))
+    assert inspect(before).composites == inspect(after).composites
+    assert inspect(before).operations == inspect(after).operations
+    assert {row.count for row in inspect(after).composites} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("true", True),
+        ("-3 : i32", -3),
+        ('"x"', "x"),
+        ("bf16", "bf16"),
+        ("@impl", "@impl"),
+        ("[1, [true]]", [1, [True]]),
+        ("{k = 1}", {"k": 1}),
+        ("unit", True),
+        ("[0xFF800000 : f32]", ["-inf"]),
+        ("array<i64: 1, 2>", [1, 2]),
+        ("dense<[[1, 2]]> : tensor<1x2xi64>", [[1, 2]]),
+        ("dense<true> : tensor<2xi1>", [True, True]),
+        ("dense<2.5> : tensor<f32>", 2.5),
+        ("dense<1.5> : tensor<2xbf16>", "dense<1.500000e+00> : tensor<2xbf16>"),
+    ],
+)
+def test_attributes_as_json(given: str, expected: object) -> None:
+    text = HOSTILE.text.replace('b = "[red]plain[/red]"', f"b = {given}")
+    report = json.loads(inspect(Module.parse(text)).to_json())
+    assert report["composites"][0]["attributes"]["b"] == expected
+
+
+def test_json_is_the_whole_report(load: Load) -> None:
+    report = inspect(load("block"))
+    data = json.loads(report.to_json())
+    assert data["module"] == "block"
+    assert data["operations"] == 5
+    assert len(data["composites"]) == 3
+    assert report.to_json() == inspect(load("block")).to_json()
+
+
+def test_a_module_without_composites(load: Load) -> None:
+    report = inspect(load("plain_calls"))
+    assert report.composites == ()
+    assert report.operations == report.plain_operations == 8
+    assert inspect(Module.parse("module {}")).operations == 0
+
+
+def test_dynamic_and_unusual_types_have_a_size() -> None:
+    module = Module.parse(
+        """
+        func.func @main(%x: tensor<?x4xf32>, %t: !stablehlo.token) -> !stablehlo.token {
+          %0 = stablehlo.negate %x : tensor<?x4xf32>
+          %1 = stablehlo.after_all %t : !stablehlo.token
+          return %1 : !stablehlo.token
+        }
+        """
+    )
+    assert inspect(module).bytes == 16
+
+
+def test_table(load: Load) -> None:
+    text = printed(load("block"))
+    assert "composites of @block" in text
+    assert "acme.twice" in text
+    assert "axis=1, scale=2" in text
+    assert "4x8xf32, 4x8xf32 -> 4x8xf32" in text
+    assert "ptxla.outer v1" in text
+    assert "40.0%" in text
+    assert "5 operations, 4 of them in composites (80%); 640 B of values" in text
+
+
+def test_table_prints_brackets_as_they_are() -> None:
+    assert "[red]plain[/red]" in printed(HOSTILE)
+
+
+def printed(module: Module) -> str:
+    console = Console(file=io.StringIO(), width=160)
+    console.print(composite_table(inspect(module)))
+    return console.file.getvalue()
+
+
+def test_graph_of_a_training_step(load: Load) -> None:
+    graph = dataflow_graph(clean(load("transformer_step_torch_xla_2_9")))
+    composites = [node.label for node in graph.nodes if node.composite]
+    assert composites == [
+        "ptxla.softmax",
+        "ptxla.gelu",
+        "ptxla.softmax",
+        "ptxla.gelu",
+        "ptxla.gelu_backward",
+        "ptxla.softmax_backward",
+        "ptxla.gelu_backward",
+        "ptxla.softmax_backward",
+    ]
+    assert len(graph.nodes) < 30
+    layer = {node.number: node.layer for node in graph.nodes}
+    assert all(layer[edge.source] < layer[edge.target] for edge in graph.edges)
+    assert sum(node.outputs for node in graph.nodes) == 25
+
+
+def test_page_is_well_formed_and_loads_nothing(load: Load) -> None:
+    page = html_page(clean(load("transformer_step_torch_xla_2_9")))
+    tags = well_formed(page)
+    assert tags.count("rect") == 21
+    assert "script" not in tags
+    assert "link" not in tags
+    for address in ("http:", "https:", "src=", "url("):
+        assert address not in page
+    assert page == html_page(clean(load("transformer_step_torch_xla_2_9")))
+
+
+def test_page_escapes_what_comes_from_the_module() -> None:
+    page = html_page(HOSTILE)
+    tags = well_formed(page)
+    assert "script" not in tags
+    assert "img" not in tags
+    assert "&lt;script&gt;" in page
+
+
+def well_formed(page: str) -> list[str]:
+    """The tags of a page in order, after checking that they are closed in order."""
+
+    class Checker(HTMLParser):
+        void = frozenset({"meta"})
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.tags: list[str] = []
+            self.open: list[str] = []
+
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            self.tags.append(tag)
+            if tag not in self.void:
+                self.open.append(tag)
+
+        def handle_startendtag(self, tag: str, attrs: object) -> None:
+            self.tags.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open.pop() == tag
+
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    return checker.tags

@@ -1,0 +1,14 @@
+"""legalize_chlo: no CHLO left, same numbers."""
+
+from collections.abc import Callable
+
+from lowering.stablehlo import Module, clean, legalize_chlo
+
+
+def test_no_chlo_is_left(load: Callable[[str], Module], same_numbers: Callable[..., None]) -> None:
+    before = clean(load("wrapped_gelu"))
+    after = legalize_chlo(before)
+    assert "chlo." in before.text
+    assert "chlo." not in after.text
+    assert "stablehlo.composite" in after.text
+    same_numbers(before, after, tolerance=1e-6)

@@ -1,0 +1,84 @@
+"""legalize_mhlo_custom_calls: what XLA hid in custom calls, by rule and by number."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from lowering.stablehlo import (
+    Module,
+    UnsupportedOperationError,
+    legalize_chlo,
+    legalize_mhlo_custom_calls,
+    run,
+)
+
+Load = Callable[[str], Module]
+
+UNARY = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh", "tan")
+
+
+def custom_call(target: str, attributes: str = "{}") -> Module:
+    return Module.parse(
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        f"  %0 = stablehlo.custom_call @{target}(%x) {{mhlo.attributes = {attributes}, "
+        "mhlo.version = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>\n"
+        "  return %0 : tensor<4xf32>\n}"
+    )
+
+
+def test_erf_and_top_k_become_chlo(load: Load) -> None:
+    text = legalize_mhlo_custom_calls(load("mhlo_calls")).text
+    assert "mhlo." not in text
+    assert "chlo.erf %arg0 : tensor<3x8xf32> -> tensor<3x8xf32>" in text
+    assert "chlo.top_k(%arg0, k = 2)" in text
+
+
+def test_numbers(load: Load) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
+    x[1, 2] = np.inf
+    before = legalize_mhlo_custom_calls(load("mhlo_calls"))
+    for module in (before, legalize_chlo(before)):
+        erf, largest, largest_at, smallest, smallest_at = run(module, x)
+        order = np.argsort(x, axis=-1, kind="stable")
+        np.testing.assert_allclose(erf[0, 0], math.erf(x[0, 0]), rtol=1e-5)
+        np.testing.assert_array_equal(largest_at, order[:, :-3:-1])
+        np.testing.assert_array_equal(largest, np.take_along_axis(x, largest_at, -1))
+        np.testing.assert_array_equal(smallest_at, order[:, :2])
+        np.testing.assert_array_equal(smallest, np.take_along_axis(x, smallest_at, -1))
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_custom_calls_become_chlo(name: str) -> None:
+    after = legalize_mhlo_custom_calls(custom_call(f"mhlo.{name}"))
+    assert f"chlo.{name} %arg0 : tensor<4xf32> -> tensor<4xf32>" in after.text
+    x = np.array([0.1, 0.5, -0.3, 0.9], np.float32)
+    numpy_name = name.replace("acos", "arccos").replace("asin", "arcsin").replace("atan", "arctan")
+    if name == "erf":
+        expected = np.array([math.erf(value) for value in x])
+    else:
+        x = 1 + np.abs(x) if name == "acosh" else x
+        expected = getattr(np, numpy_name)(x)
+    for module in (after, legalize_chlo(after)):
+        np.testing.assert_allclose(run(module, x)[0], expected, rtol=2e-5)
+
+
+def test_other_custom_calls_stay() -> None:
+    module = custom_call("acme_kernel")
+    assert legalize_mhlo_custom_calls(module).text == module.text
+
+
+def test_unknown_mhlo_custom_call_is_named() -> None:
+    with pytest.raises(UnsupportedOperationError) as caught:
+        legalize_mhlo_custom_calls(custom_call("mhlo.asine"))
+    assert str(caught.value) == (
+        "custom call @mhlo.asine in @main has no StableHLO or CHLO equivalent here; did you mean "
+        "'mhlo.asin'?; known: mhlo.acos, mhlo.acosh, mhlo.asin, mhlo.asinh, mhlo.atanh, "
+        "mhlo.cosh, mhlo.erf, mhlo.sinh, mhlo.tan, mhlo.topk"
+    )
+
+
+def test_top_k_without_k_is_named() -> None:
+    with pytest.raises(UnsupportedOperationError, match=r"@mhlo\.topk in @main has no attribute k"):
+        legalize_mhlo_custom_calls(custom_call("mhlo.topk"))

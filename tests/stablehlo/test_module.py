@@ -1,0 +1,132 @@
+"""Module: reading and writing text, bytecode and portable artifacts, and its error messages."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lowering.stablehlo import (
+    BytecodeError,
+    Module,
+    ParseError,
+    VerificationError,
+    VersionError,
+    bindings,
+    legalize_chlo,
+)
+
+Load = Callable[[str], Module]
+
+
+def test_text_is_what_was_read(load: Load) -> None:
+    module = load("block")
+    assert Module.parse(module.text).text == module.text
+    assert module.name == "block"
+    assert repr(module) == "Module(@block, 4 functions)"
+
+
+def test_writes_text_and_reads_it_back(load: Load, tmp_path: Path) -> None:
+    module = load("block")
+    module.write(tmp_path / "out.mlir")
+    assert (tmp_path / "out.mlir").read_text() == module.text
+    assert [path.name for path in tmp_path.iterdir()] == ["out.mlir"]
+
+
+@pytest.mark.parametrize("version", [None, "1.13.0"])
+def test_portable_artifact_comes_back_as_the_same_text(
+    load: Load, tmp_path: Path, version: str | None
+) -> None:
+    module = load("block")
+    module.write(tmp_path / "out.mlirbc", portable=version)
+    data = (tmp_path / "out.mlirbc").read_bytes()
+    assert data.startswith(b"ML\xefR")
+    assert data == module.portable(version)
+    assert Module.read(tmp_path / "out.mlirbc").text == module.text
+
+
+def test_plain_bytecode_is_read(load: Load, tmp_path: Path) -> None:
+    module = load("block")
+    with (tmp_path / "plain.bc").open("wb") as file:
+        module.ir.operation.write_bytecode(file)
+    assert Module.read(tmp_path / "plain.bc").text == module.text
+
+
+def test_portable_legalizes_chlo_and_leaves_the_module_alone() -> None:
+    module = Module.parse(
+        "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+        "  %0 = chlo.erf %x : tensor<2xf32> -> tensor<2xf32>\n"
+        "  return %0 : tensor<2xf32>\n}"
+    )
+    assert Module.from_bytes(module.portable()).text == legalize_chlo(module).text
+    assert "chlo.erf" in module.text
+
+
+def test_malformed_text_names_line_and_column() -> None:
+    text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %y : tensor<2xf32>\n}\n"
+    with pytest.raises(ParseError) as caught:
+        Module.parse(text, "step.mlir")
+    assert str(caught.value) == (
+        "step.mlir:2:10: use of undeclared SSA value name\n"
+        "    return %y : tensor<2xf32>\n"
+        "           ^"
+    )
+    assert (caught.value.line, caught.value.column) == (2, 10)
+
+
+def test_text_that_breaks_a_rule_is_a_parse_error() -> None:
+    text = "func.func @main(%x: tensor<2xf32>) -> tensor<3xf32> {\n  return %x : tensor<2xf32>\n}"
+    with pytest.raises(ParseError, match=r"<text>:2:3: type of return operand 0 .* doesn't match"):
+        Module.parse(text)
+
+
+def test_newer_stablehlo_names_both_versions(load: Load) -> None:
+    newest = ".".join(map(str, bindings.current_version()))
+    data = load("block").portable()
+    newer = data.replace(f"v{newest}".encode(), b"v9.99.0".ljust(len(newest) + 1, b"0"), 1)
+    with pytest.raises(BytecodeError) as caught:
+        Module.from_bytes(newer, "new.mlirbc")
+    assert str(caught.value).startswith("new.mlirbc: written by StableHLO 9.99.0")
+    assert f"the installed jaxlib reads up to {newest}; install a newer jaxlib" in str(caught.value)
+
+
+def test_damaged_bytecode_is_an_error_and_prints_nothing(
+    load: Load, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(BytecodeError, match=r"^cut\.mlirbc: damaged or unreadable bytecode: "):
+        Module.from_bytes(load("block").portable()[:80], "cut.mlirbc")
+    assert capfd.readouterr().err == ""
+
+
+def test_a_file_that_is_no_module_says_what_is_expected() -> None:
+    with pytest.raises(BytecodeError, match=r"neither MLIR text nor MLIR bytecode \(starts with"):
+        Module.from_bytes(b"\x89PNG\r\n\xff\xfe", "logo.png")
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("latest", r"not a StableHLO version: 'latest'; write it as in '1\.\d+\.\d+'"),
+        ("0.1.0", r"StableHLO 0\.1\.0 cannot be written; the installed jaxlib writes 0\.9\.0 to 1"),
+        ("9.9.9", r"StableHLO 9\.9\.9 cannot be written"),
+    ],
+)
+def test_impossible_versions_are_refused(load: Load, version: str, message: str) -> None:
+    with pytest.raises(VersionError, match=message):
+        load("block").portable(version)
+
+
+def test_a_failed_write_leaves_the_old_file(load: Load, tmp_path: Path) -> None:
+    target = tmp_path / "out.mlirbc"
+    target.write_bytes(b"old")
+    with pytest.raises(VersionError):
+        load("block").write(target, portable="9.9.9")
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_verify_reports_a_broken_module(load: Load) -> None:
+    broken = load("block").copy_ir()
+    for operation in list(broken.body.operations)[1:2]:
+        operation.operation.erase()
+    with pytest.raises(VerificationError, match=r"acme\.twice\.impl"):
+        Module(broken).verify()

@@ -1,0 +1,48 @@
+"""run_passes: order, verification between passes, and naming the pass that is at fault."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from lowering.stablehlo import Module, PassError, decompose, run_passes
+
+Load = Callable[[str], Module]
+
+
+def test_passes_run_in_order_and_the_input_stays(load: Load) -> None:
+    module = load("block")
+    before = module.text
+    seen = []
+
+    def note(current: Module) -> Module:
+        seen.append(current.text.count("composite"))
+        return current
+
+    result = run_passes(module, [note, partial(decompose, only="acme.twice"), note])
+    assert seen == [6, 2]
+    assert "acme.twice" not in result.text
+    assert module.text == before
+
+
+def test_no_passes_give_the_module_back(load: Load) -> None:
+    module = load("block")
+    assert run_passes(module, []) is module
+
+
+def test_a_pass_that_breaks_the_module_is_named(load: Load) -> None:
+    def lose_a_function(module: Module) -> Module:
+        broken = module.copy_ir()
+        list(broken.body.operations)[1].operation.erase()
+        return Module(broken)
+
+    with pytest.raises(PassError, match=r"pass 1 \(lose_a_function\) broke the module: "):
+        run_passes(load("block"), [partial(lose_a_function)])
+
+
+def test_a_pass_that_returns_nothing_is_named(load: Load) -> None:
+    with pytest.raises(PassError) as caught:
+        run_passes(load("block"), [lambda module: None])  # type: ignore[list-item, return-value]
+    assert str(caught.value) == (
+        "pass 1 (<lambda>) returned NoneType; a pass takes a Module and returns a Module"
+    )

@@ -1,0 +1,68 @@
+"""run and compile_module: numbers, 64-bit types, and what does not fit."""
+
+import re
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from lowering.stablehlo import Module, RunError, compile_module, run
+
+Load = Callable[[str], Module]
+
+IDENTITY = Module.parse(
+    """
+    func.func @main(%a: tensor<2xbf16>, %b: tensor<i64>, %c: tensor<2xcomplex<f32>>)
+        -> (tensor<2xbf16>, tensor<i64>, tensor<2xcomplex<f32>>) {
+      return %a, %b, %c : tensor<2xbf16>, tensor<i64>, tensor<2xcomplex<f32>>
+    }
+    """
+)
+
+
+def test_dtypes_come_back_as_they_went_in() -> None:
+    inputs = (np.ones(2, ml_dtypes.bfloat16), np.int64(2**40), np.ones(2, np.complex64))
+    outputs = run(IDENTITY, *inputs)
+    assert [output.dtype for output in outputs] == ["bfloat16", "int64", "complex64"]
+    assert outputs[1] == 2**40
+
+
+def test_an_executable_says_what_it_takes_and_runs_again(load: Load) -> None:
+    executable = compile_module(load("block"))
+    assert executable.inputs == ("tensor<4x8xf32>", "tensor<8x8xf32>")
+    assert executable.outputs == ("tensor<4x8xf32>",)
+    x, w = np.ones((4, 8), np.float32), np.eye(8, dtype=np.float32)
+    for _ in range(2):
+        np.testing.assert_allclose(executable(x, w)[0], np.full((4, 8), 4 - np.tanh(2)), rtol=1e-6)
+
+
+def test_inputs_that_do_not_fit_are_named(load: Load) -> None:
+    executable = compile_module(load("block"))
+    x = np.ones((4, 8), np.float32)
+    with pytest.raises(RunError) as caught:
+        executable(x)
+    assert str(caught.value) == ("@main takes 2 inputs (tensor<4x8xf32>, tensor<8x8xf32>), got 1")
+    with pytest.raises(RunError) as caught:
+        executable(x, np.ones((8, 8)))
+    assert str(caught.value) == (
+        "input 1 of @main is tensor<8x8xf32>, got an array of shape (8, 8) and dtype float64"
+    )
+
+
+def test_a_module_without_main_is_refused() -> None:
+    module = Module.parse("func.func @step() { return }")
+    with pytest.raises(RunError, match=re.escape("no function @main to run; it has: @step")):
+        run(module)
+
+
+def test_an_unregistered_kernel_and_platform_are_reported(load: Load) -> None:
+    module = Module.parse(
+        "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+        "  %0 = stablehlo.custom_call @nobody(%x) {api_version = 4 : i32} "
+        ": (tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}"
+    )
+    with pytest.raises(RunError, match=r"nobody"):
+        run(module, np.ones(2, np.float32))
+    with pytest.raises(RunError, match=r"jax has no platform 'abacus' here"):
+        run(load("block"), platform="abacus")

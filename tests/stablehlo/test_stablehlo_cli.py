@@ -1,0 +1,123 @@
+"""`inspect` and `lower` on the command line: outputs, errors, exit codes, no half-written file."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from lowering.stablehlo import Module, bindings
+from lowering.stablehlo.cli import register
+
+DATA = Path(__file__).parent / "data"
+BLOCK = str(DATA / "block.mlir")
+
+app = typer.Typer()
+register(app)
+
+
+def invoke(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_inspect_prints_a_table() -> None:
+    code, out, _ = invoke("inspect", BLOCK)
+    assert code == 0
+    assert "composites of @block" in out
+
+
+def test_inspect_prints_json() -> None:
+    code, out, _ = invoke("inspect", BLOCK, "--json")
+    assert code == 0
+    assert json.loads(out)["operations"] == 5
+
+
+def test_inspect_writes_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert invoke("inspect", BLOCK, "--html", page) == (0, "", "")
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_lower_cleans_by_default(tmp_path: Path) -> None:
+    out = tmp_path / "out.mlir"
+    assert invoke("lower", DATA / "wrapped_gelu.mlir", "-o", out) == (0, "", "")
+    assert "chlo.erf" in out.read_text()
+    assert invoke("lower", DATA / "wrapped_gelu.mlir", "-o", out, "--no-clean")[0] == 0
+    assert out.read_text() == Module.read(DATA / "wrapped_gelu.mlir").text
+
+
+def test_lower_with_every_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_numbers: Callable[..., None]
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    out = tmp_path / "out.mlirbc"
+    code, _, err = invoke(
+        "lower", BLOCK, "-o", out, "--bind", "acme.twice=stand_ins:twice",
+        "--custom-call", "acme.tanh=tanh_kernel", "--decompose", "*", "--keep", "acme.*",
+        "--legalize-chlo", "--portable", "1.13.0",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    assert bindings.artifact_version(out.read_bytes()) == (1, 13, 0)
+    text = Module.read(out).text
+    assert text.count('stablehlo.composite "acme.twice"') == 2
+    assert "stablehlo.add %arg0, %arg0" in text
+    assert "stablehlo.custom_call @tanh_kernel" in text
+    assert "ptxla.outer" not in text
+
+
+def test_keep_alone_inlines_the_others(tmp_path: Path, same_numbers: Callable[..., None]) -> None:
+    out = tmp_path / "out.mlir"
+    assert invoke("lower", BLOCK, "-o", out, "--keep", "acme.twice")[0] == 0
+    assert "ptxla.outer" not in out.read_text()
+    assert out.read_text().count("stablehlo.composite") == 2
+    same_numbers(Module.read(BLOCK), Module.read(out))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--decompose", "acme.twise"], "no composite matches 'acme.twise'; the module has: "),
+        (["--custom-call", "acme.twice"], "--custom-call 'acme.twice': write it as NAME=VALUE"),
+        (
+            ["--custom-call", "acme.tanh=a", "--custom-call", "acme.tanh=b"],
+            "--custom-call names 'acme.tanh' twice",
+        ),
+        (["--bind", "acme.twice=f"], "--bind 'f': write the function as package.module:function"),
+        (["--bind", "acme.twice=nowhere_at_all:f"], "cannot import nowhere_at_all: No module"),
+        (["--bind", "acme.twice=math:twice"], "--bind 'math:twice': math has no function 'twice'"),
+        (["--bind", "acme.twice=math:floor"], "acme.twice: floor cannot be lowered for"),
+        (["--portable", "9.9.9"], "StableHLO 9.9.9 cannot be written"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    code, out, err = invoke("lower", BLOCK, "-o", tmp_path / "out.mlir", *arguments)
+    assert code == 1
+    assert out == ""
+    assert err.startswith("error: ")
+    assert message in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["lower", "-o", "out.mlir"]])
+def test_files_that_cannot_be_read(command: list[str], tmp_path: Path) -> None:
+    code, _, err = invoke(*command, tmp_path / "absent.mlir")
+    assert (code, err) == (1, f"error: {tmp_path}/absent.mlir: No such file or directory\n")
+    malformed = tmp_path / "bad.mlir"
+    malformed.write_text("module {\n  oops\n}\n")
+    code, _, err = invoke(*command, malformed)
+    assert code == 1
+    assert err.startswith(f"error: {malformed}:2:3: ")
+    assert not Path("out.mlir").exists()
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    code, _, err = invoke("lower", BLOCK, "-o", tmp_path / "nowhere" / "out.mlir")
+    assert code == 1
+    assert "No such file or directory" in err
