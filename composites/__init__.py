@@ -18,20 +18,29 @@ if TYPE_CHECKING:
         MissingPackageError,
         RegistryError,
     )
+    from composites.export import ExportError, export
+    from composites.program import Program
 
 __all__ = [
     "AllowlistError",
     "CompositesError",
+    "ExportError",
     "LoweringError",
     "MissingPackageError",
+    "Program",
     "RegistryError",
     "active",
     "disable",
     "enable",
     "enabled",
+    "export",
 ]
 
-_ACTIVATION = {"active", "disable", "enable", "enabled"}
+_HOMES = {
+    **dict.fromkeys(("active", "disable", "enable", "enabled"), "composites.activation"),
+    **dict.fromkeys(("ExportError", "export"), "composites.export"),
+    "Program": "composites.program",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -39,5 +48,6 @@ def __getattr__(name: str) -> Any:
     # and must not pay for what it does not use.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "composites.activation" if name in _ACTIVATION else "composites.errors"
-    return getattr(import_module(module), name)
+    value = getattr(import_module(_HOMES.get(name, "composites.errors")), name)
+    globals()[name] = value  # `export` is a module too: importing it must not win over the function
+    return value

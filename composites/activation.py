@@ -99,6 +99,18 @@ def enabled(*names: str) -> Iterator[None]:
         _active.change(before)
 
 
+@contextmanager
+def exactly(*names: str) -> Iterator[None]:
+    """Only these composites, for a `with` block; afterwards what was on before is on again."""
+    entries = resolve(names, catalog())
+    before = _active.entries
+    _active.change(entries)
+    try:
+        yield
+    finally:
+        _active.change(before)
+
+
 def _ordered(entries: Sequence[Composite]) -> tuple[Composite, ...]:
     names = {entry.qualified for entry in entries}
     return tuple(entry for entry in catalog() if entry.qualified in names)
@@ -121,7 +133,13 @@ def _check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
             )
 
 
-def _install(entries: Sequence[Composite]) -> Installation:
+@cache
+def frontend() -> TorchXla:
+    """The frontend of this process, which remembers the stock kernels.
+
+    Raises:
+        MissingPackageError: torch_xla is not installed.
+    """
     try:
         from lowering.frontends.torch_xla import TorchXla
     except ModuleNotFoundError as error:
@@ -129,13 +147,11 @@ def _install(entries: Sequence[Composite]) -> Installation:
             f"composites are put into torch_xla's graphs, and {error.name} is not installed;"
             " pip install 'torch-xla-composites[torch]'"
         ) from error
+    return TorchXla()
+
+
+def _install(entries: Sequence[Composite]) -> Installation:
     from lowering.install import install
 
     operators = {entry.op: find_operator(entry.op) for entry in entries}
-    return install(entries, operators, catalog(), _frontend(TorchXla))
-
-
-@cache
-def _frontend(kind: type[TorchXla]) -> TorchXla:
-    """One frontend for the process: it remembers the stock kernels."""
-    return kind()
+    return install(entries, operators, catalog(), frontend())

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from composites.errors import CompositesError
 from composites.settings import VARIABLES
+from lowering.stablehlo import StableHLOError
 from lowering.stablehlo.cli import register
 
 app = typer.Typer(
@@ -110,6 +111,61 @@ def env() -> None:
     _out.print(table)
 
 
+@app.command()
+def export(
+    factory: Annotated[
+        str,
+        typer.Argument(
+            help="FILE.py:FUNCTION or package.module:FUNCTION; the function returns"
+            " (module, args) or (module, args, kwargs).",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")],
+    train: Annotated[
+        bool, typer.Option("--train", help="Loss and gradients, not the module's outputs.")
+    ] = False,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW; implies --train."),
+    ] = None,
+    ops: Annotated[
+        str, typer.Option(help="Composites to turn on, as in XLA_COMPOSITE_OP; default: all.")
+    ] = "",
+    weights: Annotated[
+        bool, typer.Option("--weights", help="Also write the module's weights.")
+    ] = False,
+    share: Annotated[
+        bool, typer.Option("--share/--no-share", help="One function for equal decompositions.")
+    ] = True,
+    portable: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="StableHLO version of the artifact.")
+    ] = None,
+) -> None:
+    """Export a module's inference or training step as StableHLO with composites."""
+    with _clear_errors():
+        from composites.allowlist import split_allowlist
+        from composites.export import export as export_module
+        from composites.factories import load_factory, load_function
+
+        module, args, kwargs = load_factory(factory)
+        program = export_module(
+            module,
+            args,
+            kwargs,
+            train=train,
+            optimizer=load_function(optimizer) if optimizer else None,
+            ops=split_allowlist(ops) or None,
+            share_decompositions=share,
+        )
+        values = program.module_weights(module) if weights else None
+        program.save(output, portable=portable, weights=values)
+    table = Table("composite", "calls", title=f"{output}")
+    for name, count in sorted(program.composites.items()):
+        table.add_row(name, str(count))
+    _out.print(table)
+
+
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run(
     script: Annotated[str, typer.Argument(help="A Python script.", show_default=False)],
@@ -141,7 +197,7 @@ def _clear_errors() -> Iterator[None]:
     """Report what the user can put right without a traceback."""
     try:
         yield
-    except CompositesError as error:
+    except (CompositesError, StableHLOError) as error:
         _fail(str(error))
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "torch_xla"):

@@ -18,7 +18,6 @@ from typing import Any
 from lowering.emission import hlo_proto
 from lowering.emission.attributes import dictionary
 
-
 _SUFFIX = re.compile(r"\.\d+$")
 
 

@@ -7,13 +7,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from composites.registry.operators import Operator
 from lowering.emission.composite import DecompositionHlo, TensorType
+from lowering.stablehlo import Module
 
 Kernel = Callable[..., Any]
 """A function with an operator's signature."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphParameter:
+    """A parameter of a recorded graph."""
+
+    operand: int | None
+    """Which of the inputs it is; None for the seed of random numbers."""
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredGraph:
+    """A recorded graph as StableHLO, as the frontend prints it."""
+
+    module: Module
+    parameters: tuple[GraphParameter, ...]
 
 
 class StockKernel(Protocol):
@@ -65,6 +85,26 @@ class Frontend(Protocol):
             operands: the tensors of a call; None for an absent one.
             whole_dispatch: start at the top of the dispatcher, as a user's call does; otherwise
                 below functionalization, where the backend's own kernels run.
+        """
+
+    value_read_errors: type[Exception]
+    """What is raised where something traced asks for a value."""
+
+    def recording(self) -> AbstractContextManager[None]:
+        """A context in which Python runs on placeholders and nothing is executed."""
+
+    def placeholder(self, like: Any) -> Any:
+        """A tensor of the shape and dtype of `like` that has no data."""
+
+    def unchanged(self, tensors: Sequence[Any], placeholders: Sequence[Any]) -> list[bool]:
+        """For each tensor whether it still is one of the placeholders, not something computed."""
+
+    def lower_graph(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> LoweredGraph:
+        """StableHLO of what was recorded.
+
+        Args:
+            outputs: the results of the graph, in order.
+            inputs: placeholders that it may read.
         """
 
     def tensor_type(self, tensor: Any) -> TensorType:

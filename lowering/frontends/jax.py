@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from lowering.emission.composite import DecompositionHlo, TensorType
+from lowering.stablehlo.run import enable_x64
 
 _DTYPE_NAMES = {
     "f64": "float64",
@@ -36,7 +37,7 @@ def lower_function(
 
     64-bit types are kept, as PyTorch keeps them, whatever JAX's own setting is.
     """
-    with _sixty_four_bits():
+    with enable_x64():
         arrays = [None if t is None else jax.ShapeDtypeStruct(t.shape, _dtype(t)) for t in operands]
         # keep_unused: parameter N is operand N, read or not.
         lowered = jax.jit(function, keep_unused=True).lower(*arrays)
@@ -50,12 +51,3 @@ def lower_function(
 def _dtype(tensor: TensorType) -> np.dtype[Any]:
     name = _DTYPE_NAMES[tensor.element_type]
     return np.dtype(jax.numpy.bfloat16 if name == "bfloat16" else name)
-
-
-def _sixty_four_bits() -> Any:
-    try:
-        return jax.enable_x64(True)  # jax >= 0.8
-    except (AttributeError, TypeError):
-        from jax.experimental import enable_x64
-
-        return enable_x64()

@@ -14,11 +14,13 @@ from typing import Any
 
 import torch
 import torch_xla
+import torch_xla.core.xla_model as xm
 
 from composites.registry.model import ELEMENT_TYPES
 from composites.registry.operators import Operator
 from lowering.emission.composite import DecompositionHlo, TensorType
-from lowering.frontends import Kernel
+from lowering.frontends import GraphParameter, Kernel, LoweredGraph
+from lowering.stablehlo import Module
 
 _XLAC = torch_xla._XLAC
 
@@ -52,11 +54,27 @@ class _LibraryOverride:
         self.library._destroy()
 
 
+class ValueReadError(RuntimeError):
+    """Something traced with placeholders asked for the value of one."""
+
+
+class ForeignDataError(RuntimeError):
+    """A recorded graph reads data that is none of its inputs."""
+
+
+_RECORDING_SEED = 0x5EED_C0DE_0F_5EED
+
+
+def _is_seed(tensor: torch.Tensor) -> bool:
+    return tensor.dtype == torch.int64 and tensor.dim() == 0 and tensor.item() == _RECORDING_SEED
+
+
 class TorchXla:
     """Frontend of torch_xla; see `lowering.frontends.Frontend`."""
 
     dispatch_key = "XLA"
     autograd_key = "AutogradXLA"
+    value_read_errors: type[Exception] = ValueReadError
 
     # Called on every composite, so no function of ours stands in between.
     insert = staticmethod(_XLAC._xla_user_computation)
@@ -130,6 +148,51 @@ class TorchXla:
         return _XLAC._xla_op_computation_from_module_proto(name, module)
 
     @contextmanager
+    def recording(self) -> Iterator[None]:
+        # A seed that nothing else equals, to know the parameter that carries it.
+        before = xm.get_rng_state()
+        xm.set_rng_state(_RECORDING_SEED)
+        try:
+            with _tracing_mode(), _values_unreadable():
+                yield
+        finally:
+            xm.set_rng_state(before)
+
+    def placeholder(self, like: torch.Tensor) -> torch.Tensor:
+        return _placeholder(like)
+
+    def unchanged(
+        self, tensors: Sequence[torch.Tensor], placeholders: Sequence[torch.Tensor]
+    ) -> list[bool]:
+        if not tensors:
+            return []
+        context = _XLAC.lowering.LoweringContext("unchanged")
+        context.build(list(placeholders))
+        return [context.tensor_parameter_id(tensor) >= 0 for tensor in tensors]
+
+    def lower_graph(
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+    ) -> LoweredGraph:
+        # Both lower the outputs one after the other, so they number parameters alike.
+        context = _XLAC.lowering.LoweringContext("main")
+        context.build(list(outputs))
+        bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
+        module = Module.from_bytes(bytecode, "torch_xla's StableHLO")
+        found = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
+        data = context.device_parameter_id_tensor_mapping()
+        parameters = []
+        for number in sorted(data):
+            operand = found.get(number)
+            type_ = self.tensor_type(data[number])
+            if operand is None and not _is_seed(data[number]):
+                raise ForeignDataError(
+                    f"the module computes with a tensor of its own, {type_}, that is no parameter,"
+                    " buffer or argument; register it as a buffer"
+                )
+            parameters.append(GraphParameter(operand, type_))
+        return LoweredGraph(module, tuple(parameters))
+
+    @contextmanager
     def _whole_dispatch(self) -> Iterator[None]:
         with torch._C._ForceDispatchKeyGuard(*self._top_of_dispatch):
             yield
@@ -172,10 +235,6 @@ def _tracing_mode() -> Iterator[None]:
     finally:
         _XLAC._set_xla_all_numbers_special_scalars(constants)
         _XLAC._set_use_eager_mode(eager)
-
-
-class ValueReadError(RuntimeError):
-    """Something traced with placeholders asked for the value of one."""
 
 
 # The operators through which a value leaves the device; torch_xla aborts the process when it is a

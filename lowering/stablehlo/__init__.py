@@ -38,9 +38,11 @@ from .passes.bind import bind
 from .passes.clean import clean, clean_passes
 from .passes.decompose import decompose
 from .passes.drop_unused_functions import drop_unused_functions
+from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
+from .passes.order_inputs import order_inputs
 from .passes.rename_decompositions import rename_decompositions
 from .passes.share_decompositions import share_decompositions
 from .passes.strip_leftovers import strip_leftovers
@@ -74,11 +76,13 @@ __all__ = [
     "composite_table",
     "decompose",
     "drop_unused_functions",
+    "expand_tuples",
     "flatten_calls",
     "html_page",
     "inspect",
     "legalize_chlo",
     "legalize_mhlo_custom_calls",
+    "order_inputs",
     "rename_decompositions",
     "run",
     "run_passes",

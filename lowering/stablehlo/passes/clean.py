@@ -3,6 +3,7 @@
 from ..module import Module
 from ..pipeline import Pass, run_passes
 from .drop_unused_functions import drop_unused_functions
+from .expand_tuples import expand_tuples
 from .flatten_calls import flatten_calls
 from .legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
 from .rename_decompositions import rename_decompositions
@@ -16,6 +17,7 @@ def clean_passes(*, share: bool = True) -> list[Pass]:
     return [
         strip_leftovers,
         flatten_calls,
+        expand_tuples,
         drop_unused_functions,
         share_decompositions if share else unshare_decompositions,
         legalize_mhlo_custom_calls,  # after sharing: fewer operations to look at

@@ -1,0 +1,130 @@
+"""`composites.export`: a module's inference or training step as StableHLO with composites.
+
+    module, example inputs
+        -> placeholders for every parameter, buffer, argument and optimizer state
+        -> the module's own Python runs on them: forward, loss.backward(), optimizer.step()
+        -> the recorded graph as StableHLO, cleaned, with names for inputs and outputs
+
+Nothing is executed and no weight is copied: placeholders have shapes and no data.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from composites import activation
+from composites.errors import CompositesError, MissingPackageError
+from composites.program import Program, Value
+
+if TYPE_CHECKING:
+    import torch
+
+    from lowering.stablehlo import Module
+
+OptimizerFactory = Callable[..., "torch.optim.Optimizer"]
+Pass = Callable[["Module"], "Module"]
+
+
+class ExportError(CompositesError):
+    """The module cannot be exported as asked."""
+
+
+def export(
+    module: torch.nn.Module | torch.export.ExportedProgram,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    train: bool = False,
+    optimizer: OptimizerFactory | None = None,
+    ops: Sequence[str] | None = None,
+    passes: Sequence[Pass] = (),
+    share_decompositions: bool = True,
+    portable: bool = False,
+) -> Program:
+    """Export a module's inference, gradients or whole training step.
+
+    Args:
+        module: on any device, `meta` too; its training mode is taken as it is. An
+            `ExportedProgram` is accepted for inference.
+        args: example arguments; only shapes and dtypes of tensors are read, other values are
+            constants of the program.
+        kwargs: the same by keyword.
+        train: the module returns a scalar loss (a tensor, an object with `.loss`, or a tuple that
+            starts with it); the program returns it and the gradient of every parameter that
+            requires one.
+        optimizer: makes an optimizer from parameters, as `partial(torch.optim.AdamW, lr=1e-3)`
+            does; the program also returns the updated parameters and optimizer state. Implies
+            `train`.
+        ops: composites to turn on, as in XLA_COMPOSITE_OP; by default those that are on, or all
+            where none is.
+        passes: functions from module to module, run before the text is taken.
+        share_decompositions: one function for all equal decompositions; otherwise each call gets
+            its own, which some consumers group by.
+        portable: leave no CHLO operation.
+
+    Raises:
+        ExportError: the loss is no scalar, or the module looks at values while it runs.
+    """
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            "export traces with torch_xla; pip install 'torch-xla-composites[torch]'"
+        ) from error
+    from composites.tracing import trace_inference, trace_training
+    from lowering.stablehlo import clean_passes, legalize_chlo, run_passes
+
+    train = train or optimizer is not None
+    if isinstance(module, torch.export.ExportedProgram):
+        if train:
+            raise ExportError("an ExportedProgram is inference only; give the module itself")
+        module = module.module()
+    with _progress() as step, _turned_on(ops):
+        frontend = activation.frontend()
+        step("tracing")
+        if train:
+            traced = trace_training(frontend, module, args, kwargs or {}, optimizer)
+        else:
+            traced = trace_inference(frontend, module, args, kwargs or {})
+        step("lowering to StableHLO")
+        graph, inputs = traced.lower(frontend)
+        step("cleaning")
+        pipeline = [*clean_passes(share=share_decompositions), *passes]
+        if portable:
+            pipeline.append(legalize_chlo)
+        lowered = run_passes(graph, pipeline)
+    return Program(lowered, inputs, _outputs(traced.outputs, frontend))
+
+
+def _outputs(outputs: Sequence[Any], frontend: Any) -> tuple[Value, ...]:
+    values = []
+    for output in outputs:
+        type_ = frontend.tensor_type(output.tensor)
+        values.append(Value(output.name, type_.shape, type_.element_type, output.updates))
+    return tuple(values)
+
+
+def _turned_on(ops: Sequence[str] | None) -> Any:
+    if ops is not None:
+        return activation.exactly(*ops)
+    return nullcontext() if activation.active() else activation.enabled("all")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Say on a terminal what is being done; nothing elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not (console.is_terminal and sys.stderr.isatty()):
+        yield lambda description: None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("export")
+        yield lambda description: progress.update(task, description=description)

@@ -1,0 +1,235 @@
+"""A module's step run on placeholders: which tensor is which input and output."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from composites.export import ExportError, OptimizerFactory
+from composites.program import Value
+from lowering.frontends import Frontend
+from lowering.stablehlo import Module, order_inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A result of the step."""
+
+    name: str
+    tensor: torch.Tensor
+    updates: str | None = None
+
+
+@dataclass(slots=True)
+class Traced:
+    """A step that was recorded, not run."""
+
+    inputs: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Placeholders by name."""
+    outputs: list[Output] = field(default_factory=list)
+
+    def lower(self, frontend: Frontend) -> tuple[Module, tuple[Value, ...]]:
+        """StableHLO of the outputs, and those inputs that it reads, in the order of recording."""
+        graph = frontend.lower_graph(
+            [output.tensor for output in self.outputs], list(self.inputs.values())
+        )
+        names = [*self.inputs, "rng_seed"]
+        found = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
+        order = sorted(range(len(found)), key=found.__getitem__)
+        values = []
+        for index in order:
+            type_ = graph.parameters[index].type
+            values.append(Value(names[found[index]], type_.shape, type_.element_type))
+        return order_inputs(graph.module, order), tuple(values)
+
+
+def trace_inference(
+    frontend: Frontend, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Traced:
+    """Record a forward pass."""
+    with _recording(frontend) as tracer, torch.no_grad():
+        result = tracer.call(module, args, kwargs)
+        for path, leaf in pytree.tree_flatten_with_path(result)[0]:
+            if isinstance(leaf, torch.Tensor):
+                tracer.output(f"out:{_written(path) or '0'}", leaf)
+        tracer.updated_buffers()
+    return tracer.traced
+
+
+def trace_training(
+    frontend: Frontend,
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    optimizer: OptimizerFactory | None,
+) -> Traced:
+    """Record forward, backward and, with an optimizer, the update."""
+    with _recording(frontend) as tracer:
+        loss = _loss(tracer.call(module, args, kwargs), type(module).__name__)
+        loss.backward()
+        tracer.output("loss", loss.detach())
+        trained: dict[str, torch.nn.Parameter] = {}
+        for name, parameter in tracer.parameters.items():
+            if parameter.grad is not None:
+                trained[name] = parameter
+                # A copy: the optimizer may write to the gradient.
+                tracer.output(f"grad:{name}", parameter.grad.clone())
+        tracer.updated_buffers()
+        if optimizer is not None:
+            tracer.update(trained, optimizer)
+    return tracer.traced
+
+
+def _loss(result: Any, owner: str) -> torch.Tensor:
+    loss = getattr(result, "loss", None)
+    if loss is None:
+        loss = result[0] if isinstance(result, tuple | list) and result else result
+    if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
+        found = (
+            f"a tensor of shape {tuple(loss.shape)}"
+            if isinstance(loss, torch.Tensor)
+            else (f"{type(result).__name__}")
+        )
+        raise ExportError(
+            f"with train=True, {owner} must return a scalar loss: a tensor, an object with .loss,"
+            f" or a tuple that starts with it; it returned {found}"
+        )
+    if not loss.requires_grad:
+        raise ExportError(f"the loss of {owner} does not depend on a parameter that is trained")
+    return loss
+
+
+class _Tracer:
+    """Placeholders for what a module reads, and what becomes of them."""
+
+    def __init__(self, frontend: Frontend) -> None:
+        self.frontend = frontend
+        self.traced = Traced()
+        self.parameters: dict[str, torch.nn.Parameter] = {}
+        self.buffers: dict[str, torch.Tensor] = {}
+
+    def placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        """A tensor to compute with; the input itself is kept, since updates write to the tensor."""
+        self.traced.inputs[name] = self.frontend.placeholder(like)
+        return self.traced.inputs[name].clone()
+
+    def output(self, name: str, tensor: torch.Tensor, updates: str | None = None) -> None:
+        self.traced.outputs.append(Output(name, tensor, updates))
+
+    def call(self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        for name, parameter in module.named_parameters():
+            tensor = self.placeholder(f"param:{name}", parameter)
+            self.parameters[name] = torch.nn.Parameter(tensor, parameter.requires_grad)
+        for name, buffer in module.named_buffers():
+            self.buffers[name] = self.placeholder(f"buffer:{name}", buffer)
+        positional = self._arguments("arg", tuple(args))
+        keywords = self._arguments("kwarg", dict(kwargs))
+        state: dict[str, torch.Tensor] = {**self.parameters, **self.buffers}
+        return torch.func.functional_call(module, state, positional, keywords)
+
+    def _arguments(self, prefix: str, tree: Any) -> Any:
+        def replaced(path: Any, leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            return self.placeholder(f"{prefix}:{_written(path)}", leaf)
+
+        return pytree.tree_map_with_path(replaced, tree)
+
+    def updated_buffers(self) -> None:
+        """Buffers that the forward pass wrote to, as batch norm does, are outputs too."""
+        inputs = [self.traced.inputs[f"buffer:{name}"] for name in self.buffers]
+        unchanged = self.frontend.unchanged(list(self.buffers.values()), inputs)
+        for (name, buffer), same in zip(self.buffers.items(), unchanged, strict=True):
+            if not same:
+                self.output(f"buffer:{name}", buffer, updates=f"buffer:{name}")
+
+    def update(self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory) -> None:
+        optimizer = _capturable(factory(list(trained.values())))
+        state = self._optimizer_state(trained, factory)
+        for name, values in state.items():
+            optimizer.state[trained[name]] = values
+        with torch.no_grad():
+            optimizer.step()
+        for name, parameter in trained.items():
+            self.output(f"param:{name}", parameter.detach(), updates=f"param:{name}")
+        for name, values in state.items():
+            for key, tensor in values.items():
+                if isinstance(tensor, torch.Tensor):
+                    self.output(f"state:{name}.{key}", tensor, updates=f"state:{name}.{key}")
+
+    def _optimizer_state(
+        self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory
+    ) -> dict[str, dict[str, Any]]:
+        """Placeholders for the state; a first step on stand-ins shows what there is."""
+        stand_ins = {
+            name: torch.nn.Parameter(self.frontend.placeholder(parameter))
+            for name, parameter in trained.items()
+        }
+        first = _capturable(factory(list(stand_ins.values())))
+        for parameter in stand_ins.values():
+            parameter.grad = self.frontend.placeholder(parameter)
+        with torch.no_grad():
+            first.step()
+        return {
+            name: {
+                key: self.placeholder(f"state:{name}.{key}", value)
+                if isinstance(value, torch.Tensor)
+                else value
+                for key, value in first.state[parameter].items()
+            }
+            for name, parameter in stand_ins.items()
+        }
+
+
+def _capturable(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Keep the step count on the device, where it is an input and an output of the program."""
+    for group in optimizer.param_groups:
+        if "capturable" in group:
+            group["capturable"] = True
+    return optimizer
+
+
+@contextmanager
+def _recording(frontend: Frontend) -> Iterator[_Tracer]:
+    """Run Python on placeholders, in the mode in which torch.export runs it.
+
+    Libraries skip checks of values while `torch.compiler.is_exporting()`, as transformers does
+    for attention masks.
+    """
+    before = torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag
+    torch.compiler._is_compiling_flag = torch.compiler._is_exporting_flag = True
+    try:
+        with frontend.recording():
+            yield _Tracer(frontend)
+    except frontend.value_read_errors as error:
+        raise ExportError(
+            f"{_user_frame(error)}the module looks at the value of a tensor while it runs, and"
+            f" an exported program has one path for all values ({error})"
+        ) from error
+    finally:
+        torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = before
+
+
+def _user_frame(error: BaseException) -> str:
+    """`file:line: ` of the innermost frame outside torch and this project."""
+    frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
+    ours = ("/torch/", "/composites/", "/lowering/", "contextlib.py")
+    outside = [f for f in frames if not any(part in f.filename for part in ours)]
+    return f"{outside[-1].filename}:{outside[-1].lineno}: " if outside else ""
+
+
+def _written(path: Sequence[Any]) -> str:
+    """A path in nested arguments as `0`, `x.1`, `config.mask`."""
+    parts: list[str] = []
+    for key in path:
+        for attribute in ("key", "idx", "name"):
+            if hasattr(key, attribute):
+                parts.append(str(getattr(key, attribute)))
+                break
+    return ".".join(parts)

@@ -1,0 +1,90 @@
+"""expand_tuples: composites of several results in place of composites of one tuple.
+
+HLO functions return one value, so torch_xla prints a composite of several results as
+
+    %0 = stablehlo.composite "acme.topk" %x {decomposition = @acme.topk.impl}
+           : (tensor<4x6xf32>) -> tuple<tensor<4x2xf32>, tensor<4x2xi64>>
+    %1 = stablehlo.get_tuple_element %0[1]
+
+and no consumer reads it so. It becomes `%0:2 = stablehlo.composite "acme.topk" %x {…}`.
+"""
+
+from ..bindings import IrOperation, IrValue, attributes, building, ir
+from ..module import Module
+from ..symbols import body, functions, uses
+
+_GET = "stablehlo.get_tuple_element"
+_TUPLE = "stablehlo.tuple"
+
+
+def expand_tuples(module: Module) -> Module:
+    """Give every composite of one tuple, and its decomposition, several results instead.
+
+    Runs after `flatten_calls`: tuples that go through plain calls are left as they are.
+    """
+    result = module.copy_ir()
+    by_name = functions(result)
+    for name, composites in uses(result.operation).composites.items():
+        if name in by_name and _expand_function(by_name[name]):
+            for composite in composites:
+                _expand_composite(composite)
+    return Module(result)
+
+
+def _expand_function(function: IrOperation) -> bool:
+    """Return the parts of a returned tuple; says whether there was one."""
+    block = body(function)
+    if block is None:
+        return False
+    *_, terminator = (operation.operation for operation in block.operations)
+    if len(terminator.operands) != 1:
+        return False
+    packed = _owner(terminator.operands[0])
+    if packed is None or packed.name != _TUPLE:
+        return False
+    parts = list(packed.operands)
+    with building(function.context):
+        inputs = [argument.type for argument in block.arguments]
+        type_ = ir().FunctionType.get(inputs, [part.type for part in parts])
+        function.attributes["function_type"] = ir().TypeAttr.get(type_)
+        ir().Operation.create(terminator.name, operands=parts, ip=ir().InsertionPoint(terminator))
+    terminator.erase()
+    if not list(packed.results[0].uses):
+        packed.erase()
+    return True
+
+
+def _expand_composite(composite: IrOperation) -> None:
+    packed = composite.results[0]
+    getters = [use.owner.operation for use in packed.uses]
+    with building(composite.context):
+        types = [ir().TupleType(packed.type).get_type(i) for i in range(_size(packed))]
+        kept = {k: v for k, v in attributes(composite).items() if k != "xla_shape"}
+        at = ir().InsertionPoint(composite)
+        expanded = ir().Operation.create(
+            composite.name,
+            results=types,
+            operands=list(composite.operands),
+            attributes=kept,
+            ip=at,
+        )
+        if any(getter.name != _GET for getter in getters):  # returned whole, or packed again
+            again = ir().Operation.create(
+                _TUPLE, results=[packed.type], operands=list(expanded.results), ip=at
+            )
+            packed.replace_all_uses_with(again.results[0])
+        else:
+            for getter in getters:
+                index = attributes(getter)["index"].value
+                getter.results[0].replace_all_uses_with(expanded.results[index])
+                getter.erase()
+    composite.erase()
+
+
+def _size(value: IrValue) -> int:
+    return int(ir().TupleType(value.type).num_types)
+
+
+def _owner(value: IrValue) -> IrOperation | None:
+    """The operation that makes a value; None for an argument."""
+    return None if ir().BlockArgument.isinstance(value) else value.owner.operation
