@@ -18,7 +18,7 @@ import torch
 
 from composites.errors import LoweringError
 from composites.registry.model import Composite
-from composites.registry.operators import Operator
+from composites.registry.operators import Operator, find_overload
 from lowering.decomposition import Call, Decomposer
 from lowering.emission.attributes import UnsupportedValueError
 from lowering.emission.composite import CompositeHlo, TensorType, emit_composite
@@ -161,11 +161,9 @@ def _meta_results(
     operator: Operator, frontend: Frontend, operands: Sequence[torch.Tensor | None], call: Call
 ) -> tuple[TensorType, ...] | None:
     """The operator's result types for a call, from its meta kernel; None where it has none."""
-    namespace, _, name = operator.name.partition("::")
-    overload = getattr(getattr(getattr(torch.ops, namespace), name), operator.overload or "default")
     shapes = [None if t is None else torch.empty_like(t, device="meta") for t in operands]
     try:
-        results = call(overload, *shapes)
+        results = call(find_overload(operator), *shapes)
     except NotImplementedError:
         return None
     results = results if isinstance(results, list | tuple) else (results,)

@@ -133,6 +133,13 @@ def find_operator(text: str) -> Operator:
     return _operator(by_overload[overload])
 
 
+def find_overload(operator: Operator) -> Any:
+    """The `torch.ops` callable of an operator."""
+    namespace, _, name = operator.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name)
+    return getattr(packet, operator.overload or "default")
+
+
 def _operator(schema: Any) -> Operator:
     qualified = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
     return Operator(

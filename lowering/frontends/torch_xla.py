@@ -17,7 +17,7 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 
 from composites.registry.model import ELEMENT_TYPES
-from composites.registry.operators import Operator
+from composites.registry.operators import Operator, find_overload
 from lowering.emission.composite import DecompositionHlo, TensorType
 from lowering.frontends import GraphParameter, Kernel, LoweredGraph
 from lowering.stablehlo import Module
@@ -196,13 +196,6 @@ class TorchXla:
     def _whole_dispatch(self) -> Iterator[None]:
         with torch._C._ForceDispatchKeyGuard(*self._top_of_dispatch):
             yield
-
-
-def find_overload(operator: Operator) -> Any:
-    """The `torch.ops` callable of an operator."""
-    namespace, _, name = operator.name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), name)
-    return getattr(packet, operator.overload or "default")
 
 
 def _keys_from(dispatch_key: str) -> torch._C.DispatchKeySet:

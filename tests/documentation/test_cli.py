@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,4 +119,4 @@ def test_help(arguments: list[str]) -> None:
 
 
 def test_the_command_is_installed() -> None:
-    assert shutil.which("composites")
+    assert (Path(sys.executable).parent / "composites").exists()
