@@ -87,4 +87,5 @@ def _size(value: IrValue) -> int:
 
 def _owner(value: IrValue) -> IrOperation | None:
     """The operation that makes a value; None for an argument."""
-    return None if ir().BlockArgument.isinstance(value) else value.owner.operation
+    owner = value.owner
+    return None if isinstance(owner, ir().Block) else owner.operation
