@@ -1,0 +1,235 @@
+"""What the tests of this folder share: a comparison with stock torch_xla, and fresh processes.
+
+Everything runs on XLA:CPU. A subject is a function that builds tensors on the XLA device. It is run
+twice in this process, on stock torch_xla and with composites on, and what comes back must be the
+same in every bit.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: E402 - torch_xla reads its environment when it is imported
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+for variable in ("XLA_COMPOSITE_OP", "XLA_COMPOSITE_REGISTRY"):
+    os.environ.pop(variable, None)
+os.environ["PJRT_DEVICE"] = "CPU"
+
+import pytest
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+
+import composites
+
+Subject = Callable[[], Mapping[str, Any]]
+"""Builds tensors (or plain values) on the XLA device, each under the name that a failure shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception, as a user sees it."""
+
+    type: type[BaseException]
+    message: str
+
+
+@dataclass(slots=True)
+class Run:
+    """What all subjects of a test gave, run one after the other and executed as one graph."""
+
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By subject and name: a tensor, now on the CPU, or a plain value."""
+    raised: dict[str, Raised] = field(default_factory=dict)
+    """The subjects that gave an exception instead."""
+    nodes: dict[str, Counter[str]] = field(default_factory=dict)
+    """By subject: how many nodes of the lazy graph are composites, by the composite's name."""
+    stablehlo: str = ""
+    """The graph."""
+
+
+def run(subjects: Mapping[str, Subject]) -> Run:
+    done = Run()
+    for name, subject in subjects.items():
+        xm.set_rng_state(0)
+        try:
+            named = dict(subject())
+        except Exception as error:
+            done.raised[name] = Raised(type(error), str(error))
+            continue
+        done.results[name] = named
+        done.nodes[name] = lazy_composites(*_tensors(named))
+    on_device = [t for named in done.results.values() for t in _tensors(named)]
+    if on_device:
+        done.stablehlo = xm.get_stablehlo(on_device)
+        execute(on_device)
+    for named in done.results.values():
+        named |= _described(named)
+    return done
+
+
+def execute(tensors: Sequence[torch.Tensor]) -> None:
+    """Execute the graph of these tensors and of no others.
+
+    torch_xla.sync() takes in whatever else is alive, which right after backward() is not the same
+    every time: the thread of the autograd engine lets go of its last tensors when it gets to it.
+    Another graph can be fused in another way, and differ in the last bit, with composites or not.
+    """
+    torch_xla._XLAC._xla_sync_multi(list(tensors), [], True, True)
+
+
+def _tensors(named: Mapping[str, Any]) -> list[torch.Tensor]:
+    return [value for value in named.values() if isinstance(value, torch.Tensor)]
+
+
+def _described(named: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors on the CPU, and what can be asked about them on the device."""
+    described: dict[str, Any] = {}
+    for name, value in named.items():
+        if isinstance(value, torch.Tensor):
+            described[name] = value.detach().cpu()
+            described[f"{name}: strides"] = value.stride()
+            described[f"{name}: device"] = value.device
+            described[f"{name}: requires_grad"] = value.requires_grad
+    return described
+
+
+@contextmanager
+def _numbers_as_constants() -> Iterator[None]:
+    torch_xla._XLAC._set_xla_all_numbers_special_scalars(True)
+    try:
+        yield
+    finally:
+        torch_xla._XLAC._set_xla_all_numbers_special_scalars(False)
+
+
+def lazy_composites(*tensors: torch.Tensor) -> Counter[str]:
+    """Composites in the lazy graph behind `tensors`."""
+    text = torch_xla._XLAC._get_xla_tensors_text(list(tensors)) if tensors else ""
+    return Counter(f"ptxla.{name}" for name in re.findall(r" ptxla::(\w+)\(", text))
+
+
+def written_composites(stablehlo: str) -> Counter[str]:
+    """Composites in StableHLO text."""
+    return Counter(re.findall(r'stablehlo\.composite "([^"]+)"', stablehlo))
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """Equality; for tensors of type, shape and bits, where a NaN is any NaN.
+
+    A NaN's sign and payload carry no meaning in XLA: they change when instructions are merged or
+    change places.
+    """
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return bool(one == other)
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return torch.equal(_bits(one), _bits(other))
+
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.resolve_conj().contiguous().reshape(-1)
+    flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
+    bits = flat.view(_INTEGERS[flat.element_size()])
+    return bits.masked_fill(flat.isnan(), -1) if flat.is_floating_point() else bits
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both runs of a test's subjects, already found to be the same."""
+
+    stock: Run
+    ours: Run
+
+
+def compare(
+    subjects: Mapping[str, Subject],
+    *,
+    emits: Collection[str],
+    raises: Collection[str] = (),
+    stock_numbers: Literal["data", "constants"] = "data",
+) -> Comparison:
+    """Run the subjects on stock torch_xla and with all composites on, and compare.
+
+    Args:
+        subjects: by name.
+        emits: the composites that every subject has in its graph, no more and no less.
+        raises: the subjects that raise, the same in both runs.
+        stock_numbers: what stock torch_xla makes of Python numbers other than 0 and 1: data handed
+            to the graph (the default), or constants in it, as they are in a composite.
+    """
+    with _numbers_as_constants() if stock_numbers == "constants" else nullcontext():
+        stock = run(subjects)
+    assert sorted(stock.raised) == sorted(raises), {
+        name: stock.raised.get(name) for name in set(stock.raised) ^ set(raises)
+    }
+    assert not written_composites(stock.stablehlo)
+    with composites.enabled("all"):
+        ours = run(subjects)
+
+    assert ours.raised == stock.raised
+    differences = [
+        f"{subject}: {name}: {result!r} is now {ours.results[subject].get(name)!r}"
+        for subject, named in stock.results.items()
+        for name, result in named.items()
+        if not same_bits(result, ours.results[subject].get(name))
+    ]
+    assert not differences, "\n".join(differences)
+    wanted = {f"ptxla.{name}" for name in emits}
+    others = {name: dict(found) for name, found in ours.nodes.items() if set(found) != wanted}
+    assert not others, f"not {sorted(wanted)}: {others}"
+    # The graph that ran says the same as the single ones, so nothing was lost on the way down.
+    assert written_composites(ours.stablehlo) == sum(ours.nodes.values(), Counter())
+    return Comparison(stock, ours)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_on() -> Iterator[None]:
+    """Tests start on stock torch_xla, whatever ran before, and leave it so."""
+    composites.disable()
+    yield
+    left_on = composites.active()
+    composites.disable()
+    assert not left_on
+
+
+@pytest.fixture(scope="session")
+def same_as_stock() -> Callable[..., Comparison]:
+    return compare
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A process that ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(scope="session")
+def python() -> Callable[..., Finished]:
+    """Runs `script` in a fresh Python process on XLA:CPU."""
+
+    def start(script: str, *arguments: str, **environment: str) -> Finished:
+        done = subprocess.run(
+            [sys.executable, *arguments, "-c", script],
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    return start

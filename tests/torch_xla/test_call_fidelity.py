@@ -1,0 +1,536 @@
+"""Calls that the OpInfo database does not have: the same bits, and the same exceptions, as stock.
+
+A call is a function without arguments that builds its tensors on the XLA device and returns what
+is compared, by name; each test has a table of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+Call = Callable[[], Mapping[str, Any]]
+Function = Callable[..., torch.Tensor]
+SameAsStock = Callable[..., Any]
+
+ELEMENTWISE: dict[str, Function] = {
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "hardswish": F.hardswish,
+    "mish": F.mish,
+    "elu": F.elu,
+}
+FUNCTIONS: dict[str, Function] = ELEMENTWISE | {
+    "softmax": partial(F.softmax, dim=-1),
+    "log_softmax": partial(F.log_softmax, dim=-1),
+}
+
+STOCK_NUMBERS = {"mish": "constants"}
+"""Where stock torch_xla would otherwise give other bits than itself with constants.
+
+Stock hands the 20 in mish, and the 20 in its backward, to the graph as two separate data. In a
+composite both are the constant 20, so XLA sees that forward and backward share a softplus, computes
+it once, and for a few shapes fuses it in another order: one or two units in the last place.
+"""
+
+
+def values(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+    """Random values on the XLA device, the same every time, on both sides of every kink."""
+    generator = torch.Generator().manual_seed(seed)
+    return (4 * torch.randn(shape, generator=generator)).to(dtype).to("xla")
+
+
+def with_gradient(function: Function, tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The result for a leaf with the values of `tensor`, and its gradient for some direction."""
+    leaf = tensor.detach().requires_grad_()
+    result = function(leaf)
+    direction = values(*result.shape, dtype=result.dtype, seed=1)
+    (gradient,) = torch.autograd.grad(result, leaf, direction)
+    return {"result": result, "gradient": gradient}
+
+
+def gradient_call(function: Function, make: Callable[[], torch.Tensor]) -> Call:
+    return lambda: with_gradient(function, make())
+
+
+def call(function: Callable[..., Any], *makers: Any, **keywords: Any) -> Call:
+    """A call of `function`; arguments that can be called make the tensors."""
+
+    def run() -> dict[str, Any]:
+        made = [make() if callable(make) else make for make in makers]
+        return {"result": function(*made, **keywords)}
+
+    return run
+
+
+def pair(name: str) -> set[str]:
+    return {name, f"{name}_backward"}
+
+
+X = partial(values, 4, 6)
+G = partial(values, 4, 6, seed=1)
+
+
+# Shapes and layouts
+
+LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
+    "0-d": lambda: values(1).reshape(()),
+    "one element": lambda: values(1),
+    "no elements": lambda: values(0),
+    "no rows": lambda: values(0, 4),
+    "no columns": lambda: values(4, 0),
+    "five dimensions": lambda: values(2, 1, 3, 1, 4),
+    "transposed": lambda: values(3, 4).t(),
+    "permuted": lambda: values(2, 3, 4).permute(2, 0, 1),
+    "every second": lambda: values(8, 8)[::2, 1::3],
+    "narrowed": lambda: values(6, 4).narrow(0, 2, 3),
+    "expanded": lambda: values(4, 1).expand(4, 5),
+    "flipped": lambda: values(3, 4).flip(1),
+    "diagonal": lambda: values(4, 4).diagonal(),
+    "chunk": lambda: values(4, 6).chunk(2, dim=1)[1],
+    "reshaped after transpose": lambda: values(4, 6).t().reshape(3, 8),
+    "strided": lambda: values(16).as_strided((3, 4), (4, 1), 2),
+    "channels last": lambda: values(2, 3, 4, 4).to(memory_format=torch.channels_last),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_layouts(same_as_stock: SameAsStock, name: str) -> None:
+    same_as_stock(
+        {layout: gradient_call(FUNCTIONS[name], make) for layout, make in LAYOUTS.items()},
+        emits=pair(name),
+        # Stock torch_xla counts no dimension in a 0-d tensor, where PyTorch allows 0 and -1.
+        raises=["0-d"] if name.endswith("softmax") else [],
+        stock_numbers=STOCK_NUMBERS.get(name, "data"),
+    )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_views_within_the_autograd_graph(same_as_stock: SameAsStock, name: str) -> None:
+    function = FUNCTIONS[name]
+    views: dict[str, Function] = {
+        "transposed": lambda t: function(t.t()),
+        "every second": lambda t: function(t[::2]),
+        "expanded": lambda t: function(t[:, :1].expand(-1, 5)),
+        "used twice": lambda t: function(t) + function(2 * t),
+        "composed": lambda t: function(function(t)),
+    }
+    same_as_stock(
+        {view: gradient_call(viewed, X) for view, viewed in views.items()},
+        emits=pair(name),
+        stock_numbers=STOCK_NUMBERS.get(name, "data"),
+    )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_size_known_only_at_run_time(same_as_stock: SameAsStock, name: str) -> None:
+    def positive(tensor: torch.Tensor) -> torch.Tensor:
+        return FUNCTIONS[name](tensor[tensor > 0])
+
+    same_as_stock({"forward": call(positive, X)}, emits={name})
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_every_dimension(same_as_stock: SameAsStock, name: str) -> None:
+    shape = (3, 4, 2, 5)
+    calls = {
+        f"{dim=} {dtype}": gradient_call(
+            partial(getattr(F, name), dim=dim), partial(values, *shape, dtype=dtype)
+        )
+        for dim in range(-len(shape), len(shape))
+        for dtype in (torch.float32, torch.bfloat16)
+    }
+    ours = same_as_stock(calls, emits=pair(name)).ours
+    for dim in range(len(shape)):
+        assert f"dim = {dim} : i64" in ours.stablehlo
+    assert "dim = -" not in ours.stablehlo
+
+
+# What the operators take beside tensors
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_arguments(same_as_stock: SameAsStock, approximate: str, dtype: torch.dtype) -> None:
+    x, g = partial(values, 37, 53, dtype=dtype), partial(values, 37, 53, dtype=dtype, seed=1)
+    given = {"approximate": approximate}
+    same_as_stock({"forward": call(aten.gelu, x, **given)}, emits={"gelu"})
+    same_as_stock({"backward": call(aten.gelu_backward, g, x, **given)}, emits={"gelu_backward"})
+
+
+SCALARS = (
+    (1, 1, 1),
+    (1.0, 1.0, 1.0),
+    (0, 0, 0),
+    (3, -2, -1),
+    (0.5, 1, 1),
+    (1.7, 0.3, 2.9),
+    (-0.25, 1.5, 0.1),
+    (1e-30, 1e30, 7),
+    (1e300, 1, 1),
+    (float("inf"), 1, 1),
+    (float("nan"), 1, 1),
+)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_elu_arguments(same_as_stock: SameAsStock, dtype: torch.dtype) -> None:
+    x, g = partial(values, 17, 23, dtype=dtype), partial(values, 17, 23, dtype=dtype, seed=1)
+    same_as_stock({f"{scalars}": call(aten.elu, x, *scalars) for scalars in SCALARS}, emits={"elu"})
+    backwards = {
+        f"{scalars} {is_result=}": call(aten.elu_backward, g, *scalars, is_result, x)
+        for scalars in SCALARS
+        for is_result in (False, True)
+    }
+    # A result does not tell what its input was where the slope is negative.
+    refused = [f"{scalars} is_result=True" for scalars in SCALARS if not scalars[0] >= 0]
+    same_as_stock(backwards, emits={"elu_backward"}, raises=refused)
+
+
+@pytest.mark.parametrize("alpha", [True, 1 + 2j])
+def test_elu_numbers_that_are_not_real_take_the_stock_lowering(
+    same_as_stock: SameAsStock, alpha: Any
+) -> None:
+    same_as_stock({"forward": call(aten.elu, X, alpha)}, emits=())
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_half_to_float_and_input_dtype(
+    same_as_stock: SameAsStock, name: str, dtype: torch.dtype
+) -> None:
+    x, g = partial(values, 4, 6, dtype=dtype), partial(values, 4, 6, dtype=dtype, seed=1)
+    forward, backward = getattr(aten, f"_{name}"), getattr(aten, f"_{name}_backward_data")
+    wider = (torch.float32, torch.float64, torch.bfloat16)
+    same_as_stock(
+        {f"half_to_float={to_float}": call(forward, x, -1, to_float) for to_float in (False, True)},
+        emits={name},
+    )
+    same_as_stock(
+        {f"input_dtype={into}": call(backward, g, x, -1, into) for into in wider},
+        emits={f"{name}_backward"},
+    )
+    same_as_stock(
+        {
+            f"dtype={into}": gradient_call(partial(getattr(F, name), dim=-1, dtype=into), x)
+            for into in wider
+        },
+        emits=pair(name),
+    )
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu", "hardswish", "mish"])
+def test_backward_operators_called_directly(same_as_stock: SameAsStock, name: str) -> None:
+    backward = getattr(aten, f"{name}_backward")
+    same_as_stock(
+        {
+            "same shapes": call(backward, G, X),
+            "expanded gradient": call(backward, lambda: G()[:1].expand(4, 6), X),
+            "keyword arguments": lambda: {"result": backward(grad_output=G(), self=X())},
+        },
+        emits={f"{name}_backward"},
+    )
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu", "mish"])
+def test_backward_operands_that_differ(same_as_stock: SameAsStock, name: str) -> None:
+    backward = getattr(aten, f"{name}_backward")
+    same_as_stock(
+        {
+            "broadcast input": call(backward, G, lambda: X()[:1]),
+            "f16 gradient": call(backward, lambda: G().half(), X),
+            "f64 gradient": call(backward, lambda: G().double(), X),
+        },
+        emits={f"{name}_backward"},
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+def test_integers(same_as_stock: SameAsStock, dtype: torch.dtype) -> None:
+    def integers() -> torch.Tensor:
+        return torch.arange(-3, 9).reshape(3, 4).to(dtype).to("xla")
+
+    # Of the forward operators only hardswish has a stock lowering for integers.
+    same_as_stock({"hardswish": call(F.hardswish, integers)}, emits={"hardswish"})
+    for name in ("softmax", "log_softmax"):
+        function = partial(getattr(F, name), dim=-1, dtype=torch.float32)
+        same_as_stock({name: call(function, integers)}, emits={name})
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu", "mish", "elu", "softmax", "log_softmax"])
+def test_integers_without_a_stock_lowering_fail_as_in_stock(
+    same_as_stock: SameAsStock, name: str
+) -> None:
+    def executed() -> dict[str, Any]:
+        try:
+            return {"values": FUNCTIONS[name](torch.arange(4, device="xla")).cpu()}
+        except RuntimeError as error:
+            # The rest is a C++ stack.
+            raise RuntimeError(str(error).split("\n")[0]) from None
+
+    comparison = same_as_stock({"integers": executed}, emits=(), raises=["integers"])
+    assert "Error while lowering" in comparison.stock.raised["integers"].message
+
+
+# Ways to call
+
+
+IN_PLACE: dict[str, tuple[str, Function]] = {
+    "F.elu": ("elu", partial(F.elu, inplace=True)),
+    "F.elu with alpha": ("elu", partial(F.elu, alpha=1.7, inplace=True)),
+    "F.elu_": ("elu", F.elu_),
+    "F.silu": ("silu", partial(F.silu, inplace=True)),
+    "F.mish": ("mish", partial(F.mish, inplace=True)),
+    "F.hardswish": ("hardswish", partial(F.hardswish, inplace=True)),
+    "aten.gelu_": ("gelu", aten.gelu_),
+    "aten.silu_": ("silu", aten.silu_),
+    "aten.mish_": ("mish", aten.mish_),
+    "aten.hardswish_": ("hardswish", aten.hardswish_),
+}
+
+
+@pytest.mark.parametrize("form", IN_PLACE)
+def test_in_place(same_as_stock: SameAsStock, form: str) -> None:
+    name, function = IN_PLACE[form]
+
+    def changed(view: Function) -> dict[str, torch.Tensor]:
+        base = X()
+        assert function(view(base)).shape == view(base).shape
+        return {"base": base}
+
+    same_as_stock(
+        {"with gradient": gradient_call(lambda t: function(t.clone()), X)},
+        emits=pair(name),
+        stock_numbers=STOCK_NUMBERS.get(name, "data"),
+    )
+    same_as_stock(
+        {
+            "whole": lambda: changed(lambda t: t),
+            "slice": lambda: changed(lambda t: t[1:3, ::2]),
+            "transposed": lambda: changed(lambda t: t.t()),
+            "flattened": lambda: changed(lambda t: t.view(-1)),
+            "leaf that requires a gradient": lambda: {"base": function(X().requires_grad_())},
+        },
+        emits={name},
+        raises=["leaf that requires a gradient"],
+    )
+
+
+def test_in_place_elu_with_a_negative_slope(same_as_stock: SameAsStock) -> None:
+    negative = gradient_call(lambda t: F.elu(t.clone(), -1.0, inplace=True), X)
+    comparison = same_as_stock({"negative": negative}, emits=(), raises=["negative"])
+    assert "negative slope" in comparison.ours.raised["negative"].message
+
+
+OUT: dict[str, tuple[str, Function]] = {
+    "aten.gelu.out": ("gelu", lambda out: aten.gelu.out(X(), out=out)),
+    "aten.silu.out": ("silu", lambda out: aten.silu.out(X(), out=out)),
+    "aten.hardswish.out": ("hardswish", lambda out: aten.hardswish.out(X(), out=out)),
+    "aten.mish.out": ("mish", lambda out: aten.mish.out(X(), out=out)),
+    "aten.elu.out": ("elu", lambda out: aten.elu.out(X(), 1.7, out=out)),
+    "torch.softmax": ("softmax", lambda out: torch.softmax(X(), -1, out=out)),
+    "aten._softmax.out": ("softmax", lambda out: aten._softmax.out(X(), -1, False, out=out)),
+    "torch.log_softmax": ("log_softmax", lambda out: torch.log_softmax(X(), -1, out=out)),
+}
+
+
+@pytest.mark.parametrize("form", OUT)
+def test_out(same_as_stock: SameAsStock, form: str) -> None:
+    name, function = OUT[form]
+
+    def into(*shape: int, dtype: torch.dtype = torch.float32) -> Call:
+        def run() -> dict[str, torch.Tensor]:
+            out = torch.zeros(shape, dtype=dtype, device="xla")
+            assert function(out) is out
+            return {"out": out}
+
+        return run
+
+    same_as_stock(
+        {
+            "fits": into(4, 6),
+            "is resized": into(2),
+            "is wider": into(4, 6, dtype=torch.float64),
+            "is narrower": into(4, 6, dtype=torch.bfloat16),
+        },
+        emits={name},
+    )
+
+
+def test_out_of_backward_operators(same_as_stock: SameAsStock) -> None:
+    calls: dict[str, Function] = {
+        "gelu": lambda out: aten.gelu_backward.grad_input(G(), X(), grad_input=out),
+        "elu": lambda out: aten.elu_backward.grad_input(G(), 1, 1, 1, True, X(), grad_input=out),
+        "softmax": lambda out: aten._softmax_backward_data.out(
+            G(), X(), -1, torch.float32, grad_input=out
+        ),
+        "log_softmax": lambda out: aten._log_softmax_backward_data.out(
+            G(), X(), -1, torch.float32, out=out
+        ),
+    }
+    for name, function in calls.items():
+        same_as_stock(
+            {name: call(function, partial(torch.zeros, 4, 6, device="xla"))},
+            emits={f"{name}_backward"},
+        )
+
+
+MODULES: dict[str, tuple[str, Callable[[], torch.nn.Module]]] = {
+    "GELU": ("gelu", torch.nn.GELU),
+    "GELU tanh": ("gelu", lambda: torch.nn.GELU("tanh")),
+    "Softmax": ("softmax", lambda: torch.nn.Softmax(1)),
+    "Softmin": ("softmax", lambda: torch.nn.Softmin(0)),
+    "Softmax2d": ("softmax", torch.nn.Softmax2d),
+    "LogSoftmax": ("log_softmax", lambda: torch.nn.LogSoftmax(-1)),
+    "SiLU": ("silu", torch.nn.SiLU),
+    "Hardswish": ("hardswish", torch.nn.Hardswish),
+    "Mish": ("mish", torch.nn.Mish),
+    "ELU": ("elu", lambda: torch.nn.ELU(0.7)),
+}
+
+
+@pytest.mark.parametrize("form", MODULES)
+def test_modules(same_as_stock: SameAsStock, form: str) -> None:
+    name, make = MODULES[form]
+    same_as_stock(
+        {form: gradient_call(make(), partial(values, 2, 3, 4))},
+        emits=pair(name),
+        stock_numbers=STOCK_NUMBERS.get(name, "data"),
+    )
+
+
+def test_methods_and_other_names(same_as_stock: SameAsStock) -> None:
+    softmaxes: dict[str, Function] = {
+        "method": lambda t: t.softmax(-1),
+        "torch": lambda t: torch.softmax(t, 1),
+        "special": lambda t: torch.special.softmax(t, 0),
+    }
+    calls = {form: gradient_call(function, X) for form, function in softmaxes.items()}
+    same_as_stock(calls, emits=pair("softmax"))
+    log_softmaxes: dict[str, Function] = {
+        "method": lambda t: t.log_softmax(-1),
+        "torch": lambda t: torch.log_softmax(t, 1),
+        "special": lambda t: torch.special.log_softmax(t, 0),
+        "loss": lambda t: F.cross_entropy(t, torch.tensor([0, 5, 2, -100]).to("xla")),
+        "smoothed loss": lambda t: F.cross_entropy(
+            t, torch.tensor([0, 5, 2, 1]).to("xla"), label_smoothing=0.1, reduction="none"
+        ),
+    }
+    calls = {form: gradient_call(function, X) for form, function in log_softmaxes.items()}
+    same_as_stock(calls, emits=pair("log_softmax"))
+
+
+# Gradients of gradients
+
+# The first backward of silu and mish is differentiated like any other function then, so it has to
+# stay made of operators that autograd knows.
+DOUBLE: dict[str, set[str]] = {
+    "gelu": pair("gelu"),
+    "silu": {"silu"},
+    "mish": {"mish"},
+    "elu": pair("elu"),
+    "softmax": pair("softmax"),
+    "log_softmax": pair("log_softmax"),
+}
+
+
+def derivatives(function: Function) -> dict[str, torch.Tensor]:
+    """The result and three derivatives, each through the graph of the one before."""
+    leaf = X().requires_grad_()
+    named = {"result": function(leaf)}
+    for order in (1, 2, 3):
+        direction = values(4, 6, seed=order).requires_grad_()
+        (derivative,) = torch.autograd.grad(
+            list(named.values())[-1], leaf, direction, create_graph=True
+        )
+        named[f"derivative {order}"] = derivative
+    return named
+
+
+@pytest.mark.parametrize("name", DOUBLE)
+def test_double_backward(same_as_stock: SameAsStock, name: str) -> None:
+    same_as_stock(
+        {"derivatives": partial(derivatives, FUNCTIONS[name])},
+        emits=DOUBLE[name],
+        stock_numbers=STOCK_NUMBERS.get(name, "data"),
+    )
+
+
+def test_double_backward_that_has_no_derivative_fails_as_in_stock(
+    same_as_stock: SameAsStock,
+) -> None:
+    subject = {"derivatives": partial(derivatives, F.hardswish)}
+    comparison = same_as_stock(subject, emits=(), raises=["derivatives"])
+    assert "not have been used in the graph" in comparison.ours.raised["derivatives"].message
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradient_penalty(same_as_stock: SameAsStock, name: str) -> None:
+    """A loss on a gradient, as in a WGAN: backward() through create_graph=True."""
+
+    def penalty() -> dict[str, Any]:
+        leaf = X().requires_grad_()
+        result = (3 * FUNCTIONS[name](2 * leaf)).sum()
+        (gradient,) = torch.autograd.grad(result, leaf, create_graph=True)
+        (gradient * leaf).square().sum().backward()
+        return {"result": result, "gradient": gradient, "penalty's gradient": leaf.grad}
+
+    emits = DOUBLE.get(name, pair(name))
+    same_as_stock({"penalty": penalty}, emits=emits, stock_numbers=STOCK_NUMBERS.get(name, "data"))
+
+
+# Exceptions
+
+WRONG: dict[str, Call] = {
+    "gelu, unknown approximation": call(F.gelu, X, approximate="nope"),
+    "gelu, approximation None": call(F.gelu, X, approximate=None),
+    "gelu, positional approximation": call(aten.gelu, X, "none"),
+    "gelu, a list": call(F.gelu, [1.0]),
+    "gelu_backward, unknown approximation": call(aten.gelu_backward, G, X, approximate="nope"),
+    "softmax, dim too large": call(F.softmax, X, dim=2),
+    "softmax, dim too small": call(F.softmax, X, dim=-3),
+    "softmax, dim not whole": call(F.softmax, X, dim=1.5),
+    "softmax, unknown name": call(F.softmax, X, dim="nope"),
+    "log_softmax, dim too large": call(F.log_softmax, X, dim=7),
+    "_softmax, dim too large": call(aten._softmax, X, 2, False),
+    "softmax, a dimension's name": lambda: {"result": X().rename("r", "c").softmax("c")},
+    "elu, alpha a string": call(F.elu, X, "a"),
+    "elu, alpha beyond 64 bits": call(F.elu, X, 2**70),
+    "silu_backward, shapes": call(aten.silu_backward, G, partial(values, 3, 3)),
+    "mish_backward, shapes": call(aten.mish_backward, G, partial(values, 3, 3)),
+    "backward, gradient on the CPU": lambda: F.gelu(X().requires_grad_()).backward(
+        torch.ones(4, 6)
+    ),
+    "backward, twice": lambda: [
+        result.sum().backward() for result in [F.silu(X().requires_grad_())] * 2
+    ],
+    "saved tensor changed": lambda: with_gradient(
+        lambda t: [c := t.clone(), F.gelu(c), c.add_(1)][1], X()
+    ),
+}
+
+
+def test_exceptions_are_those_of_stock(same_as_stock: SameAsStock) -> None:
+    same_as_stock(WRONG, emits=(), raises=WRONG)
+
+
+def test_exceptions_are_those_of_stock_the_second_time_too(same_as_stock: SameAsStock) -> None:
+    def twice(wrong: Call) -> Mapping[str, Any]:
+        try:
+            wrong()
+        except Exception:
+            return wrong()
+        return {}
+
+    same_as_stock(
+        {name: partial(twice, wrong) for name, wrong in WRONG.items()}, emits=(), raises=WRONG
+    )

@@ -1,0 +1,184 @@
+"""Every sample of PyTorch's OpInfo database, with composites on and off: the same bits.
+
+OPERATORS lists the operators of the database that reach one of registry.yaml, found by running the
+samples of all. Those that are an operator of the registry run in every floating-point type; those
+that only call one run in two, which keeps this file at about two minutes: XLA compiles every graph
+twice, and that is where the time goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils._pytree import tree_leaves, tree_map
+
+# torch_xla's own selu says so, with composites or without.
+pytestmark = pytest.mark.filterwarnings("ignore:aten::selu.*autograd kernel was not registered")
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+NARROW_AND_WIDE = (torch.bfloat16, torch.float32)
+OTHERS = (torch.bool, torch.uint8, torch.int64, torch.complex64)
+
+
+@dataclass(frozen=True, slots=True)
+class Reaches:
+    """An operator of the database, and the composites that its samples become."""
+
+    name: str
+    forward: tuple[str, ...]
+    backward: tuple[str, ...]
+    floats: tuple[torch.dtype, ...] = FLOATS
+    refuses_scalars: bool = False
+    """Whether stock torch_xla raises for 0-d tensors."""
+
+
+SOFTMAX = (("softmax",), ("softmax_backward",))
+LOG_SOFTMAX = (("log_softmax",), ("log_softmax_backward",))
+OPERATORS = (
+    Reaches("nn.functional.gelu", ("gelu",), ("gelu_backward",)),
+    Reaches("softmax", *SOFTMAX, refuses_scalars=True),
+    # Its own gradient with respect to grad_output is a softmax backward too.
+    Reaches("_softmax_backward_data", ("softmax_backward",), ("softmax_backward",)),
+    Reaches("log_softmax", *LOG_SOFTMAX, refuses_scalars=True),
+    Reaches("nn.functional.silu", ("silu",), ("silu_backward",)),
+    Reaches("nn.functional.hardswish", ("hardswish",), ("hardswish_backward",)),
+    Reaches("nn.functional.mish", ("mish",), ("mish_backward",)),
+    Reaches("nn.functional.elu", ("elu",), ("elu_backward",)),
+    Reaches("nn.functional.selu", ("elu",), ("elu_backward",), NARROW_AND_WIDE),
+    # torch_xla lowers aten::celu itself; only the backward is elu's.
+    Reaches("nn.functional.celu", (), ("elu_backward",), NARROW_AND_WIDE),
+    Reaches("nn.functional.softmin", *SOFTMAX, NARROW_AND_WIDE, refuses_scalars=True),
+    Reaches("masked.softmax", *SOFTMAX, NARROW_AND_WIDE, refuses_scalars=True),
+    Reaches("masked.softmin", *SOFTMAX, NARROW_AND_WIDE, refuses_scalars=True),
+    Reaches("torch.ops.aten._safe_softmax.default", *SOFTMAX, NARROW_AND_WIDE),
+    Reaches("nn.functional.scaled_dot_product_attention", *SOFTMAX, NARROW_AND_WIDE),
+    Reaches("nn.functional.multi_head_attention_forward", *SOFTMAX, NARROW_AND_WIDE),
+    Reaches("masked.log_softmax", *LOG_SOFTMAX, NARROW_AND_WIDE, refuses_scalars=True),
+    Reaches("nn.functional.cross_entropy", *LOG_SOFTMAX, NARROW_AND_WIDE),
+)
+
+
+def variants(dtypes_of: Callable[[Reaches], tuple[torch.dtype, ...]]) -> Iterator[Any]:
+    """Operator, its entry in the database (there may be several) and each of its dtypes."""
+    for operator in OPERATORS:
+        for info in op_db:
+            if info.name == operator.name:
+                name = ".".join(filter(None, (info.name, info.variant_test_name)))
+                for dtype in dtypes_of(operator):
+                    if dtype in info.dtypes:
+                        yield pytest.param(operator, info, dtype, id=f"{name}-{dtype}")
+
+
+def floats(operator: Reaches) -> tuple[torch.dtype, ...]:
+    return operator.floats
+
+
+def others(operator: Reaches) -> tuple[torch.dtype, ...]:
+    return OTHERS
+
+
+def samples(info: OpInfo, dtype: torch.dtype, *, requires_grad: bool) -> dict[str, SampleInput]:
+    torch.manual_seed(0)
+    # Those of elementwise operators add large and extremal values and non-contiguous tensors;
+    # multi-head attention has 192 that differ in shapes only.
+    many = info.reference_inputs_func and "attention" not in info.name
+    make = info.reference_inputs if many else info.sample_inputs
+    made = make("cpu", dtype, requires_grad=requires_grad)
+    return {f"sample {i}: {sample.summary()}": sample for i, sample in enumerate(made)}
+
+
+def on_device(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.detach().to("xla").requires_grad_(value.requires_grad)
+
+
+def forward_and_gradient(function: Callable[..., Any], sample: SampleInput) -> dict[str, Any]:
+    """Results of one sample, and the gradient of each of its inputs for a random direction."""
+    given = tree_map(on_device, (sample.input, tuple(sample.args), dict(sample.kwargs)))
+    inputs = [t for t in tree_leaves(given) if isinstance(t, torch.Tensor) and t.requires_grad]
+    returned = tree_leaves(function(given[0], *given[1], **given[2]))
+    named: dict[str, Any] = {f"result {i}": result for i, result in enumerate(returned)}
+    results = [t for t in returned if isinstance(t, torch.Tensor) and t.requires_grad]
+    if results:
+        directions = [random_like(result) for result in results]
+        gradients = torch.autograd.grad(results, inputs, directions, allow_unused=True)
+        named |= {f"gradient {i}": gradient for i, gradient in enumerate(gradients)}
+    return named
+
+
+def random_like(tensor: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(tensor.shape, dtype=tensor.dtype, generator=generator).to("xla")
+
+
+def in_place(info: OpInfo, tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> torch.Tensor:
+    copy = tensor.clone()
+    assert info.inplace_variant(copy, *arguments, **keywords) is copy
+    return copy
+
+
+def subjects(
+    function: Callable[..., Any], samples: Mapping[str, SampleInput]
+) -> dict[str, Callable[[], Mapping[str, Any]]]:
+    return {name: partial(forward_and_gradient, function, s) for name, s in samples.items()}
+
+
+def refused(operator: Reaches, samples: Mapping[str, SampleInput]) -> list[str]:
+    return [name for name, s in samples.items() if operator.refuses_scalars and s.input.dim() == 0]
+
+
+@pytest.mark.parametrize(("operator", "info", "dtype"), variants(floats))
+def test_results_and_gradients_are_those_of_stock(
+    same_as_stock: Callable[..., Any], operator: Reaches, info: OpInfo, dtype: torch.dtype
+) -> None:
+    made = samples(info, dtype, requires_grad=True)
+    same_as_stock(
+        subjects(info.op, made),
+        emits={*operator.forward, *operator.backward},
+        raises=refused(operator, made),
+    )
+
+
+@pytest.mark.parametrize(
+    ("operator", "info", "dtype"),
+    [v for v in variants(floats) if v.values[1].inplace_variant is not None],
+)
+def test_in_place_results_and_gradients_are_those_of_stock(
+    same_as_stock: Callable[..., Any], operator: Reaches, info: OpInfo, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    made = {
+        f"sample {i}: {s.summary()}": s
+        for i, s in enumerate(info.sample_inputs("cpu", dtype, requires_grad=True))
+    }
+    same_as_stock(
+        subjects(partial(in_place, info), made), emits={*operator.forward, *operator.backward}
+    )
+
+
+@pytest.mark.parametrize(("operator", "info", "dtype"), variants(others))
+def test_other_dtypes_give_what_stock_gives(
+    same_as_stock: Callable[..., Any], operator: Reaches, info: OpInfo, dtype: torch.dtype
+) -> None:
+    made = samples(info, dtype, requires_grad=False)
+    same_as_stock(subjects(info.op, made), emits=operator.forward, raises=refused(operator, made))
+
+
+def test_every_entry_of_the_registry_is_reached() -> None:
+    registry = yaml.safe_load((Path(__file__).parents[2] / "registry.yaml").read_text())
+    reached = {name for operator in OPERATORS for name in (*operator.forward, *operator.backward)}
+    assert set(registry["composites"]) == reached
+
+
+def test_every_operator_is_in_the_database() -> None:
+    assert {operator.name for operator in OPERATORS} <= {info.name for info in op_db}
