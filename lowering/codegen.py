@@ -15,8 +15,6 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-import jinja2
-
 from composites.registry.model import ELEMENT_TYPES, Attribute, Composite, Registry
 from composites.registry.operators import ANNOTATIONS, Argument, Operator, find_operator
 from lowering.emission import attributes
@@ -47,6 +45,8 @@ class Hook:
 
 def generate(registry: Registry, source: str) -> str:
     """The source of a registry's hooks; `source` is the file's name for the header."""
+    import jinja2  # not needed by hooks that are generated already
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("lowering"),
         trim_blocks=True,

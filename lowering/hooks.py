@@ -36,7 +36,7 @@ class _Stock:
 
 STOCK: Final = _Stock()
 
-MAX_COMPUTATIONS = 4096
+MAX_COMPUTATIONS = 1024
 """Distinct calls kept for each entry; a program with more of them starts over."""
 
 

@@ -49,9 +49,12 @@ class StockKernel:
 @dataclass(frozen=True, slots=True)
 class _LibraryOverride:
     library: torch.library.Library
+    overload: Any = None
+    """The `torch.ops` callable of the operator; None for an operator of ours."""
 
     def remove(self) -> None:
         self.library._destroy()
+        _forget_dispatch(self.overload)
 
 
 class ValueReadError(RuntimeError):
@@ -107,7 +110,9 @@ class TorchXla:
                 with_keyset=dispatch_key == self.autograd_key,
                 allow_override=True,
             )
-        return _LibraryOverride(library)
+        overload = find_overload(operator)
+        _forget_dispatch(overload)
+        return _LibraryOverride(library, overload)
 
     def define_operator(self, name: str, operator: Operator) -> Any:
         """An operator of ours with the schema of `operator`, which no decomposition takes apart.
@@ -196,6 +201,12 @@ class TorchXla:
     def _whole_dispatch(self) -> Iterator[None]:
         with torch._C._ForceDispatchKeyGuard(*self._top_of_dispatch):
             yield
+
+
+def _forget_dispatch(overload: Any) -> None:
+    """PyTorch's Python dispatcher, under torch.compile, remembers which kernel an operator has."""
+    if overload is not None:
+        overload._dispatch_cache.clear()
 
 
 def _keys_from(dispatch_key: str) -> torch._C.DispatchKeySet:

@@ -1,0 +1,251 @@
+"""What an export costs: side by side with stock torch_xla's `xm.get_stablehlo`, in one process.
+
+    python benchmarks/export.py [--layers 12] [--growth 2,4,8,12,16,24] [--repeats 7]
+                                [--markdown benchmarks/EXPORT.md]
+
+The workload is a training step of GPT-2 from transformers (n_embd 256, batch 4 x 64, random
+weights): forward, loss.backward(), AdamW, returning the loss, every gradient, and the updated
+parameters and optimizer state. `composites.export` does it with every composite on; stock torch_xla
+traces the same step on tensors of the device and prints it with `xm.get_stablehlo`.
+
+How the times are kept honest:
+
+- Both sides go from Python code to StableHLO text; tracing is in both times.
+- They alternate, and a time is the least of its samples. `noise` compares the even samples of stock
+  with the odd ones.
+- Garbage is collected before a sample and not during it, on both sides. After a stock sample the
+  step is run, outside the time, so that the next one starts with values again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+from rich.console import Console
+from rich.table import Table
+from transformers import GPT2Config, GPT2LMHeadModel
+from transformers.utils import logging
+
+import composites
+
+BATCH, LENGTH = 4, 64
+TIME_BAR = SIZE_BAR = 1.0
+GROWTH_BAR = 1.25
+"""How much more a layer may cost at the top of the range than at its bottom."""
+
+OPTIMIZER = partial(torch.optim.AdamW, lr=1e-3, capturable=True)
+
+
+def gpt2(layers: int) -> torch.nn.Module:
+    config = GPT2Config(
+        n_layer=layers,
+        n_embd=256,
+        n_head=4,
+        n_positions=LENGTH,
+        vocab_size=1024,
+        bos_token_id=0,
+        eos_token_id=0,
+        use_cache=False,
+        activation_function="gelu_pytorch_tanh",
+    )
+    return GPT2LMHeadModel(config).eval()  # without dropout
+
+
+def inputs() -> dict[str, torch.Tensor]:
+    tokens = torch.randint(1024, (BATCH, LENGTH))
+    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens}
+
+
+class Composites:
+    """The step exported with composites."""
+
+    def __init__(self, layers: int) -> None:
+        self._model, self._inputs = gpt2(layers), inputs()
+
+    def sample(self) -> str:
+        step = partial(torch.optim.AdamW, lr=1e-3)
+        return composites.export(self._model, (), self._inputs, optimizer=step).mlir
+
+    def finish(self) -> None:
+        """Nothing was recorded that would have to be run."""
+
+
+class Stock:
+    """The step traced and printed by torch_xla alone."""
+
+    def __init__(self, layers: int) -> None:
+        self._model = gpt2(layers).to("xla")
+        self._inputs = {name: tensor.to("xla") for name, tensor in inputs().items()}
+        self._optimizer = OPTIMIZER(self._model.parameters())
+        self.sample()  # makes the optimizer's state
+        self.finish()
+
+    def sample(self) -> str:
+        self._optimizer.zero_grad()
+        loss = self._model(**self._inputs).loss
+        loss.backward()
+        self._optimizer.step()
+        parameters = list(self._model.parameters())
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        state = [t for values in self._optimizer.state.values() for t in values.values()]
+        return xm.get_stablehlo([loss.detach(), *gradients, *parameters, *state])
+
+    def finish(self) -> None:
+        torch_xla.sync()
+        xm.wait_device_ops()
+
+
+@dataclass
+class Samples:
+    """Times of one side, and the size of its text."""
+
+    seconds: list[float] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def best(self) -> float:
+        return min(self.seconds)
+
+    @property
+    def noise(self) -> float:
+        even, odd = self.seconds[::2], self.seconds[1::2]
+        return abs(min(even) / min(odd) - 1) if odd else 0.0
+
+
+def take(samples: Samples, side: Composites | Stock) -> None:
+    gc.collect()
+    gc.disable()
+    start = time.perf_counter()
+    text = side.sample()
+    samples.seconds.append(time.perf_counter() - start)
+    gc.enable()
+    samples.size = len(text)
+    side.finish()
+
+
+def measure(sides: Sequence[Composites | Stock], repeats: int) -> list[Samples]:
+    samples = [Samples() for _ in sides]
+    for side in sides:
+        take(Samples(), side)  # fills caches
+    for _ in range(repeats):
+        for side, found in zip(sides, samples, strict=True):
+            take(found, side)
+    return samples
+
+
+def verdict(ratio: float, bar: float, noise: float = 0.0) -> str:
+    if ratio <= bar:
+        return "met"
+    return "~ (noise)" if ratio <= bar + noise else "missed"
+
+
+def side_by_side(layers: int, repeats: int) -> Table:
+    stock, ours = measure((Stock(layers), Composites(layers)), repeats)
+    table = Table(
+        *("quantity", "stock", "composites", "ratio", "noise", "bar", ""),
+        title=f"GPT-2 training step, {layers} layers: Python to StableHLO text",
+    )
+    rows = (
+        ("time", "{:.0f} ms", stock.best * 1e3, ours.best * 1e3, TIME_BAR, stock.noise),
+        ("text", "{:,.0f} KB", stock.size / 1e3, ours.size / 1e3, SIZE_BAR, 0.0),
+    )
+    for name, form, theirs, mine, bar, noise in rows:
+        ratio = mine / theirs
+        cells = (f"{ratio:.2f}", f"{noise:.0%}", f"<= {bar:g}", verdict(ratio, bar, noise))
+        table.add_row(name, form.format(theirs), form.format(mine), *cells)
+    return table
+
+
+def growth(counts: Sequence[int], repeats: int) -> Table:
+    """What each further layer costs; linear growth is the same everywhere."""
+    table = Table("layers", "time", "per further layer", "text", "per further layer", "")
+    table.title = "Growth with the number of layers"
+    found = dict(
+        zip(counts, measure([Composites(count) for count in counts], repeats), strict=True)
+    )
+    for number, (count, samples) in enumerate(found.items()):
+        cells = [f"{samples.best * 1e3:.0f} ms", "", f"{samples.size / 1e3:,.0f} KB", "", ""]
+        if number:
+            cells[1] = f"{per_layer(found, counts[number - 1], count, seconds) * 1e3:.1f} ms"
+            cells[3] = f"{per_layer(found, counts[number - 1], count, size) / 1e3:.1f} KB"
+        table.add_row(str(count), *cells)
+    middle = counts[len(counts) // 2]
+    for name, quantity in (("time", seconds), ("text", size)):
+        lower = per_layer(found, counts[0], middle, quantity)
+        ratio = per_layer(found, middle, counts[-1], quantity) / lower
+        table.add_row(
+            name, "", f"x{ratio:.2f}", "", f"<= {GROWTH_BAR:g}", verdict(ratio, GROWTH_BAR)
+        )
+    return table
+
+
+def seconds(samples: Samples) -> float:
+    return samples.best
+
+
+def size(samples: Samples) -> float:
+    return samples.size
+
+
+def per_layer(
+    found: dict[int, Samples], fewer: int, more: int, quantity: Callable[[Samples], float]
+) -> float:
+    return (quantity(found[more]) - quantity(found[fewer])) / (more - fewer)
+
+
+def machine() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "torch_xla", "jaxlib"))
+    return f"{packages}, transformers {version('transformers')}; CPU with {os.cpu_count()} cores"
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    lines = [
+        "# Cost of an export",
+        "",
+        f"Written by `python benchmarks/export.py`, whose head says how it measures. {machine()};"
+        f" Python {platform.python_version()}.",
+    ]
+    for table in tables:
+        cells = [list(column.cells) for column in table.columns]
+        lines += ["", f"## {table.title}", ""]
+        lines.append("| " + " | ".join(str(column.header) for column in table.columns) + " |")
+        lines.append("|---" * len(table.columns) + "|")
+        lines += ["| " + " | ".join(map(str, row)) + " |" for row in zip(*cells, strict=True)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--growth", default="2,4,8,12,16,24")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--markdown", type=Path)
+    options = parser.parse_args()
+    logging.set_verbosity_error()
+    torch.manual_seed(0)
+    tables = [side_by_side(options.layers, options.repeats)]
+    if options.growth:
+        counts = sorted(map(int, options.growth.split(",")))
+        tables.append(growth(counts, max(3, options.repeats // 2)))
+    for table in tables:
+        Console().print(table)
+    if options.markdown:
+        options.markdown.write_text(markdown(tables), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""enable, disable, enabled and active: what is on, and that off is stock again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.core.xla_model as xm
+
+import composites
+
+GELU = ("ptxla.gelu", "ptxla.gelu_backward")
+SILU = ("ptxla.silu", "ptxla.silu_backward")
+
+
+@pytest.fixture(autouse=True)
+def all_off() -> Iterator[None]:
+    composites.disable()
+    yield
+    composites.disable()
+
+
+def text() -> str:
+    x = torch.ones(3, 4, device="xla", requires_grad=True)
+    torch_xla.sync()
+    F.silu(F.gelu(x)).sum().backward()
+    return xm.get_stablehlo([x.grad])
+
+
+def test_enable_adds_and_disable_takes_away() -> None:
+    assert composites.active() == ()
+    composites.enable("gelu")
+    composites.enable("silu")
+    assert composites.active() == GELU + SILU
+    composites.disable("gelu")
+    assert composites.active() == SILU
+    composites.disable()
+    assert composites.active() == ()
+
+
+def test_enabled_restores_what_was_on() -> None:
+    composites.enable("gelu")
+    with composites.enabled("silu"):
+        assert composites.active() == GELU + SILU
+        with composites.enabled("gelu"):
+            assert composites.active() == GELU + SILU
+        assert composites.active() == GELU + SILU
+    assert composites.active() == GELU
+
+
+def test_enabled_restores_after_an_exception() -> None:
+    with pytest.raises(ZeroDivisionError), composites.enabled("gelu"):
+        raise ZeroDivisionError
+    assert composites.active() == ()
+
+
+def test_a_wrong_name_changes_nothing() -> None:
+    composites.enable("gelu")
+    for change in (composites.enable, composites.disable):
+        with pytest.raises(composites.AllowlistError, match="did you mean 'silu'"):
+            change("gelu", "siluu")
+    assert composites.active() == GELU
+
+
+def test_off_is_stock_byte_for_byte() -> None:
+    stock = text()
+    with composites.enabled("all"):
+        on = text()
+    assert on.count("stablehlo.composite ") == 3  # silu is not needed for its own gradient
+    assert text() == stock
+    with composites.enabled("gelu"):
+        assert "ptxla.silu" not in text()
+    assert text() == stock
+
+
+def test_a_misspelled_name_of_the_package_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'enalbe'"):
+        composites.enalbe  # noqa: B018
