@@ -63,7 +63,8 @@ def export(
         passes: functions from module to module, run before the text is taken.
         share_decompositions: one function for all equal decompositions; otherwise each call gets
             its own, which some consumers group by.
-        portable: leave no CHLO operation.
+        portable: leave no operation that consumers are known to lack: CHLO and the gradient of
+            batch norm.
 
     Raises:
         ExportError: the loss is no scalar, or the module looks at values while it runs.
@@ -74,17 +75,19 @@ def export(
         raise MissingPackageError(
             "export traces with torch_xla; pip install 'torch-xla-composites[torch]'"
         ) from error
-    from composites.tracing import trace_inference, trace_training
-    from lowering.stablehlo import clean_passes, legalize_chlo, run_passes
+    from composites.tracing import graph_of, trace_inference, trace_training
+    from lowering.stablehlo import clean_passes, expand_batch_norm_grad, legalize_chlo, run_passes
 
     train = train or optimizer is not None
-    if isinstance(module, torch.export.ExportedProgram):
-        if train:
-            raise ExportError("an ExportedProgram is inference only; give the module itself")
-        module = module.module()
+    if train and isinstance(module, torch.export.ExportedProgram):
+        raise ExportError("an ExportedProgram is inference only; give the module itself")
+    if isinstance(args, torch.Tensor):
+        raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
     with _progress() as step, _turned_on(ops):
         frontend = activation.frontend()
         step("tracing")
+        if isinstance(module, torch.export.ExportedProgram):
+            module = graph_of(module, frontend)
         if train:
             traced = trace_training(frontend, module, args, kwargs or {}, optimizer)
         else:
@@ -92,10 +95,10 @@ def export(
         step("lowering to StableHLO")
         graph, inputs = traced.lower(frontend)
         step("cleaning")
-        pipeline = [*clean_passes(share=share_decompositions), *passes]
-        if portable:
-            pipeline.append(legalize_chlo)
-        lowered = run_passes(graph, pipeline)
+        for run in clean_passes(share=share_decompositions):
+            graph = run(graph)  # verified once, below
+        last = [legalize_chlo, expand_batch_norm_grad] if portable else []
+        lowered = run_passes(graph, [*passes, *last])
     return Program(lowered, inputs, _outputs(traced.outputs, frontend))
 
 

@@ -23,19 +23,13 @@ def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
         FactoryError: no such function, or it returns something else.
     """
     made = load_function(target)()
-    if isinstance(made, tuple) and len(made) == 2:
-        made = (*made, {})
-    if not (
-        isinstance(made, tuple)
-        and len(made) == 3
-        and isinstance(made[1], Sequence)
-        and isinstance(made[2], Mapping)
-    ):
+    parts = (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None,) * 3
+    if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):
         raise FactoryError(
             f"{target} must return (module, args) or (module, args, kwargs), args a tuple and"
             f" kwargs a dict; it returned {_described(made)}"
         )
-    return made
+    return parts
 
 
 def load_function(target: str) -> Callable[..., Any]:

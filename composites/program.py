@@ -67,11 +67,12 @@ class Program:
         """How many calls there are of each composite, by name."""
         return composite_count(self.module)
 
-    def run(self, *arrays: Any, platform: str = "cpu", **named: Any) -> dict[str, Any]:
+    def run(self, *arrays: Any, platform: str = "cpu") -> dict[str, Any]:
         """Run on jax's PJRT client.
 
         Args:
-            arrays: one for each input, in order; or a single mapping from input names.
+            arrays: one for each input, in order, or a single mapping from input names; numpy
+                arrays, jax arrays or torch tensors.
             platform: `cpu` or `cuda`.
 
         Returns:
@@ -83,7 +84,7 @@ class Program:
         """
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
             arrays = tuple(self._ordered(arrays[0]))
-        results = self._executable(platform)(*arrays)
+        results = self._executable(platform)(*map(_array, arrays))
         return {value.name: result for value, result in zip(self.outputs, results, strict=True)}
 
     def save(
@@ -99,21 +100,26 @@ class Program:
             folder: see the head of this file for what is written.
             portable: StableHLO version that the artifact is for, such as `1.0.0`; the newest one
                 that this jaxlib writes by default.
-            weights: values of inputs by name, as torch tensors or numpy arrays (all of one
-                kind); written to weights.safetensors. `module_weights` gives those of a module.
+            weights: values of inputs by name, as torch tensors or numpy arrays; written to
+                weights.safetensors. `module_weights` gives those of a module.
 
         Raises:
-            ProgramError: `weights` names no input.
+            ProgramError: `weights` does not fit the inputs, or the folder cannot be written.
+            VersionError: no such version can be written.
         """
-        artifact = self.module.portable(portable)
-        packed = None if weights is None else self._packed(weights)
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        write_atomic(path / "program.mlir", self.mlir)
-        write_atomic(path / "program.mlirbc", artifact)
-        if packed is not None:
-            write_atomic(path / "weights.safetensors", packed)
-        write_atomic(path / "manifest.json", json.dumps(self._manifest(), indent=2) + "\n")
+        files: dict[str, str | bytes] = {
+            "program.mlir": self.mlir,
+            "program.mlirbc": self.module.portable(portable),
+        }
+        if weights is not None:
+            files["weights.safetensors"] = self._packed(weights)
+        files["manifest.json"] = json.dumps(self._manifest(), indent=2) + "\n"
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            for name, content in files.items():
+                write_atomic(Path(folder) / name, content)
+        except OSError as error:
+            raise ProgramError(f"{folder} cannot be written: {error.strerror}") from error
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Program:
@@ -129,15 +135,16 @@ class Program:
             raise ProgramError(f"{path} cannot be read: {error.strerror}") from error
         except ValueError as error:
             raise ProgramError(f"{path} is not JSON: {error}") from error
-        if manifest.get("format") != FORMAT:
-            raise ProgramError(
-                f"{path} has format {manifest.get('format')!r}; this version reads {FORMAT}"
-            )
-        return cls(
-            Module.read(path.parent / "program.mlir"),
-            tuple(_value(item) for item in manifest["inputs"]),
-            tuple(_value(item) for item in manifest["outputs"]),
-        )
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        if found != FORMAT:
+            raise ProgramError(f"{path} has format {found!r}; this version reads {FORMAT}")
+        try:
+            inputs, outputs = (tuple(map(_value, manifest[key])) for key in ("inputs", "outputs"))
+            return cls(Module.read(path.parent / "program.mlir"), inputs, outputs)
+        except (KeyError, TypeError) as error:
+            raise ProgramError(f"{path} is damaged: {error!r}") from error
+        except OSError as error:
+            raise ProgramError(f"{error.filename} cannot be read: {error.strerror}") from error
 
     def _executable(self, platform: str) -> Executable:
         cache: dict[str, Executable] = self.__dict__.setdefault("_executables", {})
@@ -165,6 +172,10 @@ class Program:
                 " pip install safetensors"
             )
         self._check_names(weights)
+        for value in self.inputs:
+            given = tuple(weights[value.name].shape) if value.name in weights else value.shape
+            if given != value.shape:
+                raise ProgramError(f"{value.name} has shape {value.shape}, its value {given}")
         if all(hasattr(value, "detach") for value in weights.values()):
             from safetensors.torch import save as save_torch
 
@@ -172,7 +183,7 @@ class Program:
             return bytes(save_torch(tensors))
         from safetensors.numpy import save as save_numpy
 
-        return bytes(save_numpy(dict(weights)))
+        return bytes(save_numpy({name: _array(value) for name, value in weights.items()}))
 
     def module_weights(self, module: Any) -> dict[str, Any]:
         """The values that a torch module has for the parameters and buffers of this program."""
@@ -192,3 +203,16 @@ class Program:
 
 def _value(item: Mapping[str, Any]) -> Value:
     return Value(item["name"], tuple(item["shape"]), item["dtype"], item["updates"])
+
+
+def _array(value: Any) -> Any:
+    """A torch tensor as numpy, to which bfloat16 can only be handed bit by bit; others as is."""
+    if not hasattr(value, "detach"):
+        return value
+    tensor = value.detach().cpu()
+    if str(tensor.dtype) != "torch.bfloat16":
+        return tensor.numpy()
+    import ml_dtypes
+    import torch
+
+    return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import inspect
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
+import composites
+import lowering
 from composites.export import ExportError, OptimizerFactory
 from composites.program import Value
 from lowering.frontends import Frontend
@@ -36,9 +42,14 @@ class Traced:
 
     def lower(self, frontend: Frontend) -> tuple[Module, tuple[Value, ...]]:
         """StableHLO of the outputs, and those inputs that it reads, in the order of recording."""
-        graph = frontend.lower_graph(
-            [output.tensor for output in self.outputs], list(self.inputs.values())
-        )
+        from lowering.frontends.torch_xla import ForeignDataError
+
+        try:
+            graph = frontend.lower_graph(
+                [output.tensor for output in self.outputs], list(self.inputs.values())
+            )
+        except ForeignDataError as error:
+            raise ExportError(str(error)) from error
         names = [*self.inputs, "rng_seed"]
         found = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
         order = sorted(range(len(found)), key=found.__getitem__)
@@ -58,8 +69,35 @@ def trace_inference(
         for path, leaf in pytree.tree_flatten_with_path(result)[0]:
             if isinstance(leaf, torch.Tensor):
                 tracer.output(f"out:{_written(path) or '0'}", leaf)
+        if not tracer.traced.outputs:
+            raise ExportError(f"{type(module).__name__} returns no tensor")
         tracer.updated_buffers()
     return tracer.traced
+
+
+def graph_of(program: torch.export.ExportedProgram, frontend: Frontend) -> torch.nn.Module:
+    """The module of an exported program, with the frontend's device in place of its own.
+
+    A graph names the device that it was traced on, where it makes tensors and where it checks them.
+    """
+    device = frontend.placeholder(torch.empty(())).device
+    return _moved(program.module(), device)
+
+
+def _moved(module: Any, device: torch.device) -> torch.fx.GraphModule:
+    moved = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    for name, child in module.named_children():
+        if isinstance(child, torch.fx.GraphModule):
+            setattr(moved, name, _moved(child, device))
+    for node in list(moved.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            moved.graph.erase_node(node)
+        else:
+            node.args, node.kwargs = pytree.tree_map_only(
+                torch.device, lambda _: device, (node.args, node.kwargs)
+            )
+    moved.recompile()
+    return moved
 
 
 def trace_training(
@@ -70,7 +108,8 @@ def trace_training(
     optimizer: OptimizerFactory | None,
 ) -> Traced:
     """Record forward, backward and, with an optimizer, the update."""
-    with _recording(frontend) as tracer:
+    # Gradients are wanted whatever mode the caller is in.
+    with _recording(frontend) as tracer, torch.inference_mode(False), torch.set_grad_enabled(True):
         loss = _loss(tracer.call(module, args, kwargs), type(module).__name__)
         loss.backward()
         tracer.output("loss", loss.detach())
@@ -131,7 +170,16 @@ class _Tracer:
         positional = self._arguments("arg", tuple(args))
         keywords = self._arguments("kwarg", dict(kwargs))
         state: dict[str, torch.Tensor] = {**self.parameters, **self.buffers}
-        return torch.func.functional_call(module, state, positional, keywords)
+        # A module may also put another tensor in a buffer's place: `self.count = self.count + 1`.
+        hook = module.register_forward_hook(lambda *_: self._note_buffers(module))
+        try:
+            return torch.func.functional_call(module, state, positional, keywords)
+        finally:
+            hook.remove()
+
+    def _note_buffers(self, module: torch.nn.Module) -> None:
+        now = dict(module.named_buffers(remove_duplicate=False))
+        self.buffers = {name: now.get(name, buffer) for name, buffer in self.buffers.items()}
 
     def _arguments(self, prefix: str, tree: Any) -> Any:
         def replaced(path: Any, leaf: Any) -> Any:
@@ -166,13 +214,22 @@ class _Tracer:
     def _optimizer_state(
         self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory
     ) -> dict[str, dict[str, Any]]:
-        """Placeholders for the state; a first step on stand-ins shows what there is."""
+        """Placeholders for the state; a first step on stand-ins shows what there is.
+
+        One of each group, shape and dtype is enough: the others' state is like its.
+        """
         stand_ins = {
             name: torch.nn.Parameter(self.frontend.placeholder(parameter))
             for name, parameter in trained.items()
         }
         first = _capturable(factory(list(stand_ins.values())))
-        for parameter in stand_ins.values():
+        alike: dict[torch.Tensor, torch.Tensor] = {}
+        for group in first.param_groups:
+            kinds: dict[Any, torch.Tensor] = {}
+            for parameter in group["params"]:
+                kind = (parameter.shape, parameter.dtype)
+                alike[parameter] = kinds.setdefault(kind, parameter)
+        for parameter in set(alike.values()):
             parameter.grad = self.frontend.placeholder(parameter)
         with torch.no_grad():
             first.step()
@@ -181,9 +238,10 @@ class _Tracer:
                 key: self.placeholder(f"state:{name}.{key}", value)
                 if isinstance(value, torch.Tensor)
                 else value
-                for key, value in first.state[parameter].items()
+                for key, value in first.state[alike[parameter]].items()
             }
             for name, parameter in stand_ins.items()
+            if parameter in alike
         }
 
 
@@ -216,11 +274,14 @@ def _recording(frontend: Frontend) -> Iterator[_Tracer]:
         torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = before
 
 
+_PACKAGES = (composites, lowering, torch)
+_OURS = (*(f"{Path(p.__file__ or '').parent}{os.sep}" for p in _PACKAGES), contextlib.__file__)
+
+
 def _user_frame(error: BaseException) -> str:
     """`file:line: ` of the innermost frame outside torch and this project."""
     frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
-    ours = ("/torch/", "/composites/", "/lowering/", "contextlib.py")
-    outside = [f for f in frames if not any(part in f.filename for part in ours)]
+    outside = [frame for frame in frames if not frame.filename.startswith(_OURS)]
     return f"{outside[-1].filename}:{outside[-1].lineno}: " if outside else ""
 
 

@@ -38,6 +38,7 @@ from .passes.bind import bind
 from .passes.clean import clean, clean_passes
 from .passes.decompose import decompose
 from .passes.drop_unused_functions import drop_unused_functions
+from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
 from .passes.legalize_chlo import legalize_chlo
@@ -76,6 +77,7 @@ __all__ = [
     "composite_table",
     "decompose",
     "drop_unused_functions",
+    "expand_batch_norm_grad",
     "expand_tuples",
     "flatten_calls",
     "html_page",

@@ -1,0 +1,149 @@
+"""What cannot be exported, and what is said about it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import composites
+from composites import AllowlistError, ExportError
+
+
+def refused(call: Callable[[], object], kind: type[Exception] = ExportError) -> str:
+    """The message of the error that `call` raises, without the tensors of its traceback."""
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    raise AssertionError("nothing was raised")
+
+
+@pytest.mark.parametrize(
+    ("result", "found"),
+    [
+        (lambda self, x: self.linear(x), "a tensor of shape (2, 4)"),
+        (lambda self, x: self.linear(x).sum().reshape(1), "a tensor of shape (1,)"),
+        (lambda self, x: {"x": x}, "dict"),
+        (lambda self, x: "text", "str"),
+    ],
+)
+def test_a_loss_that_is_no_scalar(result: Any, found: str, computed: Any, x: torch.Tensor) -> None:
+    assert refused(lambda: composites.export(computed(result), (x,), train=True)) == (
+        "with train=True, Computed must return a scalar loss: a tensor, an object with .loss,"
+        f" or a tuple that starts with it; it returned {found}"
+    )
+
+
+def test_a_loss_that_depends_on_nothing_trained(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x).sum().detach())
+    assert refused(lambda: composites.export(module, (x,), train=True)) == (
+        "the loss of Computed does not depend on a parameter that is trained"
+    )
+
+
+def test_a_module_that_returns_no_tensor(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: {"text": "none"})
+    assert refused(lambda: composites.export(module, (x,))) == "Computed returns no tensor"
+
+
+def branches(module: Any, x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        return x
+    return module.linear(x)
+
+
+def takes_an_item(module: Any, x: torch.Tensor) -> torch.Tensor:
+    scale = x.max().item()
+    return module.linear(x) * scale
+
+
+def has_a_size_that_depends_on_values(module: Any, x: torch.Tensor) -> torch.Tensor:
+    found = x.nonzero()
+    return module.linear(x).sum() + found.sum()
+
+
+@pytest.mark.parametrize("function", [branches, takes_an_item, has_a_size_that_depends_on_values])
+def test_control_flow_that_depends_on_values_names_the_line(
+    function: Any, computed: Any, x: torch.Tensor
+) -> None:
+    message = refused(lambda: composites.export(computed(function), (x,)))
+    line = inspect.getsourcelines(function)[1] + 1
+    assert message.startswith(
+        f"{__file__}:{line}: the module looks at the value of a tensor while it runs, and an"
+        " exported program has one path for all values ("
+    )
+
+
+def test_a_user_folder_may_be_called_as_one_of_ours(tmp_path: Path) -> None:
+    folder = tmp_path / "composites" / "torch"
+    folder.mkdir(parents=True)
+    file = folder / "net.py"
+    file.write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x if x.any() else -x\n"
+    )
+    from composites.factories import load_function
+
+    net = load_function(f"{file}:Net")()
+    message = refused(lambda: composites.export(net, (torch.ones(2),)))
+    assert message.startswith(f"{file}:4: the module looks at")
+
+
+@pytest.mark.parametrize(
+    ("function", "type_"),
+    [
+        (lambda self, x: self.linear(x) + self.offset.to(x.device), "tensor<4xf32>"),
+        (lambda self, x: x + torch.tensor([3, 1, 4, 1], device=x.device), "tensor<4xi64>"),
+    ],
+)
+def test_a_tensor_that_is_no_buffer(
+    function: Any, type_: str, computed: Any, x: torch.Tensor
+) -> None:
+    module = computed(function, offset=torch.tensor([1.0, 2.0, 3.0, 5.0]))
+    message = refused(lambda: composites.export(module, (x,)))
+    assert message.startswith(
+        f"the module computes with a tensor of its own, {type_}, that is no parameter, buffer or"
+        " argument; register it as a buffer"
+    )
+
+
+def test_an_unknown_composite(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x))
+    message = refused(lambda: composites.export(module, (x,), ops=["gelo"]), AllowlistError)
+    assert message.startswith("there is no composite 'gelo'; did you mean 'gelu'? (there are elu, ")
+    assert composites.active() == ()
+
+
+def test_an_exported_program_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x).sum())
+    graph = torch.export.export(module, (x,))
+    for options in ({"train": True}, {"optimizer": partial(torch.optim.SGD, lr=0.1)}):
+        assert refused(lambda options=options: composites.export(graph, (x,), **options)) == (
+            "an ExportedProgram is inference only; give the module itself"
+        )
+
+
+def test_arguments_that_are_no_tuple(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x))
+    assert refused(lambda: composites.export(module, x)) == (
+        "args must be a tuple of arguments; write (tensor,) for a single one"
+    )
+
+
+def test_errors_of_the_module_itself_come_through(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x[:, :3]))
+    assert re.search(
+        "mat1|shape|size", refused(lambda: composites.export(module, (x,)), RuntimeError)
+    )
+    assert "missing 1 required positional argument" in refused(
+        lambda: composites.export(module, ()), TypeError
+    )

@@ -1,0 +1,160 @@
+"""`composites export`: what it writes, and what it says about mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.numpy import load_file
+from typer.testing import CliRunner
+
+from composites import Program
+from composites.cli import app
+from lowering.stablehlo import Module
+
+FACTORIES = """
+import torch
+
+def linear():
+    return torch.nn.Linear(4, 4), (torch.ones(2, 4),)
+
+class Loss(torch.nn.Linear):
+    def forward(self, x, *, scale=1):
+        return torch.nn.functional.gelu(super().forward(x)).sum() * scale
+
+def loss():
+    return Loss(4, 4), (torch.ones(2, 4),), {"scale": 3}
+
+def module_only():
+    return torch.nn.Linear(4, 4)
+
+def no_arguments():
+    return (torch.nn.Linear(4, 4),)
+
+def tensor_argument():
+    return torch.nn.Linear(4, 4), torch.ones(2, 4)
+
+number = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "factories.py"
+    path.write_text(FACTORIES)
+    return path
+
+
+@pytest.fixture
+def composites_export(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs the command; returns its exit code, output and error output."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def start(*arguments: object) -> tuple[int, str, str]:
+        result = CliRunner().invoke(app, ["export", *map(str, arguments)])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+        return result.exit_code, result.stdout, result.stderr
+
+    return start
+
+
+def test_inference(composites_export: Any, file: Path, tmp_path: Path) -> None:
+    code, _, errors = composites_export(f"{file}:linear", "-o", tmp_path / "out")
+    assert (code, errors) == (0, "")
+    program = Program.load(tmp_path / "out")
+    assert [value.name for value in program.inputs] == ["param:weight", "param:bias", "arg:0"]
+    assert not (tmp_path / "out" / "weights.safetensors").exists()
+
+
+def test_a_training_step_with_all_options(
+    composites_export: Any, file: Path, tmp_path: Path
+) -> None:
+    code, out, _ = composites_export(
+        *(f"{file}:loss", "--optimizer", "torch.optim:AdamW", "--ops", "gelu,softmax"),
+        *("--no-share", "--portable", "1.0.0", "--weights", "-o", tmp_path / "out"),
+    )
+    assert code == 0
+    assert "ptxla.gelu_backward" in out
+    program = Program.load(tmp_path / "out")
+    assert program.composites == {"ptxla.gelu": 1, "ptxla.gelu_backward": 1}
+    assert "state:weight.exp_avg" in [value.name for value in program.inputs]
+    assert sorted(load_file(tmp_path / "out" / "weights.safetensors")) == [
+        "param:bias",
+        "param:weight",
+    ]
+    artifact = (tmp_path / "out" / "program.mlirbc").read_bytes()
+    assert b"StableHLO_v1.0.0" in artifact
+    Module.from_bytes(artifact)
+
+
+def test_train_gives_loss_and_gradients(composites_export: Any, file: Path, tmp_path: Path) -> None:
+    assert composites_export(f"{file}:loss", "--train", "-o", tmp_path / "out")[0] == 0
+    outputs = [value.name for value in Program.load(tmp_path / "out").outputs]
+    assert outputs == ["loss", "grad:weight", "grad:bias"]
+
+
+MUST = "must return (module, args) or (module, args, kwargs), args a tuple and kwargs a dict"
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("FILE:lineer", "FILE has no function lineer; did you mean 'linear'?"),
+        ("FILE:number", "FILE has no function number"),
+        ("net.py", "'net.py': write FILE.py:FUNCTION or package.module:FUNCTION"),
+        ("nowhere.py:linear", "nowhere.py is no file"),
+        ("FILE:module_only", f"FILE:module_only {MUST}; it returned Linear"),
+        ("FILE:no_arguments", f"FILE:no_arguments {MUST}; it returned a tuple of Linear"),
+        (
+            "FILE:tensor_argument",
+            f"FILE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor",
+        ),
+    ],
+)
+def test_a_factory_that_cannot_be_used(
+    target: str, message: str, composites_export: Any, file: Path, tmp_path: Path
+) -> None:
+    target = target.replace("FILE:", f"{file}:")
+    code, out, errors = composites_export(target, "-o", tmp_path / "out")
+    assert (code, out, errors) == (
+        1,
+        "",
+        message.replace("FILE ", f"{file} ").replace("FILE:", f"{file}:") + "\n",
+    )
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--ops", "gelo"), "there is no composite 'gelo'; did you mean 'gelu'?"),
+        (("--train",), "with train=True, Linear must return a scalar loss"),
+        (("--optimizer", "torch.optim:Adamm"), "torch.optim:Adamm: "),
+        (("--portable", "99.0.0"), "StableHLO 99.0.0 cannot be written"),
+    ],
+)
+def test_an_export_that_fails_writes_nothing(
+    options: tuple[str, ...], message: str, composites_export: Any, file: Path, tmp_path: Path
+) -> None:
+    code, out, errors = composites_export(f"{file}:linear", *options, "-o", tmp_path / "out")
+    assert (code, out) == (1, "")
+    assert errors.startswith(message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written(composites_export: Any, file: Path) -> None:
+    code, _, errors = composites_export(f"{file}:linear", "-o", file)
+    assert (code, errors) == (1, f"{file} cannot be written: File exists\n")
+    assert file.read_text() == FACTORIES
+
+
+def test_the_example_factories_are_found_in_their_file(
+    composites_export: Any, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    models = Path(__file__).parents[2] / "examples" / "models.py"
+    code, out, _ = composites_export(f"{models}:conv_net", "--train", "-o", tmp_path)
+    assert code == 0
+    assert "ptxla.hardswish_backward" in out

@@ -1,0 +1,135 @@
+"""BERT, GPT-2, ViT and a conv net: names and types, composites, and PyTorch's numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from lowering.stablehlo import decompose
+
+DTYPES = {torch.float32: "f32", torch.int64: "i64"}
+
+FORWARD = {
+    "bert": {"ptxla.gelu": 3, "ptxla.softmax": 2, "ptxla.log_softmax": 1},
+    "gpt2": {"ptxla.gelu": 2, "ptxla.softmax": 2, "ptxla.log_softmax": 1},
+    "vit": {"ptxla.gelu": 2, "ptxla.softmax": 2, "ptxla.log_softmax": 1},
+    "conv_net": {"ptxla.hardswish": 1, "ptxla.silu": 1, "ptxla.log_softmax": 1},
+}
+
+
+def test_inference_gives_the_numbers_of_pytorch(model: Any, exported: Any, agree: Any) -> None:
+    program = exported(model.name, "inference")
+    values, expected = model.values(program), model.outputs()
+    agree(program.run(values), expected)
+    plain = dataclasses.replace(program, module=decompose(program.module))
+    assert not plain.composites
+    agree(plain.run(values), expected)
+
+
+def test_a_training_step_gives_the_numbers_of_pytorch(
+    model: Any, exported: Any, agree: Any
+) -> None:
+    program = exported(model.name, "step")
+    values = model.values(program)
+    state = {name: value for name, value in values.items() if name.startswith("state:")}
+    expected = model.step(state)
+    agree(program.run(values), expected)
+    plain = dataclasses.replace(program, module=decompose(program.module))
+    assert not plain.composites
+    agree(plain.run(values), expected)
+
+
+def test_loss_and_gradients_alone(model: Any, exported: Any, agree: Any) -> None:
+    program = exported(model.name, "gradients")
+    agree(program.run(model.values(program)), model.step({}))
+
+
+def test_composites_are_counted(model: Any, exported: Any) -> None:
+    forward = FORWARD[model.name]
+    both = forward | {f"{name}_backward": count for name, count in forward.items()}
+    assert exported(model.name, "inference").composites == forward
+    assert exported(model.name, "gradients").composites == both
+    assert exported(model.name, "step").composites == both
+
+
+def test_inputs_are_named_in_order_and_typed(model: Any, exported: Any) -> None:
+    module = model.module
+    named: dict[str, torch.Tensor] = {f"param:{n}": t for n, t in module.named_parameters()}
+    named |= {f"buffer:{name}": tensor for name, tensor in module.named_buffers()}
+    named |= {f"arg:{number}": tensor for number, tensor in enumerate(model.args)}
+    named |= {f"kwarg:{name}": tensor for name, tensor in model.kwargs.items()}
+    for kind in ("inference", "gradients", "step"):
+        inputs = [v for v in exported(model.name, kind).inputs if not v.name.startswith("state:")]
+        names = [value.name for value in inputs]
+        assert names == [name for name in named if name in names]
+        assert {name for name in named if name.startswith("param:")} <= set(names)
+        for value in inputs:
+            tensor = named[value.name]
+            assert (value.shape, value.dtype) == (tuple(tensor.shape), DTYPES[tensor.dtype])
+            assert value.updates is None
+
+
+def test_every_gradient_is_an_output_of_its_parameters_type(model: Any, exported: Any) -> None:
+    program = exported(model.name, "gradients")
+    loss, *others = program.outputs
+    assert (loss.name, loss.shape, loss.dtype) == ("loss", (), "f32")
+    gradients = [value for value in others if value.name.startswith("grad:")]
+    assert [(g.name.removeprefix("grad:"), g.shape) for g in gradients] == [
+        (name, tuple(p.shape)) for name, p in module_parameters(model)
+    ]
+    assert all(g.updates is None and g.dtype == "f32" for g in gradients)
+
+
+def module_parameters(model: Any) -> list[tuple[str, torch.nn.Parameter]]:
+    return list(model.module.named_parameters())
+
+
+@pytest.mark.parametrize("kind", ["inference", "gradients", "step"])
+def test_a_batch_norm_updates_its_buffers(kind: str, exported: Any) -> None:
+    program = exported("conv_net", kind)
+    buffers = [
+        (v.name, v.shape, v.dtype, v.updates) for v in program.outputs if "buffer:" in v.name
+    ]
+    assert buffers == [
+        (name, shape, dtype, name)
+        for layer, width in ((1, 8), (5, 16))
+        for name, shape, dtype in (
+            (f"buffer:features.{layer}.running_mean", (width,), "f32"),
+            (f"buffer:features.{layer}.running_var", (width,), "f32"),
+            (f"buffer:features.{layer}.num_batches_tracked", (), "i64"),
+        )
+    ]
+
+
+def test_the_outputs_of_a_step_say_what_they_update(model: Any, exported: Any) -> None:
+    program = exported(model.name, "step")
+    keys = {
+        "bert": ("step", "exp_avg", "exp_avg_sq"),
+        "gpt2": ("step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
+        "vit": ("momentum_buffer",),
+        "conv_net": ("momentum_buffer",),
+    }[model.name]
+    names = [name for name, _ in module_parameters(model)]
+    updates = [value for value in program.outputs if value.updates is not None]
+    assert [v.name for v in updates if not v.name.startswith("buffer:")] == [
+        *(f"param:{name}" for name in names),
+        *(f"state:{name}.{key}" for name in names for key in keys),
+    ]
+    inputs = {value.name: value for value in program.inputs}
+    for value in updates:
+        taken = inputs[value.updates]
+        assert (value.name, value.shape, value.dtype) == (taken.name, taken.shape, taken.dtype)
+
+
+def test_a_second_step_goes_on_from_the_first(example: Any, exported: Any) -> None:
+    model, program = example("conv_net"), exported("conv_net", "step")
+    values = model.values(program)
+    first = program.run(values)
+    updated = {v.updates: first[v.name] for v in program.outputs if v.updates is not None}
+    second = program.run(values | updated)
+    assert second["loss"] < first["loss"]
+    tracked = "buffer:features.1.num_batches_tracked"
+    assert (first[tracked], second[tracked]) == (1, 2)

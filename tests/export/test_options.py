@@ -1,0 +1,319 @@
+"""What can be exported: dtypes, dropout, ExportedProgram, meta tensors, and user passes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import composites
+from lowering.stablehlo import Module, PassError, decompose
+
+
+def test_ops_choose_the_composites(example: Any, exported: Any) -> None:
+    model = example("bert")
+    program = model.export(train=True, ops=["gelu"])
+    assert program.composites == {"ptxla.gelu": 3, "ptxla.gelu_backward": 3}
+    assert model.export(train=True, ops=[]).composites == {}
+    with composites.enabled("softmax"):
+        assert model.export().composites == {"ptxla.softmax": 2}
+        assert composites.active() == ("ptxla.softmax", "ptxla.softmax_backward")
+    assert model.export().composites == exported("bert", "inference").composites
+
+
+def test_passes_run_before_the_text_is_written(example: Any) -> None:
+    seen: list[Module] = []
+
+    def note(module: Module) -> Module:
+        seen.append(module)
+        return module
+
+    program = example("bert").export(passes=[note, partial(decompose, only="ptxla.gelu"), note])
+    assert program.composites == {"ptxla.softmax": 2, "ptxla.log_softmax": 1}
+    assert "ptxla.gelu" in seen[0].text
+    assert program.mlir == seen[1].text
+
+
+def test_a_pass_that_returns_no_module(example: Any) -> None:
+    def forgetful(module: Module) -> None:
+        pass
+
+    with pytest.raises(PassError) as caught:
+        example("bert").export(passes=[forgetful])
+    assert str(caught.value).endswith(
+        "(forgetful) returned NoneType; a pass takes a Module and returns a Module"
+    )
+
+
+def test_a_bfloat16_module(computed: Any, x: torch.Tensor) -> None:
+    torch.manual_seed(0)
+    module = computed(lambda self, x: F.gelu(self.linear(x)).sum()).bfloat16()
+    program = composites.export(module, (x.bfloat16(),), train=True)
+    assert {value.dtype for value in (*program.inputs, *program.outputs)} == {"bf16"}
+    assert program.composites == {"ptxla.gelu": 1, "ptxla.gelu_backward": 1}
+    module(x.bfloat16()).backward()
+    got = program.run(program.module_weights(module) | {"arg:0": x.bfloat16()})
+    expected = module.linear.weight.grad.float().numpy()
+    # Two units in the last place of bfloat16, which keeps 8 bits.
+    np.testing.assert_allclose(
+        got["grad:linear.weight"].astype(np.float32), expected, atol=2**-7 * np.abs(expected).max()
+    )
+
+
+def test_dropout_takes_a_seed_as_input(example: Any) -> None:
+    model = example("bert")
+    model.module.train()
+    try:
+        program = model.export(train=True)
+    finally:
+        model.module.eval()
+    seed = program.inputs[-1]
+    assert (seed.name, seed.shape, seed.dtype) == ("rng_seed", (), "i64")
+    values = model.values(program)
+    one, again, other = (program.run(values | {"rng_seed": np.int64(seed)}) for seed in (7, 7, 8))
+    for name, array in one.items():
+        np.testing.assert_array_equal(again[name], array)
+    assert one["loss"] != other["loss"]
+
+
+def test_dropout_drops_as_many_as_it_says() -> None:
+    program = composites.export(nn.Dropout(0.25), (torch.ones(100, 100),))
+    assert [value.name for value in program.inputs] == ["arg:0", "rng_seed"]
+    ones = np.ones((100, 100), np.float32)
+    out = program.run(ones, np.int64(3))["out:0"]
+    assert set(np.unique(out)) == {0, np.float32(1 / 0.75)}
+    assert abs((out == 0).mean() - 0.25) < 0.02
+
+
+def test_an_exported_program(example: Any, agree: Any) -> None:
+    model = example("vit")
+    graph = torch.export.export(model.module, model.args, model.kwargs, strict=False)
+    program = composites.export(graph, model.args, model.kwargs)
+    assert program.composites["ptxla.gelu"] == 2
+    assert program.composites["ptxla.softmax"] == 2
+    agree(program.run(model.values(program)), model.outputs())
+
+
+def test_a_module_on_meta_exports_the_same_text(exported: Any, example: Any) -> None:
+    model = example("vit")
+    module = copy.deepcopy(model.module).to("meta")
+    program = composites.export(module, model.args, model.kwargs, train=True)
+    assert program.mlir == exported("vit", "gradients").mlir
+
+
+def test_arguments_may_be_nested_and_hold_constants(computed: Any, agree: Any) -> None:
+    module = computed(lambda self, pair, *, scale, mask: self.linear(pair[0]) * scale + mask["m"])
+    x, m = torch.ones(2, 4), torch.full((2, 4), 3.0)
+    program = composites.export(module, ((x, None),), {"scale": 2, "mask": {"m": m}})
+    names = [value.name for value in program.inputs]
+    assert names == ["param:linear.weight", "param:linear.bias", "arg:0.0", "kwarg:mask.m"]
+    weights = program.module_weights(module)
+    expected = {"out:0": module((x, None), scale=2, mask={"m": m})}
+    agree(program.run({**weights, "arg:0.0": x, "kwarg:mask.m": m}), expected)
+
+
+def test_outputs_that_are_inputs_constants_or_twice_the_same(
+    computed: Any, x: torch.Tensor, agree: Any
+) -> None:
+    def results(self: Any, x: torch.Tensor) -> dict[str, Any]:
+        y = self.linear(x)
+        return {"y": y, "again": [y, None], "x": x, "ones": torch.ones(3, device=x.device)}
+
+    module = computed(results)
+    program = composites.export(module, (x,))
+    assert [v.name for v in program.outputs] == ["out:y", "out:again.0", "out:x", "out:ones"]
+    y = module.linear(x)
+    expected = {"out:y": y, "out:again.0": y, "out:x": x, "out:ones": torch.ones(3)}
+    agree(program.run(program.module_weights(module) | {"arg:0": x}), expected)
+
+
+def test_frozen_and_unused_parameters_have_no_gradient(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x).sum(), unused=nn.Linear(2, 2))
+    module.linear.bias.requires_grad_(False)
+    program = composites.export(
+        module, (x,), optimizer=partial(torch.optim.SGD, lr=0.1, momentum=0.9)
+    )
+    assert [value.name for value in program.inputs] == [
+        "param:linear.weight",
+        "param:linear.bias",
+        "arg:0",
+        "state:linear.weight.momentum_buffer",
+    ]
+    assert [value.name for value in program.outputs] == [
+        "loss",
+        "grad:linear.weight",
+        "param:linear.weight",
+        "state:linear.weight.momentum_buffer",
+    ]
+
+
+def test_tied_parameters_are_one_input_with_the_sum_of_gradients(agree: Any) -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+            self.second.weight = self.first.weight
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.second(self.first(x).relu()).square().sum()
+
+    module, x = Tied(), torch.randn(2, 4)
+    program = composites.export(module, (x,), train=True)
+    assert [value.name for value in program.inputs] == ["param:first.weight", "arg:0"]
+    got = program.run(module.first.weight, x)
+    loss = module(x)
+    loss.backward()
+    agree(got, {"loss": loss, "grad:first.weight": module.first.weight.grad})
+
+
+@pytest.mark.parametrize("write", ["in place", "by assignment"])
+def test_a_buffer_that_is_written_is_an_output(
+    write: str, computed: Any, x: torch.Tensor, agree: Any
+) -> None:
+    def count(self: Any, x: torch.Tensor) -> torch.Tensor:
+        if write == "in place":
+            self.seen.add_(2)
+        else:
+            self.seen = self.seen + 2
+        return self.linear(x)
+
+    module = computed(count)
+    module.register_buffer("seen", torch.ones(3))
+    program = composites.export(module, (x,))
+    assert torch.equal(module.seen, torch.ones(3))
+    assert [(v.name, v.updates) for v in program.outputs] == [
+        ("out:0", None),
+        ("buffer:seen", "buffer:seen"),
+    ]
+    got = program.run(program.module_weights(module) | {"arg:0": x})
+    agree(got, {"out:0": module.linear(x), "buffer:seen": torch.full((3,), 3.0)})
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_the_callers_grad_mode_does_not_matter(mode: Any, computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x).sum())
+    plain = composites.export(module, (x,), train=True)
+    with mode():
+        assert composites.export(module, (x,), train=True).mlir == plain.mlir
+
+
+def test_export_leaves_the_process_as_it_was(example: Any) -> None:
+    import torch_xla.core.xla_model as xm
+
+    model = example("conv_net")
+    xm.set_rng_state(123)
+    before = {name: tensor.clone() for name, tensor in model.module.state_dict().items()}
+    random, on = torch.get_rng_state(), composites.active()
+    model.export(optimizer=model.optimizer)
+    assert composites.active() == on
+    assert torch.equal(torch.get_rng_state(), random)
+    assert xm.get_rng_state() == 123
+    assert (torch.compiler.is_compiling(), torch.compiler.is_exporting()) == (False, False)
+    assert torch.is_grad_enabled()
+    after = model.module.state_dict()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    assert all(p.grad is None and p.device.type == "cpu" for p in model.module.parameters())
+    assert not model.module._forward_hooks
+
+
+def test_a_failed_export_leaves_the_process_as_it_was(computed: Any, x: torch.Tensor) -> None:
+    import torch_xla.core.xla_model as xm
+
+    xm.set_rng_state(321)
+    module = computed(lambda self, x: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        composites.export(module, (x,), ops=["gelu"])
+    assert composites.active() == ()
+    assert xm.get_rng_state() == 321
+    assert (torch.compiler.is_compiling(), torch.compiler.is_exporting()) == (False, False)
+    assert not module._forward_hooks
+    assert (torch.ones(2, device="xla") + 1).tolist() == [2, 2]  # values can be read again
+
+
+SCRIPT = """
+import json, resource, sys
+import torch, torch_xla
+from torch import nn
+import composites
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4096, 4096) for _ in range(60))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = nn.functional.gelu(layer(x))
+        return x.mean()
+
+with torch.device("meta"):
+    module, x = Net(), torch.empty(8, 4096)
+composites.export(nn.Linear(4, 4), (torch.ones(2, 4),))  # what the first export loads
+before = peak()
+program = composites.export(module, (x,), optimizer=torch.optim.AdamW)
+parameters = sum(p.numel() for p in module.parameters())
+json.dump([parameters, program.composites, peak() - before], sys.stdout)
+"""
+
+
+def test_a_model_of_a_billion_parameters_needs_no_memory_for_them() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        env=os.environ,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    parameters, counts, growth = json.loads(done.stdout)
+    assert parameters > 1e9
+    assert counts == {"ptxla.gelu": 60, "ptxla.gelu_backward": 60}
+    assert growth < 500e6  # 60 layers of text and IR; the parameters alone would be 4e9 bytes
+
+
+def test_groups_of_an_optimizer_have_the_state_of_their_own(computed: Any, agree: Any) -> None:
+    def factory(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        weights, biases = ([p for p in parameters if p.dim() == dim] for dim in (2, 1))
+        groups = [{"params": weights[:1]}, {"params": weights[1:], "momentum": 0.9}]
+        assert biases
+        return torch.optim.SGD(groups, lr=0.1)  # biases stay as they are
+
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.second(self.first(x)).square().mean()
+
+    module, x = Two(), torch.randn(2, 4)
+    program = composites.export(module, (x,), optimizer=factory)
+    assert [v.name for v in program.inputs if v.name.startswith("state:")] == [
+        "state:second.weight.momentum_buffer"
+    ]
+    momentum = torch.full((4, 4), 0.5)
+    got = program.run(
+        program.module_weights(module)
+        | {"arg:0": x, "state:second.weight.momentum_buffer": momentum}
+    )
+    optimizer = factory(list(module.parameters()))
+    optimizer.state[module.second.weight]["momentum_buffer"] = momentum
+    loss = module(x)
+    loss.backward()
+    expected = {f"grad:{name}": p.grad.clone() for name, p in module.named_parameters()}
+    optimizer.step()
+    expected |= {f"param:{name}": p for name, p in module.named_parameters()}
+    state = {"state:second.weight.momentum_buffer": momentum}
+    agree(got, expected | state | {"loss": loss})

@@ -1,0 +1,136 @@
+"""The text of exported programs: clean, without repetition, and always the same."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import composites
+from lowering.stablehlo import Module, clean
+
+KINDS = ("inference", "gradients", "step")
+FUNCTION = re.compile(r"^  func\.func private @([^\s(]+)\(", re.M)
+CALLED = re.compile(r"decomposition = @([^\s,}]+)")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_left_that_a_consumer_would_have_to_clean(
+    kind: str, model: Any, exported: Any
+) -> None:
+    text = exported(model.name, kind).mlir
+    for leftover in ("call @", "func.call", "mhlo.", "custom_call", "loc(", "get_tuple_element"):
+        assert leftover not in text
+    assert clean(Module.parse(text)).text == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_functions_say_what_they_are_and_all_are_used(kind: str, model: Any, exported: Any) -> None:
+    program = exported(model.name, kind)
+    functions = FUNCTION.findall(program.mlir)
+    assert sorted(functions) == sorted(set(CALLED.findall(program.mlir)))
+    for name in program.composites:
+        assert f"{name}.impl" in functions
+    assert all(re.sub(r"\.impl(_\d+)?$", "", name) in program.composites for name in functions)
+
+
+def test_signatures_share_one_function_and_different_ones_do_not(exported: Any) -> None:
+    # Two encoder layers share one gelu; the head's has another shape, so it has another function.
+    functions = FUNCTION.findall(exported("bert", "inference").mlir)
+    assert sorted(functions) == [
+        "ptxla.gelu.impl",
+        "ptxla.gelu.impl_0",
+        "ptxla.log_softmax.impl",
+        "ptxla.softmax.impl",
+    ]
+
+
+class Layers(torch.nn.Module):
+    """Linear layers with gelu and softmax between them."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(count))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.nn.functional.gelu(layer(x)).softmax(-1)
+        return x.sum()
+
+
+def test_more_layers_bring_no_more_functions() -> None:
+    x = torch.ones(2, 8)
+    few, many = (composites.export(Layers(count), (x,), train=True) for count in (2, 12))
+    assert FUNCTION.findall(few.mlir) == FUNCTION.findall(many.mlir)
+    assert few.composites == dict.fromkeys(few.composites, 2)
+    assert many.composites == dict.fromkeys(few.composites, 12)
+    assert len(FUNCTION.findall(many.mlir)) == 4
+
+
+def test_without_sharing_each_call_has_a_function_of_its_own() -> None:
+    program = composites.export(
+        Layers(3), (torch.ones(2, 8),), train=True, share_decompositions=False
+    )
+    functions = FUNCTION.findall(program.mlir)
+    assert len(functions) == len(set(CALLED.findall(program.mlir))) == 12
+    assert sorted(name for name in functions if name.startswith("ptxla.gelu.")) == [
+        "ptxla.gelu.impl",
+        "ptxla.gelu.impl_0",
+        "ptxla.gelu.impl_1",
+    ]
+
+
+SCRIPT = """
+import functools, hashlib, sys
+import torch
+import composites
+from composites.factories import load_factory
+
+torch.manual_seed(0)
+module, args, kwargs = load_factory(sys.argv[1])
+for train in (False, True):
+    optimizer = functools.partial(torch.optim.AdamW, lr=1e-3) if train else None
+    program = composites.export(module, args, kwargs, optimizer=optimizer)
+    print(hashlib.sha256(program.mlir.encode()).hexdigest())
+    print(hashlib.sha256(program.module.portable("1.9.0")).hexdigest())
+    print(hashlib.sha256(repr((program.inputs, program.outputs)).encode()).hexdigest())
+"""
+
+
+def test_every_process_writes_the_same_bytes() -> None:
+    import os
+
+    factory = f"{Path(__file__).parents[2] / 'examples' / 'models.py'}:bert"
+    written = [
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT, factory],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert written[0].count("\n") == 6
+    assert written[0] == written[1]
+    assert len(set(written[0].splitlines())) == 6
+
+
+def test_exporting_again_gives_the_same_text(example: Any, exported: Any) -> None:
+    assert example("vit").export(train=True).mlir == exported("vit", "gradients").mlir
+
+
+def test_portable_leaves_no_chlo_and_changes_no_number(
+    example: Any, exported: Any, agree: Any
+) -> None:
+    model = example("vit")
+    assert "chlo.erf" in exported("vit", "inference").mlir
+    program = model.export(portable=True)
+    assert "chlo." not in program.mlir
+    assert program.composites == exported("vit", "inference").composites
+    agree(program.run(model.values(program)), model.outputs())
