@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         MissingPackageError,
         RegistryError,
     )
-    from composites.export import ExportError, export
+    from composites.exporting import ExportError, export
     from composites.program import Program
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("active", "disable", "enable", "enabled"), "composites.activation"),
-    **dict.fromkeys(("ExportError", "export"), "composites.export"),
+    **dict.fromkeys(("ExportError", "export"), "composites.exporting"),
     "Program": "composites.program",
 }
 
@@ -48,6 +48,4 @@ def __getattr__(name: str) -> Any:
     # and must not pay for what it does not use.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES.get(name, "composites.errors")), name)
-    globals()[name] = value  # `export` is a module too: importing it must not win over the function
-    return value
+    return getattr(import_module(_HOMES.get(name, "composites.errors")), name)

@@ -145,7 +145,7 @@ def export(
     """Export a module's inference or training step as StableHLO with composites."""
     with _clear_errors():
         from composites.allowlist import split_allowlist
-        from composites.export import export as export_module
+        from composites.exporting import export as export_module
         from composites.factories import load_factory, load_function
 
         module, args, kwargs = load_factory(factory)

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 import composites
 import lowering
-from composites.export import ExportError, OptimizerFactory
+from composites.exporting import ExportError, OptimizerFactory
 from composites.program import Value
 from lowering.frontends import Frontend
 from lowering.stablehlo import Module, order_inputs
@@ -42,13 +42,11 @@ class Traced:
 
     def lower(self, frontend: Frontend) -> tuple[Module, tuple[Value, ...]]:
         """StableHLO of the outputs, and those inputs that it reads, in the order of recording."""
-        from lowering.frontends.torch_xla import ForeignDataError
-
         try:
             graph = frontend.lower_graph(
                 [output.tensor for output in self.outputs], list(self.inputs.values())
             )
-        except ForeignDataError as error:
+        except frontend.foreign_data_errors as error:
             raise ExportError(str(error)) from error
         names = [*self.inputs, "rng_seed"]
         found = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]

@@ -90,6 +90,9 @@ class Frontend(Protocol):
     value_read_errors: type[Exception]
     """What is raised where something traced asks for a value."""
 
+    foreign_data_errors: type[Exception]
+    """What is raised where a recorded graph reads data that is none of its inputs."""
+
     def recording(self) -> AbstractContextManager[None]:
         """A context in which Python runs on placeholders and nothing is executed."""
 

@@ -78,6 +78,7 @@ class TorchXla:
     dispatch_key = "XLA"
     autograd_key = "AutogradXLA"
     value_read_errors: type[Exception] = ValueReadError
+    foreign_data_errors: type[Exception] = ForeignDataError
 
     # Called on every composite, so no function of ours stands in between.
     insert = staticmethod(_XLAC._xla_user_computation)
@@ -243,7 +244,14 @@ def _tracing_mode() -> Iterator[None]:
 
 # The operators through which a value leaves the device; torch_xla aborts the process when it is a
 # placeholder's. `_to_cpu` is how an operator without XLA kernel falls back to the CPU.
-_READERS = ("_to_cpu", "_local_scalar_dense", "_copy_from", "_copy_from_and_resize", "equal")
+_READERS = (
+    "_to_cpu",
+    "_to_copy",
+    "_local_scalar_dense",
+    "_copy_from",
+    "_copy_from_and_resize",
+    "equal",
+)
 
 
 @contextmanager
@@ -266,15 +274,21 @@ def _refusing(name: str, stock: Callable[..., Any]) -> Kernel:
     keys = _keys_from("XLA")
 
     def kernel(*arguments: Any, **keywords: Any) -> Any:
-        to_xla = name.startswith("_copy_from") and arguments[1].device.type == "xla"
-        if to_xla or threading.get_ident() != thread:
+        if threading.get_ident() != thread or _stays_on_xla(name, arguments, keywords):
             return stock(keys, *arguments, **keywords)
         raise ValueReadError(
-            f"aten::{name} reads the value of a tensor, and there is none while a decomposition"
-            " is traced"
+            f"aten::{name} reads the value of a tensor, and there is none while it is traced"
         )
 
     return kernel
+
+
+def _stays_on_xla(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether a copy goes to an XLA tensor again; casts of dtype are copies too."""
+    if name == "_to_copy":
+        device = keywords.get("device")
+        return device is None or torch.device(device).type == "xla"
+    return name.startswith("_copy_from") and arguments[1].device.type == "xla"
 
 
 @contextmanager

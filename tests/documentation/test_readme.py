@@ -41,7 +41,7 @@ def test_registry_snippet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_commands_that_are_mentioned_exist() -> None:
     mentioned = set(
-        re.findall(r"composites (codegen|check|list|schema|env|run|inspect|lower)", TEXT)
+        re.findall(r"composites (codegen|check|list|schema|env|run|export|inspect|lower)", TEXT)
     )
     for command in sorted(mentioned):
         result = CliRunner().invoke(app, [command, "--help"])

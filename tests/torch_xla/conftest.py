@@ -203,9 +203,27 @@ def _nothing_left_on() -> Iterator[None]:
     assert not left_on
 
 
-@pytest.fixture(scope="session")
-def same_as_stock() -> Callable[..., Comparison]:
+# Fixtures, because test files cannot import from here whatever way pytest imports them.
+
+
+@pytest.fixture(scope="session", name="same_as_stock")
+def _compare() -> Callable[..., Comparison]:
     return compare
+
+
+@pytest.fixture(scope="session", name="execute")
+def _execute() -> Callable[[Sequence[torch.Tensor]], None]:
+    return execute
+
+
+@pytest.fixture(scope="session", name="same_bits")
+def _same_bits() -> Callable[[Any, Any], bool]:
+    return same_bits
+
+
+@pytest.fixture(scope="session", name="written_composites")
+def _written_composites() -> Callable[[str], Counter[str]]:
+    return written_composites
 
 
 @dataclass(frozen=True, slots=True)

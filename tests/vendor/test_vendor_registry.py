@@ -181,6 +181,7 @@ DECOMPOSITION_ERRORS = {
     "wrong_shape": "gives tensor<f32>, but aten::gelu gives tensor<2x3xf32>",
     "fails": "failed for tensor<2x3xf32>: AttributeError: 'Tensor' object has no attribute",
     "branches": "ValueReadError: aten::_local_scalar_dense reads the value of a tensor",
+    "prints": "ValueReadError: aten::",
     "carries_data": "reads data that is no operand (tensor<3xf32>); make constants from numbers",
 }
 

@@ -1,0 +1,44 @@
+"""IREE compiles and runs exported programs as they are, training steps too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import iree.compiler
+import iree.runtime
+import pytest
+
+TARGET = {
+    "target_backends": ["llvm-cpu"],
+    "extra_args": ["--iree-llvmcpu-target-cpu=generic"],
+}
+
+
+def run_on_iree(compiled: bytes, values: Any) -> list[Any]:
+    context = iree.runtime.SystemContext(config=iree.runtime.Config("local-task"))
+    module = iree.runtime.VmModule.copy_buffer(context.instance, compiled)
+    context.add_vm_module(module)
+    results = context.modules[module.name].main(*values)
+    return list(results) if isinstance(results, tuple | list) else [results]
+
+
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training step"])
+def test_the_saved_text_compiles_runs_and_agrees(
+    train: bool, model_name: str, subject: Any, tmp_path: Path
+) -> None:
+    step = subject(model_name, train=train, portable=True)
+    step.program.save(tmp_path)
+    compiled = iree.compiler.compile_file(
+        str(tmp_path / "program.mlir"), input_type="stablehlo", **TARGET
+    )
+    step.check(run_on_iree(compiled, step.values))
+
+
+def test_the_portable_artifact_compiles_runs_and_agrees(subject: Any, tmp_path: Path) -> None:
+    step = subject("conv_net", train=True, portable=True)
+    step.program.save(tmp_path, portable="1.9.0")
+    compiled = iree.compiler.compile_file(
+        str(tmp_path / "program.mlirbc"), input_type="stablehlo", **TARGET
+    )
+    step.check(run_on_iree(compiled, step.values))

@@ -1,0 +1,230 @@
+"""Twenty steps of AdamW on a small transformer: composites change no bit of what is learned."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla.core.xla_model as xm
+import torch_xla.debug.metrics as metrics
+from torch import nn
+
+import composites
+
+STEPS = 20
+LAYERS = 2
+TOKENS = 61
+
+
+class Block(nn.Module):
+    """Attention written with F.softmax, and a GELU MLP."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        qkv = self.qkv(self.norm(x)).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-1, -2) / math.sqrt(width // self.heads)
+        attention = F.softmax(F.dropout(scores, 0.1), dim=-1)
+        x = x + self.out((attention @ v).transpose(1, 2).reshape(batch, length, width))
+        return x + self.mlp(x)
+
+
+class OwnTransformer(nn.Module):
+    """A language model without a line of any library but PyTorch."""
+
+    def __init__(self, width: int = 32, heads: int = 4) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(TOKENS, width)
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(LAYERS)))
+        self.head = nn.Linear(width, TOKENS)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits = self.head(self.blocks(self.embedding(tokens)))
+        return F.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+
+
+class Bert(nn.Module):
+    """BERT as the transformers library writes it, with its dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from transformers import BertConfig, BertForMaskedLM
+
+        config = BertConfig(
+            vocab_size=TOKENS,
+            hidden_size=32,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=4,
+            intermediate_size=64,
+            max_position_embeddings=32,
+            hidden_act="gelu",
+            attn_implementation="eager",
+        )
+        self.model = BertForMaskedLM(config)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.model(input_ids=tokens, labels=tokens).loss
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    make: Callable[[], nn.Module]
+    composites: dict[str, int]
+    """In one step."""
+
+
+def both_ways(**forward: int) -> dict[str, int]:
+    return {f"ptxla.{name}{way}": n for name, n in forward.items() for way in ("", "_backward")}
+
+
+MODELS = {
+    "own": Model(OwnTransformer, both_ways(gelu=LAYERS, softmax=LAYERS, log_softmax=1)),
+    # One more gelu in the head.
+    "bert": Model(Bert, both_ways(gelu=LAYERS + 1, softmax=LAYERS, log_softmax=1)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What a training run leaves."""
+
+    tensors: dict[str, torch.Tensor]
+    """Losses, gradients of the last step, weights and the optimizer's state."""
+    stablehlo: str
+    """Of the first step's loss and gradients."""
+    compilations: int
+
+
+def train(model: Model, execute: Callable[[list[torch.Tensor]], None]) -> Training:
+    torch.manual_seed(0)
+    module = model.make().to("xla").train()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2, weight_decay=0.1)
+    execute(list(module.parameters()))
+    compilations = compiled()
+    losses: list[torch.Tensor] = []
+    stablehlo = ""
+    for step, tokens in enumerate(batches()):
+        xm.set_rng_state(step)  # otherwise the dropout's seed is computed from all steps before
+        optimizer.zero_grad()
+        loss = module(tokens)
+        loss.backward()
+        gradients = [p.grad for p in module.parameters() if p.grad is not None]
+        stablehlo = stablehlo or xm.get_stablehlo([loss, *gradients])
+        optimizer.step()
+        state = [t for s in optimizer.state.values() for t in s.values() if t.device.type == "xla"]
+        execute([loss.detach(), *gradients, *module.parameters(), *state])
+        losses.append(loss.detach())
+    left = {f"loss {step}": loss for step, loss in enumerate(losses)}
+    for name, parameter in module.named_parameters():
+        left[name] = parameter
+        left |= {} if parameter.grad is None else {f"gradient of {name}": parameter.grad}
+        left |= {f"{key} of {name}": value for key, value in optimizer.state[parameter].items()}
+    on_cpu = {name: t.detach().cpu() for name, t in left.items()}
+    return Training(on_cpu, stablehlo, compiled() - compilations)
+
+
+def batches() -> Iterator[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(STEPS):
+        yield torch.randint(TOKENS, (4, 16), generator=generator).to("xla")
+
+
+def compiled() -> int:
+    data = metrics.metric_data("CompileTime")
+    return data[0] if data else 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training_is_that_of_stock(
+    name: str,
+    execute: Callable[[list[torch.Tensor]], None],
+    same_bits: Callable[[Any, Any], bool],
+    written_composites: Callable[[str], Counter[str]],
+) -> None:
+    model = MODELS[name]
+    stock = train(model, execute)
+    with composites.enabled("all"):
+        ours = train(model, execute)
+
+    assert not written_composites(stock.stablehlo)
+    assert written_composites(ours.stablehlo) == model.composites
+    assert list(ours.tensors) == list(stock.tensors)
+    differing = [n for n, t in stock.tensors.items() if not same_bits(t, ours.tensors[n])]
+    assert not differing
+    # Something was learned, and numbers that change with every step compile nothing anew.
+    assert ours.tensors[f"loss {STEPS - 1}"] != ours.tensors["loss 0"]
+    assert all(t.isfinite().all() for t in ours.tensors.values())
+    print(ours.compilations)
+    assert 0 < ours.compilations == stock.compilations < STEPS
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, None], ids=str)
+def test_mixed_precision_training_is_that_of_stock(
+    dtype: torch.dtype | None,
+    execute: Callable[[list[torch.Tensor]], None],
+    same_bits: Callable[[Any, Any], bool],
+    written_composites: Callable[[str], Counter[str]],
+) -> None:
+    """Weights in bf16, or in f32 under autocast."""
+
+    class Mixed(OwnTransformer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.to(dtype)
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            precision: AbstractContextManager[Any] = nullcontext()
+            if dtype is None:
+                precision = torch.autocast("xla", dtype=torch.bfloat16)
+            with precision:
+                return super().forward(tokens)
+
+    model = Model(Mixed, MODELS["own"].composites)
+    stock = train(model, execute)
+    with composites.enabled("all"):
+        ours = train(model, execute)
+
+    assert written_composites(ours.stablehlo) == model.composites
+    assert "bf16" in ours.stablehlo
+    assert not [n for n, t in stock.tensors.items() if not same_bits(t, ours.tensors[n])]
+
+
+def test_composites_turned_on_and_off_during_training(
+    execute: Callable[[list[torch.Tensor]], None], same_bits: Callable[[Any, Any], bool]
+) -> None:
+    """Graphs with and without may alternate; each step ends where stock would."""
+    tokens = list(batches())
+
+    def run(turn_on: Callable[[int], bool]) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        module = OwnTransformer().to("xla")
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        for step in range(4):
+            xm.set_rng_state(step)
+            with composites.enabled("all") if turn_on(step) else nullcontext():
+                optimizer.zero_grad()
+                loss = module(tokens[step])
+            loss.backward()  # outside of the block: only the forward composites were asked for
+            optimizer.step()
+            execute([loss.detach(), *module.parameters()])
+        return [parameter.detach().cpu() for parameter in module.parameters()]
+
+    stock, alternating = run(lambda step: False), run(lambda step: step % 2 == 1)
+    assert all(same_bits(one, other) for one, other in zip(stock, alternating, strict=True))
