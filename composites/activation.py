@@ -46,13 +46,21 @@ class _Active:
         if entries == self.entries:
             return
         _check_clashes(entries, catalog())
+        before = self.entries
+        try:
+            self._replace(entries)
+        except BaseException:
+            self._replace(before)
+            raise
+        log.info("active: %s", ", ".join(entry.qualified for entry in entries) or "none")
+
+    def _replace(self, entries: tuple[Composite, ...]) -> None:
         if self.installation is not None:
             self.installation.remove()
         self.entries, self.installation = (), None
         if entries:
             self.installation = _install(entries)
             self.entries = entries
-        log.info("active: %s", ", ".join(entry.qualified for entry in entries) or "none")
 
 
 _active = _Active()

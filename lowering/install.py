@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 
+from composites.errors import AllowlistError
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
 from composites.registry.operators import Operator
@@ -38,11 +39,20 @@ def install(
     catalog: Catalog,
     frontend: Frontend,
 ) -> Installation:
-    """Hook the operators of `entries`; where several claim one operator, the first one asked is
-    the first of them."""
+    """Hook the operators of `entries`; of several that claim one, the first is asked first.
+
+    Raises:
+        AllowlistError: an entry's operator never reaches a hook.
+    """
     by_operator: dict[str, list[Composite]] = {}
     for entry in entries:
         by_operator.setdefault(entry.op, []).append(entry)
+    for entry in entries:
+        if frontend.takes_apart(operators[entry.op]) and not operators[entry.op].dissolves:
+            raise AllowlistError(
+                f"{entry.qualified} ({entry.location}): torch_xla takes {entry.op} apart before its"
+                f" {frontend.dispatch_key} kernel is asked, so the entry would never be used"
+            )
     overrides: list[Override] = []
     try:
         for name, claims in by_operator.items():

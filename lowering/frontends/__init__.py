@@ -65,6 +65,9 @@ class Frontend(Protocol):
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         """The stock kernel; can be called after another one is put in its place."""
 
+    def takes_apart(self, operator: Operator) -> bool:
+        """Whether the frontend itself decomposes an operator above its backend kernels."""
+
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
         """Put a kernel in place of the stock one, silently."""
 

@@ -98,6 +98,13 @@ class TorchXla:
             self._stock[place] = StockKernel(kernel.call_boxed, _keys_from(dispatch_key))
         return self._stock[place]
 
+    def takes_apart(self, operator: Operator) -> bool:
+        # torch_xla's own AutogradXLA kernels (layer and group norm, pooling, …) are generated into
+        # one file, whose name the dispatcher knows.
+        table = torch._C._dispatch_dump_table(operator.qualified).splitlines()
+        line = next((text for text in table if text.startswith(f"{self.autograd_key}:")), "")
+        return "RegisterAutogradXLA" in line
+
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> _LibraryOverride:
         self.stock_kernel(operator, dispatch_key)  # remember it while it can be asked for
         namespace, _, name = operator.qualified.partition("::")

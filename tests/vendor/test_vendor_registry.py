@@ -215,6 +215,26 @@ def test_two_vendors_cannot_claim_every_call_of_an_operator(
     assert composites.active() == ()
 
 
+def test_an_operator_that_never_reaches_a_hook_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "umbra.yaml"
+    path.write_text(
+        "schema: 1\nnamespace: umbra\ncomposites: {norm: {op: aten::native_layer_norm}}\n"
+    )
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+    activation.catalog.cache_clear()
+    composites.enable("gelu")
+    with pytest.raises(composites.AllowlistError) as raised:
+        composites.enable("silu", "norm")
+    assert str(raised.value) == (
+        f"umbra.norm ({path}:3): torch_xla takes aten::native_layer_norm apart before its XLA"
+        " kernel is asked, so the entry would never be used"
+    )
+    assert composites.active() == ("ptxla.gelu", "ptxla.gelu_backward")
+    assert len(composite_calls(F.gelu(data(2, 3)))) == 1
+
+
 def test_a_wrong_file_of_an_installed_package_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
