@@ -9,25 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from lowering.emission.composite import DecompositionHlo, TensorType
+from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
-
-_DTYPE_NAMES = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "ui8": "uint8",
-    "i1": "bool",
-    "complex<f32>": "complex64",
-    "complex<f64>": "complex128",
-}
 
 
 def lower_function(
@@ -38,7 +23,10 @@ def lower_function(
     64-bit types are kept, as PyTorch keeps them, whatever JAX's own setting is.
     """
     with enable_x64():
-        arrays = [None if t is None else jax.ShapeDtypeStruct(t.shape, _dtype(t)) for t in operands]
+        arrays = [
+            None if t is None else jax.ShapeDtypeStruct(t.shape, numpy_dtype(t.element_type))
+            for t in operands
+        ]
         # keep_unused: parameter N is operand N, read or not.
         lowered = jax.jit(function, keep_unused=True).lower(*arrays)
         computation = lowered.compiler_ir(dialect="hlo")
@@ -46,8 +34,3 @@ def lower_function(
         raise RuntimeError("jax gives no HLO for this function")
     present = sum(operand is not None for operand in operands)
     return DecompositionHlo(computation.as_serialized_hlo_module_proto(), tuple(range(present)))
-
-
-def _dtype(tensor: TensorType) -> np.dtype[Any]:
-    name = _DTYPE_NAMES[tensor.element_type]
-    return np.dtype(jax.numpy.bfloat16 if name == "bfloat16" else name)
