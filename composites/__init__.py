@@ -48,4 +48,13 @@ def __getattr__(name: str) -> Any:
     # and must not pay for what it does not use.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "composites.errors")), name)
+    try:
+        return getattr(import_module(_HOMES.get(name, "composites.errors")), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        from composites.errors import MissingPackageError
+
+        raise MissingPackageError(
+            f"composites.{name} needs torch; pip install 'torch-xla-composites[torch]'"
+        ) from error

@@ -61,9 +61,9 @@ def check(
     registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
 ) -> None:
     """Check registry files and report everything that is wrong with them."""
-    from composites.registry.catalog import load_catalog
-
     with _clear_errors():
+        from composites.registry.catalog import load_catalog
+
         load_catalog([str(path) for path in registries])
     _out.print(f"{len(registries)} file{'s' if len(registries) > 1 else ''} without a problem")
 
@@ -71,11 +71,11 @@ def check(
 @app.command(name="list")
 def list_entries() -> None:
     """List all entries, those of vendors too, and which of them XLA_COMPOSITE_OP turns on."""
-    from composites.allowlist import resolve, split_allowlist
-    from composites.registry.catalog import load_catalog
-    from composites.settings import ALLOWLIST
-
     with _clear_errors():
+        from composites.allowlist import resolve, split_allowlist
+        from composites.registry.catalog import load_catalog
+        from composites.settings import ALLOWLIST
+
         catalog = load_catalog()
         on = resolve(split_allowlist(ALLOWLIST.read()), catalog)
     columns = ("composite", "version", "operator", "attributes", "backward", "decomposition", "on")

@@ -18,3 +18,32 @@ ORDERS = (
 @pytest.mark.parametrize("script", ORDERS)
 def test_export_is_the_function(script: str) -> None:
     subprocess.run([sys.executable, "-c", f"{script}; assert callable(f), f"], check=True)
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+import composites
+try:
+    composites.enable
+except composites.MissingPackageError as error:
+    print(error)
+from typer.testing import CliRunner
+from composites.cli import app
+for command in (["check", "registry.yaml"], ["list"], ["codegen", "registry.yaml", "-o", "x.py"]):
+    result = CliRunner().invoke(app, command)
+    print(result.exit_code, result.stderr.strip())
+from composites import Program
+"""
+
+
+def test_without_torch_each_error_says_what_to_install() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    install = "pip install 'torch-xla-composites[torch]'"
+    assert done.stdout.splitlines() == [
+        f"composites.enable needs torch; {install}",
+        *[f"1 this command needs torch; {install}"] * 3,
+    ]

@@ -46,7 +46,7 @@ class Block(nn.Module):
         return x + self.mlp(x)
 
 
-class OwnTransformer(nn.Module):
+class Transformer(nn.Module):
     """A language model without a line of any library but PyTorch."""
 
     def __init__(self, layers: int = 2, width: int = 32, heads: int = 4) -> None:
@@ -60,35 +60,12 @@ class OwnTransformer(nn.Module):
         return F.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
 
 
-class MixedPrecision(OwnTransformer):
+class MixedPrecision(Transformer):
     """Weights in f32, products in bf16."""
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         with torch.autocast("xla", dtype=torch.bfloat16):
             return super().forward(tokens)
-
-
-class Bert(nn.Module):
-    """BERT as the transformers library writes it, with its dropout."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        from transformers import BertConfig, BertForMaskedLM
-
-        config = BertConfig(
-            vocab_size=TOKENS,
-            hidden_size=32,
-            num_hidden_layers=1,
-            num_attention_heads=4,
-            intermediate_size=64,
-            max_position_embeddings=32,
-            hidden_act="gelu",
-            attn_implementation="eager",
-        )
-        self.model = BertForMaskedLM(config)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self.model(input_ids=tokens, labels=tokens).loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +80,10 @@ def both_ways(**forward: int) -> dict[str, int]:
 
 
 MODELS = {
-    "own": Model(OwnTransformer, both_ways(gelu=2, softmax=2, log_softmax=1)),
+    "f32": Model(Transformer, both_ways(gelu=2, softmax=2, log_softmax=1)),
     "autocast": Model(
         partial(MixedPrecision, layers=1), both_ways(gelu=1, softmax=1, log_softmax=1)
     ),
-    # One gelu is in the head.
-    "bert": Model(Bert, both_ways(gelu=2, softmax=1, log_softmax=1)),
 }
 
 
@@ -193,7 +168,7 @@ def test_composites_turned_on_and_off_during_training(
 
     def run(turn_on: Callable[[int], bool]) -> list[torch.Tensor]:
         torch.manual_seed(0)
-        module = OwnTransformer(layers=1).to("xla")
+        module = Transformer(layers=1).to("xla")
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
         for step in range(4):
             xm.set_rng_state(step)
