@@ -125,13 +125,14 @@ class TorchXla:
     def define_operator(self, name: str, operator: Operator) -> Any:
         """An operator of ours with the schema of `operator`, which no decomposition takes apart.
 
-        Its shapes are those of `operator` itself, so FakeTensor and torch.compile know it.
+        Its kernel on every other backend, on FakeTensors, and on XLA while the entry is off (a
+        compiled graph may still call it) is `operator` itself.
         """
         if name not in self._defined:
             schema = operator.schema.removeprefix(operator.qualified)
             library = torch.library.Library(OPERATOR_NAMESPACE, "FRAGMENT")
             library.define(f"{name}{schema}")
-            library.impl(name, find_overload(operator), "Meta")
+            library.impl(name, find_overload(operator), "CompositeExplicitAutograd")
             self._defined[name] = library
         return getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default
 
@@ -231,6 +232,10 @@ def _placeholder(tensor: torch.Tensor) -> torch.Tensor:
     return create_placeholder_tensor(tuple(tensor.shape), tensor.dtype)  # type: ignore[no-any-return]
 
 
+# The modes are those of the process, so one thread traces at a time (it may trace while it traces).
+_TRACING = threading.RLock()
+
+
 @contextmanager
 def _tracing_mode() -> Iterator[None]:
     """Trace whatever the user's mode is, with Python numbers as constants.
@@ -238,15 +243,16 @@ def _tracing_mode() -> Iterator[None]:
     torch_xla makes numbers other than 0 and 1 parameters of the graph, and its eager mode would
     run each operator on placeholders, which aborts the process.
     """
-    constants = _XLAC._get_xla_all_numbers_special_scalars()
-    eager = _XLAC._get_use_eager_mode()
-    _XLAC._set_xla_all_numbers_special_scalars(True)
-    _XLAC._set_use_eager_mode(False)
-    try:
-        yield
-    finally:
-        _XLAC._set_xla_all_numbers_special_scalars(constants)
-        _XLAC._set_use_eager_mode(eager)
+    with _TRACING:
+        constants = _XLAC._get_xla_all_numbers_special_scalars()
+        eager = _XLAC._get_use_eager_mode()
+        _XLAC._set_xla_all_numbers_special_scalars(True)
+        _XLAC._set_use_eager_mode(False)
+        try:
+            yield
+        finally:
+            _XLAC._set_xla_all_numbers_special_scalars(constants)
+            _XLAC._set_use_eager_mode(eager)
 
 
 # The operators through which a value leaves the device; torch_xla aborts the process when it is a

@@ -1,0 +1,420 @@
+"""The ways PyTorch can run a function, with composites on: the numbers of stock, as composites."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch.utils.checkpoint
+import torch_xla
+import torch_xla.core.xla_model as xm
+import torch_xla.utils.checkpoint
+
+import composites
+
+FORWARD = {"gelu", "softmax", "log_softmax", "silu", "hardswish", "mish", "elu"}
+BACKWARD = {f"{name}_backward" for name in FORWARD}
+DISSOLVING = {"silu_backward", "mish_backward"}
+"""Backwards that PyTorch takes apart where autograd has to see them, as torch.func always does."""
+
+Named = Mapping[str, Any]
+SameAsStock = Callable[..., Any]
+
+
+def values(*shape: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator).to("xla")
+
+
+def network(x: torch.Tensor) -> torch.Tensor:
+    """Every operator of the registry."""
+    x = F.elu(F.mish(F.hardswish(F.silu(F.gelu(x)))))
+    return F.softmax(x, dim=-1) + F.log_softmax(2 * x, dim=-1)
+
+
+def forward() -> Named:
+    return {"result": network(values(16, 32))}
+
+
+def forward_and_backward(function: Callable[[torch.Tensor], torch.Tensor] = network) -> Named:
+    leaf, weight = values(16, 32).requires_grad_(), values(32, 32, seed=1).requires_grad_()
+    result = function(leaf @ weight)
+    result.backward(values(*result.shape, seed=2).to(result.dtype))
+    return {"result": result, "gradient": leaf.grad, "weight's gradient": weight.grad}
+
+
+# torch.compile
+
+
+@pytest.fixture
+def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """StableHLO of the graphs that torch.compile hands to torch_xla."""
+    graphs: list[str] = []
+    warm_up = torch_xla._XLAC._xla_warm_up_cache
+
+    def recording_warm_up(tensors: list[Any], devices: list[str]) -> None:
+        graphs.append(xm.get_stablehlo([t for t in tensors if isinstance(t, torch.Tensor)]))
+        warm_up(tensors, devices)
+
+    monkeypatch.setattr(torch_xla._XLAC, "_xla_warm_up_cache", recording_warm_up)
+    torch._dynamo.reset()
+    yield graphs
+    torch._dynamo.reset()
+
+
+def compiled(*, requires_grad: bool, rows: int = 16, dynamic: bool | None = None) -> Named:
+    torch._dynamo.reset()
+    function = torch.compile(network, backend="openxla", dynamic=dynamic)
+    leaf = values(rows, 32).requires_grad_(requires_grad)
+    result = function(leaf)
+    if requires_grad:
+        result.backward(values(rows, 32, seed=1))
+    return {"result": result.detach().cpu(), "gradient": leaf.grad.cpu() if requires_grad else None}
+
+
+@pytest.mark.parametrize("requires_grad", [False, True], ids=["forward", "forward and backward"])
+def test_torch_compile(
+    compiled_graphs: list[str],
+    same_bits: Callable[[Any, Any], bool],
+    written_composites: Callable[[str], Counter[str]],
+    requires_grad: bool,
+) -> None:
+    stock = compiled(requires_grad=requires_grad)
+    assert len(compiled_graphs) == 1 + requires_grad
+    assert not any(written_composites(graph) for graph in compiled_graphs)
+    compiled_graphs.clear()
+    with composites.enabled("all"):  # also of operators that were compiled as stock before
+        ours = compiled(requires_grad=requires_grad)
+
+    assert all(same_bits(stock[name], ours[name]) for name in stock)
+    assert len(compiled_graphs) == 1 + requires_grad
+    found = sum((written_composites(graph) for graph in compiled_graphs), Counter())
+    names = FORWARD | BACKWARD if requires_grad else FORWARD
+    assert found == {f"ptxla.{name}": 1 for name in names}
+
+
+def test_compiled_function_outlives_its_composites(
+    compiled_graphs: list[str], written_composites: Callable[[str], Counter[str]]
+) -> None:
+    """Of a graph for any size, one more size is lowered after composites were turned off."""
+    function = torch.compile(network, backend="openxla", dynamic=True)
+
+    def gradient(rows: int) -> torch.Tensor:
+        leaf = values(rows, 32).requires_grad_()
+        function(leaf).backward(values(rows, 32, seed=1))
+        assert leaf.grad is not None
+        return leaf.grad.cpu()
+
+    with composites.enabled("all"):
+        expected = gradient(8)
+        gradient(4)
+    torch._dynamo.reset()
+    with composites.enabled("all"):
+        gradient(4)
+    compiled_graphs.clear()
+    torch.testing.assert_close(gradient(8), expected)
+    assert len(compiled_graphs) == 2
+    assert not any(written_composites(graph) for graph in compiled_graphs)
+
+
+# Autograd's modes
+
+
+def test_autocast(same_as_stock: SameAsStock) -> None:
+    def run() -> Named:
+        with torch.autocast("xla", dtype=torch.bfloat16):
+            named = forward_and_backward()
+        assert named["weight's gradient"].dtype == torch.float32
+        return named
+
+    ours = same_as_stock({"autocast": run}, emits=FORWARD | BACKWARD).ours
+    assert "bf16" in ours.stablehlo
+
+
+def test_autocast_of_a_single_operator(same_as_stock: SameAsStock) -> None:
+    def run() -> Named:
+        with torch.autocast("xla", dtype=torch.bfloat16):
+            named = forward_and_backward(F.gelu)
+        assert named["result"].dtype == torch.bfloat16
+        return named
+
+    same_as_stock({"autocast": run}, emits={"gelu", "gelu_backward"})
+
+
+CHECKPOINTS: dict[str, Callable[..., torch.Tensor]] = {
+    "torch, not reentrant": partial(torch.utils.checkpoint.checkpoint, use_reentrant=False),
+    "torch, reentrant": partial(torch.utils.checkpoint.checkpoint, use_reentrant=True),
+    "torch_xla": partial(torch_xla.utils.checkpoint.checkpoint, use_reentrant=True),
+}
+
+
+@pytest.mark.parametrize("kind", CHECKPOINTS)
+def test_activation_checkpointing(
+    same_as_stock: SameAsStock, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    # PyTorch's own looks for a module of the device's name, which torch_xla 2.9 does not have.
+    monkeypatch.setattr(torch, "xla", ModuleType("torch.xla"), raising=False)
+
+    def run() -> Named:
+        return forward_and_backward(lambda x: CHECKPOINTS[kind](network, x))
+
+    ours = same_as_stock({kind: run}, emits=FORWARD | BACKWARD).ours
+    # The forward runs again for the backward.
+    assert ours.nodes[kind]["ptxla.gelu"] == 2
+    assert ours.nodes[kind]["ptxla.gelu_backward"] == 1
+
+
+def test_inference_mode(same_as_stock: SameAsStock) -> None:
+    def run() -> Named:
+        with torch.inference_mode():
+            return forward()
+
+    same_as_stock({"inference": run}, emits=FORWARD)
+
+
+def test_inference_tensors_used_outside(same_as_stock: SameAsStock) -> None:
+    def run() -> Named:
+        with torch.inference_mode():
+            inside = network(values(16, 32))
+        return {"result": network(inside.clone())}
+
+    same_as_stock({"inference": run}, emits=FORWARD)
+
+
+def test_no_grad(same_as_stock: SameAsStock) -> None:
+    def run() -> Named:
+        with torch.no_grad():
+            return {"result": network(values(16, 32).requires_grad_())}
+
+    same_as_stock({"no_grad": run}, emits=FORWARD)
+
+
+@pytest.mark.parametrize(
+    ("mode", "emits"),
+    # Inference mode skips what sits above the decompositions.
+    [(torch.no_grad, DISSOLVING), (nullcontext, DISSOLVING), (torch.inference_mode, set())],
+)
+def test_backward_operators_without_autograd(
+    same_as_stock: SameAsStock, mode: Callable[[], AbstractContextManager[Any]], emits: set[str]
+) -> None:
+    def run() -> Named:
+        with mode():
+            g, x = values(16, 32), values(16, 32, seed=1)
+            return {
+                "silu": torch.ops.aten.silu_backward(g, x),
+                "mish": torch.ops.aten.mish_backward(g, x),
+            }
+
+    same_as_stock({"backwards": run}, emits=emits)
+
+
+def test_module_in_eval_after_train(same_as_stock: SameAsStock) -> None:
+    module = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.GELU())
+
+    def run(train: bool) -> Named:
+        module.train(train)
+        leaf = values(16, 32).requires_grad_()
+        result = module(leaf)
+        result.sum().backward()
+        return {"result": result, "gradient": leaf.grad}
+
+    same_as_stock(
+        {"train": lambda: run(True), "eval": lambda: run(False)}, emits={"gelu", "gelu_backward"}
+    )
+
+
+def test_gradients_accumulate(same_as_stock: SameAsStock) -> None:
+    def run() -> Named:
+        leaf = values(16, 32).requires_grad_()
+        for scale in (1, 2, 3):
+            network(scale * leaf).backward(values(16, 32, seed=scale))
+        return {"gradient": leaf.grad}
+
+    same_as_stock({"three": run}, emits=FORWARD | BACKWARD)
+
+
+# torch.func, and batched gradients
+
+
+def scalar(x: torch.Tensor) -> torch.Tensor:
+    return network(x).square().sum()
+
+
+TRANSFORMS: dict[str, tuple[Callable[[], Any], set[str]]] = {
+    "grad": (
+        lambda: torch.func.grad(scalar)(values(16, 32)),
+        (FORWARD | BACKWARD) - DISSOLVING,
+    ),
+    "vjp": (
+        lambda: torch.func.vjp(network, values(16, 32))[1](values(16, 32, seed=1)),
+        (FORWARD | BACKWARD) - DISSOLVING,
+    ),
+    "jvp": (
+        lambda: torch.func.jvp(network, (values(16, 32),), (values(16, 32, seed=1),)),
+        # The derivatives of the softmaxes that run forward are made of small operators.
+        (FORWARD | BACKWARD) - DISSOLVING - {"softmax_backward", "log_softmax_backward"},
+    ),
+    "vmap": (lambda: torch.func.vmap(network)(values(16, 32)), FORWARD),
+    "vmap over the last dimension": (
+        lambda: torch.func.vmap(network, in_dims=1, out_dims=1)(values(16, 32)),
+        FORWARD,
+    ),
+    "gradient of each row": (
+        lambda: torch.func.vmap(torch.func.grad(scalar))(values(16, 32)),
+        (FORWARD | BACKWARD) - DISSOLVING,
+    ),
+    "jacrev": (
+        lambda: torch.func.jacrev(lambda x: F.log_softmax(F.softmax(F.gelu(x), -1), -1))(
+            values(32)
+        ),
+        {
+            "gelu",
+            "softmax",
+            "log_softmax",
+            "gelu_backward",
+            "softmax_backward",
+            "log_softmax_backward",
+        },
+    ),
+    "jacfwd": (
+        lambda: torch.func.jacfwd(lambda x: F.softmax(F.gelu(x), -1))(values(32)),
+        {"gelu", "softmax", "gelu_backward"},
+    ),
+    "hessian": (
+        lambda: torch.func.hessian(lambda x: F.gelu(x).square().sum())(values(32)),
+        {"gelu", "gelu_backward"},
+    ),
+    "grad of grad": (
+        lambda: torch.func.grad(lambda x: torch.func.grad(scalar)(x).square().sum())(
+            values(16, 32)
+        ),
+        (FORWARD | BACKWARD) - DISSOLVING,
+    ),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_torch_func(same_as_stock: SameAsStock, transform: str) -> None:
+    function, emits = TRANSFORMS[transform]
+
+    def run() -> Named:
+        results = function()
+        results = results if isinstance(results, tuple) else (results,)
+        return {f"result {i}": result for i, result in enumerate(results)}
+
+    same_as_stock({transform: run}, emits=emits)
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu", "mish", "hardswish", "elu"])
+def test_is_grads_batched(same_as_stock: SameAsStock, name: str) -> None:
+    def run() -> Named:
+        leaf = values(8).requires_grad_()
+        result = getattr(F, name)(leaf)
+        rows = torch.eye(8).to("xla")
+        (jacobian,) = torch.autograd.grad(result, leaf, rows, is_grads_batched=True)
+        return {"jacobian": jacobian}
+
+    same_as_stock({"batched": run}, emits={f"{name}_backward"})
+
+
+# Several threads, several devices
+
+
+def test_threads_leave_the_settings_of_torch_xla_alone(
+    written_composites: Callable[[str], Counter[str]],
+) -> None:
+    """Composites are lowered with numbers as constants, a setting of the whole process."""
+    failed: list[BaseException] = []
+
+    def trace(thread: int) -> None:
+        try:
+            for rows in range(1, 40):
+                network(torch.empty(rows, thread + 1, device="xla"))
+        except BaseException as error:
+            failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    before = torch_xla._XLAC._get_xla_all_numbers_special_scalars()
+    try:
+        with composites.enabled("all"):
+            threads = [threading.Thread(target=trace, args=(number,)) for number in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        after = torch_xla._XLAC._get_xla_all_numbers_special_scalars()
+    finally:
+        sys.setswitchinterval(interval)
+        torch_xla._XLAC._set_xla_all_numbers_special_scalars(before)
+    assert not failed
+    assert after == before
+
+
+def test_composites_in_a_thread(same_as_stock: SameAsStock) -> None:
+    def run() -> Named:
+        named: dict[str, Any] = {}
+        thread = threading.Thread(target=lambda: named.update(forward_and_backward()))
+        thread.start()
+        thread.join()
+        return named
+
+    same_as_stock({"thread": run}, emits=FORWARD | BACKWARD)
+
+
+SPMD = """
+import numpy as np
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.core.xla_model as xm
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+
+import composites
+
+xr.use_spmd()
+assert xr.global_runtime_device_count() == 4
+devices = xs.Mesh(np.arange(4), (2, 2), ("data", "model"))
+data, weights = torch.randn(16, 32), torch.randn(32, 32)
+
+
+def train():
+    x, w = data.to("xla").requires_grad_(), weights.to("xla").requires_grad_()
+    xs.mark_sharding(x, devices, ("data", None))
+    xs.mark_sharding(w, devices, (None, "model"))
+    hidden = F.silu(F.gelu(x @ w))
+    result = F.softmax(hidden, -1) + F.log_softmax(hidden, -1)
+    result.backward(torch.ones(16, 32).to("xla"))
+    tensors = [result, x.grad, w.grad]
+    text = xm.get_stablehlo(tensors)
+    torch_xla._XLAC._xla_sync_multi(tensors, [], True, True)
+    shardings = [torch_xla._XLAC._get_xla_sharding_spec(t) for t in tensors]
+    return text, shardings, [t.detach().cpu() for t in tensors]
+
+
+text, shardings, tensors = train()
+assert "composite" not in text
+composites.enable("all")
+our_text, our_shardings, our_tensors = train()
+assert our_text.count("stablehlo.composite ") == 8, our_text
+assert our_shardings == shardings, our_shardings
+assert "devices=[" in shardings[0], shardings
+assert our_text.count("mhlo.sharding") == text.count("mhlo.sharding") > 0
+assert all(torch.equal(one, other) for one, other in zip(tensors, our_tensors))
+print("the same")
+"""
+
+
+def test_spmd_with_four_devices(python: Callable[..., Any]) -> None:
+    done = python(SPMD, CPU_NUM_DEVICES="4")
+    assert done.stdout == "the same\n", done.stderr
