@@ -9,7 +9,8 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -87,6 +88,8 @@ class TorchXla:
         # A kernel's handle stays valid while another one is registered over it, but can only be
         # asked for while it is the newest one.
         self._stock: dict[tuple[str, str], StockKernel] = {}
+        for name in _READERS:
+            _stock_reader(name)
         # Operators of ours stay defined: a compiled graph may hold one after it was turned off.
         self._defined: dict[str, torch.library.Library] = {}
         self._top_of_dispatch = _fresh_thread_dispatch_state()
@@ -232,8 +235,36 @@ def _placeholder(tensor: torch.Tensor) -> torch.Tensor:
     return create_placeholder_tensor(tuple(tensor.shape), tensor.dtype)  # type: ignore[no-any-return]
 
 
-# The modes are those of the process, so one thread traces at a time (it may trace while it traces).
-_TRACING = threading.RLock()
+@dataclass(slots=True)
+class _TracingModes:
+    """torch_xla's process-wide switches, set while any thread traces.
+
+    The first to come sets them and the last to go puts back what was there. No lock is held in
+    between: autograd runs the backward of a recorded step, and the hooks in it, in another thread.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    tracing: int = 0
+    before: tuple[bool, bool] = (False, False)
+
+    def enter(self) -> None:
+        with self.lock:
+            if self.tracing == 0:
+                constants = _XLAC._get_xla_all_numbers_special_scalars()
+                self.before = (constants, _XLAC._get_use_eager_mode())
+                _XLAC._set_xla_all_numbers_special_scalars(True)
+                _XLAC._set_use_eager_mode(False)
+            self.tracing += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.tracing -= 1
+            if self.tracing == 0:
+                _XLAC._set_xla_all_numbers_special_scalars(self.before[0])
+                _XLAC._set_use_eager_mode(self.before[1])
+
+
+_MODES = _TracingModes()
 
 
 @contextmanager
@@ -243,16 +274,11 @@ def _tracing_mode() -> Iterator[None]:
     torch_xla makes numbers other than 0 and 1 parameters of the graph, and its eager mode would
     run each operator on placeholders, which aborts the process.
     """
-    with _TRACING:
-        constants = _XLAC._get_xla_all_numbers_special_scalars()
-        eager = _XLAC._get_use_eager_mode()
-        _XLAC._set_xla_all_numbers_special_scalars(True)
-        _XLAC._set_use_eager_mode(False)
-        try:
-            yield
-        finally:
-            _XLAC._set_xla_all_numbers_special_scalars(constants)
-            _XLAC._set_use_eager_mode(eager)
+    _MODES.enter()
+    try:
+        yield
+    finally:
+        _MODES.leave()
 
 
 # The operators through which a value leaves the device; torch_xla aborts the process when it is a
@@ -274,12 +300,18 @@ def _values_unreadable() -> Iterator[None]:
     with warnings.catch_warnings():  # "Overriding a previously registered kernel"
         warnings.simplefilter("ignore")
         for name in _READERS:
-            stock = torch.library.get_kernel(f"aten::{name}", "XLA")
-            library.impl(name, _refusing(name, stock.call_boxed), "XLA", allow_override=True)
+            kernel = _refusing(name, _stock_reader(name))
+            library.impl(name, kernel, "XLA", allow_override=True)
     try:
         yield
     finally:
         library._destroy()
+
+
+@cache
+def _stock_reader(name: str) -> Callable[..., Any]:
+    """The stock kernel; asked for before any other is put over it, see TorchXla."""
+    return torch.library.get_kernel(f"aten::{name}", "XLA").call_boxed
 
 
 def _refusing(name: str, stock: Callable[..., Any]) -> Kernel:
