@@ -131,7 +131,7 @@ def _check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
     }
     claimed: dict[str, Composite] = {}
     for entry in entries:
-        if entry.when or id(entry) in builtin:
+        if entry.when or id(entry) in builtin or entry.op is None:
             continue
         other = claimed.setdefault(entry.op, entry)
         if other is not entry:
@@ -161,5 +161,5 @@ def frontend() -> TorchXla:
 def _install(entries: Sequence[Composite]) -> Installation:
     from lowering.install import install
 
-    operators = {entry.op: find_operator(entry.op) for entry in entries}
+    operators = {e.op: find_operator(e.op) for e in entries if e.op is not None}
     return install(entries, operators, catalog(), frontend())

@@ -85,7 +85,7 @@ def list_entries() -> None:
         table.add_row(
             entry.qualified,
             str(entry.version),
-            entry.op,
+            entry.caught,
             ", ".join(f"{a.name}: {a.type}" for a in entry.attributes),
             entry.backward or "",
             str(entry.decomposition),

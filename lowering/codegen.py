@@ -10,13 +10,21 @@ import keyword
 import linecache
 import math
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
+import torch
+
+from composites.errors import AllowlistError, did_you_mean
+from composites.registry.conditions import ConditionError, compile_condition
+from composites.registry.functions import UnusableFunctionError, find_function
 from composites.registry.model import ELEMENT_TYPES, Attribute, Composite, Registry
 from composites.registry.operators import ANNOTATIONS, Argument, Operator, find_operator
+from composites.registry.signatures import describe_function
 from lowering.emission import attributes
 
 
@@ -39,33 +47,121 @@ class Hook:
     attributes: list[tuple[str, str]]
     returns: str
     result: str
-    dissolves: bool
-    requires_grad: str
 
 
-def generate(registry: Registry, source: str) -> str:
-    """The source of a registry's hooks; `source` is the file's name for the header."""
+@dataclass(frozen=True, slots=True)
+class CompositeHook:
+    """The pieces of a hook that hands its call to a `CompositeFunction`."""
+
+    function: str
+    composite: str
+    key_text: str
+    caught: str
+    schema: str
+    keyed: bool
+    """Whether the dispatcher passes its keys first."""
+    parameters: list[str]
+    arguments: str
+    paths: list[tuple[str, str]]
+    """Local name and expression of what is read of an argument, as `self.weight`."""
+    key: str
+    operand_tuple: str
+    operands: list[str]
+    matches: str
+    attributes: list[tuple[str, str]]
+    call: str
+    values: list[str] | None
+    """Names of the arguments that a backward of the entry's own may want."""
+
+
+def _environment() -> Any:
     import jinja2  # not needed by hooks that are generated already
 
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.PackageLoader("lowering"),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
+
+
+def generate(registry: Registry, source: str) -> str:
+    """The source of a registry's hooks; `source` is the file's name for the header."""
     functions = _function_names(registry)
-    return environment.get_template("hooks.py.jinja").render(
+    kernels: list[Hook] = []
+    above: list[CompositeHook] = []
+    adapted: list[CompositeHook] = []
+    for entry in registry.composites:
+        name = functions[entry.name]
+        if entry.op is not None and entry.adapt is None:
+            operator = find_operator(entry.op)
+            kernels.append(_hook(entry, name, operator))
+            if is_above_decompositions(entry, operator, registry):
+                values = explicit_backward(entry, registry) is not None
+                above.append(_composite_hook(entry, name, operator, keyed=True, values=values))
+        elif entry.adapt is not None or entry.gradients:
+            operator = _decomposition_signature(entry)
+            values = explicit_backward(entry, registry) is not None
+            adapted.append(_composite_hook(entry, name, operator, keyed=False, values=values))
+    return _environment().get_template("hooks.py.jinja").render(
         source=_one_line(source),
         namespace=registry.namespace,
-        hooks=[_hook(entry, functions[entry.name]) for entry in registry.composites],
+        kernels=kernels,
+        above=above,
+        functions=adapted,
     )
+
+
+def is_above_decompositions(entry: Composite, operator: Operator, registry: Registry) -> bool:
+    """Whether an entry has to be caught before PyTorch takes its operator apart."""
+    return operator.dissolves or entry.derives or explicit_backward(entry, registry) is not None
+
+
+def explicit_backward(entry: Composite, registry: Registry) -> Composite | None:
+    """The entry that is this one's backward without being an operator's."""
+    backward = registry.get(entry.backward) if entry.backward else None
+    return backward if backward is not None and backward.gradients else None
+
+
+def _decomposition_signature(entry: Composite) -> Operator:
+    target = entry.decomposition.target
+    assert target is not None
+    return describe_function(find_function(target), target)
+
+
+def function_hook(
+    entry: Composite, function: Callable[..., Any], target: str, registry: Registry
+) -> Callable[..., Any]:
+    """The hook of an entry for a Python function that it catches, generated in memory.
+
+    Raises:
+        AllowlistError: the entry names an argument that the function has not.
+    """
+    try:
+        operator = describe_function(function, target)
+        values = explicit_backward(entry, registry) is not None
+        hook = _composite_hook(entry, "hook_of_function", operator, keyed=False, values=values)
+    except (UnusableFunctionError, ConditionError) as error:
+        raise AllowlistError(f"{entry.location}: {entry.qualified}: {error}") from error
+    text = _environment().get_template("hooks.py.jinja").render(
+        source=_one_line(registry.source),
+        namespace=registry.namespace,
+        kernels=[],
+        above=[],
+        functions=[hook],
+    )
+    module = _module(f"lowering.generated.<{entry.qualified} for {target}>", text)
+    return module.FUNCTIONS[entry.name]  # type: ignore[no-any-return]
 
 
 def load(registry: Registry) -> ModuleType:
     """Generate a registry's hooks in memory; tracebacks show their lines."""
     text = generate(registry, registry.source)
-    name = f"lowering.generated.<{registry.namespace} from {registry.source}>"
+    return _module(f"lowering.generated.<{registry.namespace} from {registry.source}>", text)
+
+
+def _module(name: str, text: str) -> ModuleType:
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     module = ModuleType(name)
     module.__file__ = name
@@ -80,26 +176,28 @@ def operator_name(entry: Composite) -> str:
 
 def _function_names(registry: Registry) -> dict[str, str]:
     """A Python name for each entry: entry names may hold dots and `$`, and be keywords."""
-    taken = {"torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "HOOKS", "STOCK"}
+    taken = {
+        "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "STOCK", "Arguments",
+        "CompositeFunction", "HOOKS", "ABOVE_DECOMPOSITIONS", "FUNCTIONS",
+    }  # fmt: skip
     functions: dict[str, str] = {}
     for entry in registry.composites:
         name = re.sub(r"\W", "_", entry.name.replace("$", "_"), flags=re.ASCII)
         name = f"_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
-        while name in taken or f"{name}_above_decompositions" in taken:
+        while name in taken:
             name += "_"
         taken.add(name)
         functions[entry.name] = name
     return functions
 
 
-def _hook(entry: Composite, function: str) -> Hook:
-    operator = find_operator(entry.op)
+def _hook(entry: Composite, function: str, operator: Operator) -> Hook:
     returns = len(operator.results)
     operands = list(entry.operands)
     optional = {argument.name for argument in operator.tensors if argument.optional}
     return Hook(
         function=function,
-        composite=entry.qualified,
+        composite=entry.composite_name,
         key_text=repr(entry.name),
         op=operator.qualified,
         version=entry.version,
@@ -113,14 +211,87 @@ def _hook(entry: Composite, function: str) -> Hook:
         attributes=[(repr(a.name), _attribute(a, entry)) for a in entry.attributes],
         returns="Tensor" if returns == 1 else f"tuple[{', '.join(['Tensor'] * returns)}]",
         result=_result(entry, operands, optional, returns),
-        dissolves=operator.dissolves,
-        requires_grad=" or ".join(
-            f"({a.name} is not None and {a.name}.requires_grad)"
-            if a.optional
-            else f"{a.name}.requires_grad"
-            for a in operator.tensors
-        ),
     )
+
+
+def _composite_hook(
+    entry: Composite, function: str, operator: Operator, *, keyed: bool, values: bool
+) -> CompositeHook:
+    paths = _paths(entry, operator)
+    operands = [_local(name) for name in entry.operands]
+    call = [
+        _with_tensors(a, entry) if any(path.startswith(f"{a.name}.") for path in paths) else a.name
+        for a in operator.arguments
+    ]
+    passed = [
+        f"{a.name}={written}" if a.keyword_only else written
+        for a, written in zip(operator.arguments, call, strict=True)
+    ]
+    arguments = [f"{a.name}={a.name}" if a.keyword_only else a.name for a in operator.arguments]
+    plain = [a.name for a in operator.arguments if a.name not in entry.operands]
+    return CompositeHook(
+        function=function,
+        composite=entry.composite_name,
+        key_text=repr(entry.name),
+        caught=operator.qualified,
+        schema=_one_line(operator.schema),
+        keyed=keyed,
+        parameters=_parameters(operator),
+        arguments=", ".join(["_keys", *arguments] if keyed else arguments),
+        paths=[(_local(path), path) for path in paths],
+        key=_tuple(
+            [
+                *(part for a in operator.arguments for part in _call_key(a, entry, paths)),
+                *(f"_{'tensor' if p in entry.operands else 'value'}_key({_local(p)})" for p in paths),
+            ]
+        ),
+        operand_tuple=_tuple(operands),
+        operands=operands,
+        matches=_matches(entry, operator),
+        attributes=[(repr(a.name), _attribute(a, entry)) for a in entry.attributes],
+        call=", ".join(passed),
+        values=plain if values else None,
+    )
+
+
+def _local(path: str) -> str:
+    return path.replace(".", "_")
+
+
+def _paths(entry: Composite, operator: Operator) -> list[str]:
+    """What an entry reads of arguments, as `self.weight`; each root must be an argument."""
+    named = [
+        *entry.operands,
+        *(a.argument for a in entry.attributes if a.argument is not None),
+        *(name for name, _ in entry.when.values),
+    ]
+    known = [argument.name for argument in operator.arguments]
+    for name in named:
+        root = name.partition(".")[0]
+        if root not in known:
+            raise UnusableFunctionError(
+                f"{operator.schema} has no argument {root!r}{did_you_mean(root, known)}"
+            )
+    return list(dict.fromkeys(name for name in named if "." in name))
+
+
+def _call_key(argument: Argument, entry: Composite, paths: Sequence[str]) -> list[str]:
+    name = argument.name
+    if any(path.startswith(f"{name}.") for path in paths):
+        return [f"type({name})"]
+    if name in entry.operands:
+        return [f"_tensor_key({name})"]
+    return [f"_value_key({name})"]
+
+
+def _with_tensors(argument: Argument, entry: Composite) -> str:
+    """An argument with other tensors as what the entry reads of it."""
+    prefix = f"{argument.name}."
+    tensors = [name.removeprefix(prefix) for name in entry.operands if name.startswith(prefix)]
+    read = [a.argument for a in entry.attributes] + [name for name, _ in entry.when.values]
+    listed = [*tensors, *(n.removeprefix(prefix) for n in read if n and n.startswith(prefix))]
+    replaced = ", ".join(f"{name!r}: {argument.name}_{name}" for name in tensors)
+    return f"_stand_in({argument.name}, {tuple(listed)!r}, {{{replaced}}})"
 
 
 def _parameters(operator: Operator) -> list[str]:
@@ -139,6 +310,8 @@ def _tuple(items: list[str]) -> str:
 
 
 def _literal(value: Any) -> str:
+    if not isinstance(value, int | float | str | list | tuple | torch.dtype | None):
+        raise UnusableFunctionError(f"a default of {value!r} cannot be written")
     if isinstance(value, float) and not math.isfinite(value):
         return f"float('{value}')"
     return repr(value)
@@ -161,25 +334,37 @@ def _key(argument: Argument) -> list[str]:
 
 
 def _matches(entry: Composite, operator: Operator) -> str:
-    """The entry's conditions as an expression; a tensor that is no operand must be None."""
-    first = entry.operands[0]
+    """The entry's conditions as an expression.
+
+    A tensor that is no operand must be None. Consumers read operands by position, so an optional
+    one may only be there when those before it are.
+    """
+    first = _local(entry.operands[0])
     terms = [
         f"{argument.name} is None"
         for argument in operator.tensors
         if argument.name not in entry.operands
     ]
-    terms += [f"{name} in {values!r}" for name, values in entry.when.values]
+    optional = [name for name in entry.operands if _optional(name, operator)]
+    known = [name for name in optional if operator.argument(name) is not None]
+    terms += [f"({a} is not None or {b} is None)" for a, b in pairwise(known)]
+    terms += [f"{_local(name)} in {values!r}" for name, values in entry.when.values]
     if entry.when.ranks:
         terms.append(f"{first}.dim() in {entry.when.ranks!r}")
     if entry.when.dtypes:
         dtypes = _tuple([f"torch.{ELEMENT_TYPES[dtype]}" for dtype in entry.when.dtypes])
         for name in entry.operands:
-            argument = operator.argument(name)
-            assert argument is not None
-            absent = f"{name} is None or " if argument.optional else ""
-            term = f"{name}.dtype in {dtypes}"
+            absent = f"{_local(name)} is None or " if _optional(name, operator) else ""
+            term = f"{_local(name)}.dtype in {dtypes}"
             terms.append(f"({absent}{term})" if absent else term)
+    arguments = [a.name for a in operator.arguments] + [n for n in entry.operands if "." in n]
+    terms += [f"({compile_condition(text, arguments)})" for text in entry.when.where]
     return " and ".join(terms) or "True"
+
+
+def _optional(operand: str, operator: Operator) -> bool:
+    argument = operator.argument(operand)
+    return argument is None or argument.optional
 
 
 @cache
@@ -189,21 +374,21 @@ def _writers() -> dict[str, str]:
 
 
 def _attribute(attribute: Attribute, entry: Composite) -> str:
-    writer = f"_attr.{_writers()[attribute.type]}"
+    writer = f"_attr.{_writers()[attribute.type] if attribute.type else 'by_value'}"
     if attribute.argument is None:
         return f"{writer}({attribute.value!r})"
-    value = attribute.argument
+    value = argument = _local(attribute.argument)
     if attribute.normalize:
-        many = attribute.type.endswith("[]")
-        value = f"_attr.{'dims' if many else 'dim'}({value}, {entry.operands[0]}.dim())"
+        many = attribute.type is not None and attribute.type.endswith("[]")
+        value = f"_attr.{'dims' if many else 'dim'}({value}, {_local(entry.operands[0])}.dim())"
     if attribute.optional:
-        return f"None if {attribute.argument} is None else {writer}({value})"
+        return f"None if {argument} is None else {writer}({value})"
     return f"{writer}({value})"
 
 
 def _result(entry: Composite, operands: list[str], optional: set[str], returns: int) -> str:
     # torch wants `namespace::name`; a name with dots is as good as one without.
-    symbol = repr(f"{entry.namespace}::{entry.name}")
+    symbol = repr(f"{entry.namespace}::{entry.composite}")
     passed = _tuple(operands)
     if optional.intersection(operands):
         passed = f"[t for t in {passed} if t is not None]"

@@ -55,13 +55,7 @@ class Decomposer:
                 lambda *tensors: call(function, *tensors), operands, whole_dispatch=True
             )
         except Exception as error:
-            raise LoweringError(
-                f"{self.entry.location}: {self.entry.qualified}: decomposition {target} failed for"
-                f" {', '.join(self._written(t) for t in operands)}: {type(error).__name__}: {error}"
-            ) from error
-
-    def _written(self, tensor: Any) -> str:
-        return "None" if tensor is None else str(self.frontend.tensor_type(tensor))
+            raise _failed(self.entry, self.frontend, operands, error) from error
 
     def _lower_jax(
         self, function: Callable[..., Any], call: Call, operands: Sequence[Any]
@@ -74,3 +68,33 @@ class Decomposer:
             ) from error
         types = [None if t is None else self.frontend.tensor_type(t) for t in operands]
         return lower_function(lambda *arrays: call(function, *arrays), types)
+
+
+def lower_function(
+    entry: Composite,
+    frontend: Frontend,
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    autocast: Any = None,
+) -> DecompositionHlo:
+    """The HLO of a function of the operands that is made of an entry's decomposition.
+
+    Raises:
+        LoweringError: the entry's own function failed. What the stock lowering raises passes.
+    """
+    try:
+        return frontend.trace(function, operands, whole_dispatch=True, autocast=autocast)
+    except Exception as error:
+        if entry.decomposition.target is None:
+            raise
+        raise _failed(entry, frontend, operands, error) from error
+
+
+def _failed(
+    entry: Composite, frontend: Frontend, operands: Sequence[Any], error: Exception
+) -> LoweringError:
+    types = ["None" if t is None else str(frontend.tensor_type(t)) for t in operands]
+    return LoweringError(
+        f"{entry.location}: {entry.qualified}: decomposition {entry.decomposition.target} failed"
+        f" for {', '.join(types)}: {type(error).__name__}: {error}"
+    )

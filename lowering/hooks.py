@@ -21,7 +21,13 @@ from composites.registry.model import Composite
 from composites.registry.operators import Operator, find_overload
 from lowering.decomposition import Call, Decomposer
 from lowering.emission.attributes import UnsupportedValueError
-from lowering.emission.composite import CompositeHlo, TensorType, emit_composite
+from lowering.emission.composite import (
+    SEED_TYPE,
+    CompositeHlo,
+    DecompositionHlo,
+    TensorType,
+    emit_composite,
+)
 from lowering.frontends import Frontend, Kernel
 
 log = logging.getLogger("composites")
@@ -98,36 +104,20 @@ class EntryLowering:
         attributes: Callable[[], Mapping[str, str | None]],
         call: Call,
     ) -> Any:
-        present = [self.frontend.tensor_type(t) for t in operands if t is not None]
-        try:
-            composite = emit_composite(
-                self.entry.qualified,
-                self.entry.version,
-                attributes(),
-                present,
-                self.decomposer.lower(call, operands),
-            )
-        except (LoweringError, KeyboardInterrupt):
-            raise
-        except UnsupportedValueError as error:
-            return self._stock(present, error)
-        except Exception as error:
+        def check(composite: CompositeHlo) -> None:
             if self.entry.decomposition.kind != "native":
-                raise LoweringError(
-                    f"{self.entry.location}: {self.entry.qualified}: {error}"
-                ) from error
-            # What the stock lowering cannot do with placeholders (a fallback to the CPU, an
-            # argument that it refuses) it does, or says, itself.
-            return self._stock(present, error)
-        if self.entry.decomposition.kind != "native":
-            self._check_results(composite, operands, call)
-        log.debug("%s for %s", self.entry.qualified, ", ".join(map(str, present)))
-        return self.frontend.computation(self.entry.qualified, composite.module)
+                self._check_results(composite, operands, call)
 
-    def _stock(self, operands: Sequence[TensorType], error: Exception) -> _Stock:
-        written = ", ".join(map(str, operands))
-        log.info("%s: stock lowering for %s: %s", self.entry.qualified, written, error)
-        return STOCK
+        lowered = lower_composite(
+            self.entry,
+            self.entry.composite_name,
+            self.frontend,
+            operands,
+            attributes,
+            lambda: self.decomposer.lower(call, operands),
+            check,
+        )
+        return lowered if lowered is STOCK else lowered.handle
 
     def _check_results(
         self, composite: CompositeHlo, operands: Sequence[torch.Tensor | None], call: Call
@@ -147,6 +137,64 @@ class EntryLowering:
             yield
         finally:
             self._lowering.active = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A composite ready to be inserted."""
+
+    handle: Any
+    draws: int
+    """How often it advances the generator of random numbers, whose state is its last operand."""
+
+
+def lower_composite(
+    entry: Composite,
+    name: str,
+    frontend: Frontend,
+    operands: Sequence[torch.Tensor | None],
+    attributes: Callable[[], Mapping[str, str | None]],
+    decompose: Callable[[], DecompositionHlo],
+    check: Callable[[CompositeHlo], None] | None = None,
+) -> Any:
+    """A `Lowered` composite for a call, or STOCK where it has to take the stock lowering.
+
+    Args:
+        entry: where the composite comes from.
+        name: the composite's name in StableHLO.
+        operands: tensors in the composite's order; None for an absent one.
+        attributes: gives the attributes as MLIR text.
+        decompose: gives the decomposition for these operands.
+        check: raises LoweringError for a composite that is not what it should be.
+
+    Raises:
+        LoweringError: the entry's own decomposition failed.
+    """
+    present = [frontend.tensor_type(t) for t in operands if t is not None]
+    try:
+        decomposition = decompose()
+        seed = decomposition.seed
+        composite = emit_composite(
+            name,
+            entry.version,
+            attributes(),
+            present if seed is None else [*present, SEED_TYPE],
+            decomposition,
+        )
+    except (LoweringError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if entry.decomposition.kind != "native" and not isinstance(error, UnsupportedValueError):
+            raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
+        # What the stock lowering cannot do with placeholders (a fallback to the CPU, an argument
+        # that it refuses) it does, or says, itself.
+        written = ", ".join(map(str, present))
+        log.info("%s: stock lowering for %s: %s", entry.qualified, written, error)
+        return STOCK
+    if check is not None:
+        check(composite)
+    log.debug("%s for %s", name, ", ".join(map(str, present)))
+    return Lowered(frontend.computation(name, composite.module), decomposition.draws)
 
 
 def make_lowering(

@@ -1,29 +1,41 @@
-"""Hooks into the dispatcher: which kernel goes where, and out again.
+"""Hooks into the dispatcher and into Python functions: which goes where, and out again.
 
-An operator that reaches the backend whole is caught at the backend's key. One that PyTorch takes
-apart before (CompositeImplicitAutograd) is caught above, and sent on to an operator of ours with
-the same schema, which reaches the backend whole and which torch.compile keeps as one node.
+An operator that reaches the backend whole is caught at the backend's key. One that PyTorch or the
+frontend takes apart before, or whose arguments are adapted, is caught above, where autograd sees
+it; in inference mode that is the key of functionalization. A Python function is caught by putting
+another in its place, see `patches`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
+from typing import Any
+
+import torch
 
 from composites.errors import AllowlistError
 from composites.registry.catalog import Catalog
+from composites.registry.functions import find_function
 from composites.registry.model import Composite, Registry
 from composites.registry.operators import Operator
+from composites.registry.signatures import describe_function
 from lowering import codegen
+from lowering.composite_function import CompositeFunction, ExplicitBackward
 from lowering.frontends import Frontend, Kernel, Override
 from lowering.hooks import make_lowering
+from lowering.patches import patch_function
+
+
+class Declined(Exception):
+    """A composite with adapted arguments does not take this call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Kernels that were put into the dispatcher."""
+    """Kernels that were put into the dispatcher, and functions in place of others."""
 
     overrides: tuple[Override, ...]
 
@@ -39,70 +51,184 @@ def install(
     catalog: Catalog,
     frontend: Frontend,
 ) -> Installation:
-    """Hook the operators of `entries`; of several that claim one, the first is asked first.
+    """Hook what `entries` catch; of several that claim one operator, the first is asked first.
 
     Raises:
-        AllowlistError: an entry's operator never reaches a hook.
+        AllowlistError: an entry's operator never reaches a hook, or its function has moved.
     """
-    by_operator: dict[str, list[Composite]] = {}
-    for entry in entries:
-        by_operator.setdefault(entry.op, []).append(entry)
-    for entry in entries:
-        if frontend.takes_apart(operators[entry.op]) and not operators[entry.op].dissolves:
+    installer = _Installer(operators, catalog, frontend, [])
+    try:
+        installer.install(entries)
+    except BaseException:
+        Installation(tuple(installer.overrides)).remove()
+        raise
+    return Installation(tuple(installer.overrides))
+
+
+@dataclass(frozen=True, slots=True)
+class _Installer:
+    operators: Mapping[str, Operator]
+    catalog: Catalog
+    frontend: Frontend
+    overrides: list[Override]
+
+    def install(self, entries: Sequence[Composite]) -> None:
+        at_backend: dict[str, list[Composite]] = {}
+        above: dict[str, list[Composite]] = {}
+        functions: dict[str, list[Composite]] = {}
+        for entry in entries:
+            if entry.op is not None:
+                claims = above if self._is_above(entry) else at_backend
+                claims.setdefault(entry.op, []).append(entry)
+            for target in entry.functions:
+                functions.setdefault(target, []).append(entry)
+        for name, claiming in at_backend.items():
+            self._at_backend(self.operators[name], claiming)
+        for name, claiming in above.items():
+            self._above(self.operators[name], claiming)
+        for target, claiming in functions.items():
+            self._function(target, claiming)
+
+    def _is_above(self, entry: Composite) -> bool:
+        assert entry.op is not None
+        operator = self.operators[entry.op]
+        registry = self._registry(entry)
+        if entry.adapt or codegen.is_above_decompositions(entry, operator, registry):
+            return True
+        if self.frontend.takes_apart(operator):
             raise AllowlistError(
                 f"{entry.qualified} ({entry.location}): torch_xla takes {entry.op} apart before its"
-                f" {frontend.dispatch_key} kernel is asked, so the entry would never be used"
+                f" {self.frontend.dispatch_key} kernel is asked; say `backward: derive`, and it is"
+                " caught above"
             )
-    overrides: list[Override] = []
-    try:
-        for name, claims in by_operator.items():
-            chain = _above_decompositions if operators[name].dissolves else _at_backend
-            chain(claims, operators[name], catalog, frontend, overrides)
-    except BaseException:
-        Installation(tuple(overrides)).remove()
-        raise
-    return Installation(tuple(overrides))
+        return False
 
+    def _at_backend(self, operator: Operator, claims: Sequence[Composite]) -> None:
+        stock = self.frontend.stock_kernel(operator, self.frontend.dispatch_key)
+        kernel: Kernel = stock
+        for entry in reversed(claims):
+            hook = self._hooks(entry).HOOKS[entry.name]
+            kernel = hook(make_lowering(entry, operator, self.frontend, stock), kernel)
+        self.overrides.append(
+            self.frontend.override(operator, self.frontend.dispatch_key, kernel)
+        )
 
-def _at_backend(
-    claims: Sequence[Composite],
-    operator: Operator,
-    catalog: Catalog,
-    frontend: Frontend,
-    overrides: list[Override],
-) -> None:
-    stock = frontend.stock_kernel(operator, frontend.dispatch_key)
-    kernel: Kernel = stock
-    for entry in reversed(claims):
-        hook = _hooks(entry, catalog).HOOKS[entry.name]
-        kernel = hook(make_lowering(entry, operator, frontend, stock), kernel)
-    overrides.append(frontend.override(operator, frontend.dispatch_key, kernel))
+    def _above(self, operator: Operator, claims: Sequence[Composite]) -> None:
+        frontend = self.frontend
+        owns = {e.name: self._own_operator(operator, e) for e in claims if e.adapt is None}
+        for key in (frontend.autograd_key, frontend.functionalization_key):
+            stock = frontend.stock_kernel(operator, key)
+            kernel: Kernel = stock.call_boxed
+            for entry in reversed(claims):
+                if entry.adapt is not None:
+                    kernel = _adapted(self._adapter(entry), kernel, keyed=True)
+                    continue
+                hook = self._hooks(entry).ABOVE_DECOMPOSITIONS[entry.name]
+                kernel = hook(self._composite(entry, stock, owns[entry.name]), kernel)
+            if key == frontend.functionalization_key:
+                kernel = _in_inference_mode(kernel, stock.call_boxed)
+            self.overrides.append(frontend.override(operator, key, kernel))
 
-
-def _above_decompositions(
-    claims: Sequence[Composite],
-    operator: Operator,
-    catalog: Catalog,
-    frontend: Frontend,
-    overrides: list[Override],
-) -> None:
-    stock = frontend.stock_kernel(operator, frontend.autograd_key)
-    kernel: Kernel = stock.call_boxed
-    for entry in reversed(claims):
-        hooks = _hooks(entry, catalog)
-        own_name = codegen.operator_name(entry)
-        own = frontend.define_operator(own_name, operator)
-        lowering = make_lowering(entry, operator, frontend, stock)
+    def _own_operator(self, operator: Operator, entry: Composite) -> Kernel:
+        """An operator of ours for torch.compile, whose graphs keep it as one node."""
+        name = codegen.operator_name(entry)
+        own = self.frontend.define_operator(name, operator)
+        stock = self.frontend.stock_kernel(operator, self.frontend.autograd_key)
+        lowering = make_lowering(entry, operator, self.frontend, stock)
         # The hook above has checked the entry's conditions, so there is nothing to fall back to
         # but the stock kernel, for calls that its lowering cannot take.
-        overrides.append(frontend.implement(own_name, hooks.HOOKS[entry.name](lowering, stock)))
-        kernel = hooks.ABOVE_DECOMPOSITIONS[entry.name](own, kernel)
-    overrides.append(frontend.override(operator, frontend.autograd_key, kernel))
+        kernel = self._hooks(entry).HOOKS[entry.name](lowering, stock)
+        self.overrides.append(self.frontend.implement(name, kernel))
+        return own
+
+    def _function(self, target: str, claims: Sequence[Composite]) -> None:
+        def wrapper(original: Kernel) -> Kernel:
+            function = original
+            for entry in reversed(claims):
+                if entry.adapt is not None:
+                    function = _adapted(self._adapter(entry), function, keyed=False)
+                    continue
+                registry = self._registry(entry)
+                hook = codegen.function_hook(entry, original, target, registry)
+                function = hook(self._composite(entry, original), function)
+            return function
+
+        self.overrides.append(patch_function(target, wrapper, claims[0]))
+
+    def _adapter(self, entry: Composite) -> Kernel:
+        """The entry's `adapt` function, given the composite as its first argument."""
+        assert entry.adapt is not None
+        assert entry.decomposition.target is not None
+        adapt = find_function(entry.adapt)
+        composite = self._composite(entry, find_function(entry.decomposition.target))
+        inner = self._hooks(entry).FUNCTIONS[entry.name](composite, _decline)
+        return lambda *arguments, **keywords: adapt(inner, *arguments, **keywords)
+
+    def _composite(
+        self, entry: Composite, native: Kernel, operator: Kernel | None = None
+    ) -> CompositeFunction:
+        backward = codegen.explicit_backward(entry, self._registry(entry))
+        explicit = None if backward is None else self._backward(backward)
+        return CompositeFunction(entry, self.frontend, native, operator, explicit)
+
+    def _backward(self, entry: Composite) -> ExplicitBackward:
+        target = entry.decomposition.target
+        assert target is not None
+        function = find_function(target)
+        hook = self._hooks(entry).FUNCTIONS[entry.name]
+        signature = describe_function(function, target)
+        return ExplicitBackward(
+            entry,
+            hook(CompositeFunction(entry, self.frontend, function), _nothing),
+            tuple(argument.name for argument in signature.arguments),
+        )
+
+    def _registry(self, entry: Composite) -> Registry:
+        return next(r for r in self.catalog.registries if entry in r.composites)
+
+    def _hooks(self, entry: Composite) -> ModuleType:
+        registry = self._registry(entry)
+        return _builtin_hooks() if registry.builtin else _vendor_hooks(registry)
 
 
-def _hooks(entry: Composite, catalog: Catalog) -> ModuleType:
-    registry = next(r for r in catalog.registries if entry in r.composites)
-    return _builtin_hooks() if registry.builtin else _vendor_hooks(registry)
+def _adapted(adapter: Kernel, otherwise: Kernel, *, keyed: bool) -> Kernel:
+    """A kernel, or a function, whose arguments an `adapt` function turns into the composite's."""
+
+    def kernel(keys: Any, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            result = adapter(*arguments, **keywords)
+        except Declined:
+            result = NotImplemented
+        return otherwise(keys, *arguments, **keywords) if result is NotImplemented else result
+
+    def function(*arguments: Any, **keywords: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return otherwise(*arguments, **keywords)
+        try:
+            result = adapter(*arguments, **keywords)
+        except Declined:
+            result = NotImplemented
+        return otherwise(*arguments, **keywords) if result is NotImplemented else result
+
+    return kernel if keyed else function
+
+
+def _decline(*arguments: Any, **keywords: Any) -> Any:
+    raise Declined
+
+
+def _nothing(*arguments: Any, **keywords: Any) -> None:
+    return None
+
+
+def _in_inference_mode(kernel: Kernel, stock: Kernel) -> Kernel:
+    """Outside inference mode the call was seen at autograd's key already."""
+
+    def chosen(keys: Any, *arguments: Any, **keywords: Any) -> Any:
+        taken: Callable[..., Any] = kernel if torch.is_inference_mode_enabled() else stock
+        return taken(keys, *arguments, **keywords)
+
+    return chosen
 
 
 def _builtin_hooks() -> ModuleType:

@@ -64,7 +64,7 @@ class Catalog:
         )
 
     def backward_of(self, entry: Composite) -> Composite | None:
-        if entry.backward is None:
+        if entry.backward is None or entry.derives:
             return None
         return self.qualified(f"{entry.namespace}.{entry.backward}")
 

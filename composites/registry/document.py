@@ -31,6 +31,7 @@ NAME = re.compile(r"[a-zA-Z0-9_$]+(\.[a-zA-Z0-9_$]+)*", re.ASCII)
 ATTRIBUTE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
 OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
 TARGET = re.compile(r"(jax:)?[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 Scalar = bool | int | float | str
 
@@ -73,6 +74,23 @@ def _check_decomposition(value: Any) -> Any:
     return value
 
 
+def _function_name(value: Any) -> Any:
+    if isinstance(value, str) and not FUNCTION.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not a function; write package.module:function or"
+            " package.module:Class.method"
+        )
+    return value
+
+
+def _saved(value: Any) -> Any:
+    if isinstance(value, dict):
+        for target in value.values():
+            _function_name(target)
+    return value
+
+
+FunctionName = Annotated[str, BeforeValidator(_function_name)]
 Namespace = Annotated[str, _matching(NAMESPACE, "a composite namespace such as acme")]
 Name = Annotated[str, _matching(NAME, "a composite name: letters, digits, _ and $, joined by dots")]
 AttributeName = Annotated[str, _matching(ATTRIBUTE_NAME, "an attribute name such as approximate")]
@@ -103,7 +121,12 @@ class AttributeDocument(_Strict):
 class CompositeDocument(_Strict):
     """One entry; see the head of the built-in registry.yaml for the meaning of each key."""
 
-    op: Annotated[str, _matching(OPERATOR, "an operator such as aten::gelu or aten::mean.dim")]
+    op: (
+        Annotated[str, _matching(OPERATOR, "an operator such as aten::gelu or aten::mean.dim")]
+        | None
+    ) = None
+    function: Annotated[list[FunctionName], BeforeValidator(_listed)] = Field(default_factory=list)
+    composite: Name | None = None
     version: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
     operands: list[str] | None = None
     attributes: dict[AttributeName, Annotated[AttributeDocument, BeforeValidator(_spelled_out)]] = (
@@ -112,8 +135,22 @@ class CompositeDocument(_Strict):
     when: Annotated[
         dict[str, Annotated[list[Scalar], BeforeValidator(_listed)]], AfterValidator(_known_types)
     ] = Field(default_factory=dict)
+    adapt: FunctionName | None = None
     decomposition: Annotated[str, BeforeValidator(_check_decomposition)] = "native"
     backward: str | None = None
+    saves: list[str | Annotated[dict[str, str], BeforeValidator(_saved)]] | None = None
+    gradients: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> CompositeDocument:
+        if self.op is not None and self.function:
+            raise ValueError("an entry catches either an op or a function, not both")
+        if self.op is None and not self.function and not self.gradients:
+            raise ValueError(
+                "key 'op' is missing (or `function:`; or `gradients:`, where the entry is the"
+                " backward of another)"
+            )
+        return self
 
 
 class RegistryDocument(_Strict):

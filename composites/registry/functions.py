@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from composites.errors import did_you_mean
@@ -23,14 +24,7 @@ def find_function(target: str) -> Callable[..., Any]:
         UnusableFunctionError: no such module or function, or the import failed.
     """
     module_name, _, function_name = target.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise UnusableFunctionError(_missing_module(module_name, error)) from error
-    except Exception as error:
-        raise UnusableFunctionError(
-            f"importing {module_name} failed: {type(error).__name__}: {error}"
-        ) from error
+    module = import_module(module_name)
     function = getattr(module, function_name, None)
     if function is None:
         known = [name for name, value in vars(module).items() if callable(value)]
@@ -39,6 +33,22 @@ def find_function(target: str) -> Callable[..., Any]:
     if not callable(function):
         raise UnusableFunctionError(f"{target} is no function but {type(function).__name__}")
     return function  # type: ignore[no-any-return]
+
+
+def import_module(module_name: str) -> ModuleType:
+    """Import a module.
+
+    Raises:
+        UnusableFunctionError: there is none, or its import failed.
+    """
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UnusableFunctionError(_missing_module(module_name, error)) from error
+    except Exception as error:
+        raise UnusableFunctionError(
+            f"importing {module_name} failed: {type(error).__name__}: {error}"
+        ) from error
 
 
 def check_signature(function: Callable[..., Any], target: str, operator: Operator) -> None:

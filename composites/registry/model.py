@@ -10,6 +10,9 @@ ATTRIBUTE_TYPES: tuple[AttributeType, ...] = get_args(AttributeType)
 
 DecompositionKind = Literal["native", "torch", "jax"]
 
+DERIVE = "derive"
+"""`backward: derive`: the backward's decomposition is the gradient of the forward's."""
+
 # Element types as StableHLO writes them, with the torch dtype of each.
 ELEMENT_TYPES = {
     "f64": "float64",
@@ -41,7 +44,8 @@ class Attribute:
     """One attribute of a composite: its type, and the argument or constant it comes from."""
 
     name: str
-    type: AttributeType
+    type: AttributeType | None
+    """None where the value itself decides: bool, int (i64), float (f32), str, or a list of them."""
     argument: str | None = None
     """The operator's argument; None where the attribute is a constant."""
     value: Any = None
@@ -62,9 +66,11 @@ class When:
     """Element types (keys of ELEMENT_TYPES) that all operands may have."""
     ranks: tuple[int, ...] = ()
     """Ranks that the first operand may have."""
+    where: tuple[str, ...] = ()
+    """Expressions over the arguments that must all be true, see `conditions`."""
 
     def __bool__(self) -> bool:
-        return bool(self.values or self.dtypes or self.ranks)
+        return bool(self.values or self.dtypes or self.ranks or self.where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +97,53 @@ class Decomposition:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """One entry of a registry: an operator and the composite that it becomes."""
+    """One entry of a registry: what is caught, and the composite that it becomes."""
 
     namespace: str
     name: str
-    op: str
+    """The entry's name, by which it is turned on."""
+    composite: str
+    """The composite's name without the namespace; several entries may make the same composite."""
+    op: str | None
     """The operator as in `aten::var_mean.correction`."""
+    functions: tuple[str, ...]
+    """Python functions, `package.module:Class.method`, where the entry catches these."""
     version: int
     operands: tuple[str, ...]
-    """Tensor arguments of the operator, in the order that the composite takes them."""
+    """Tensor arguments in the order that the composite takes them; `self.weight` is one too."""
     attributes: tuple[Attribute, ...]
     when: When
     decomposition: Decomposition
     backward: str | None
-    """The entry of the same registry that is this one's backward."""
+    """The entry of the same registry that is this one's backward, or DERIVE."""
     location: Location = field(compare=False)
+    adapt: str | None = None
+    """`package.module:function` between the operator's arguments and the composite's."""
+    saves: tuple[str, ...] | None = None
+    """Operands and results (`result`, `result.1`) that the backward takes; None for all operands."""
+    saved: tuple[tuple[str, str], ...] = ()
+    """Further results of a forward whose backward will run: name and the function that gives it."""
+    gradients: tuple[str, ...] = ()
+    """Of a backward without operator: the operands of the forward that its results belong to."""
 
     @property
     def qualified(self) -> str:
-        """The composite's name in StableHLO."""
+        """The entry's name with its namespace; no two entries share it."""
         return f"{self.namespace}.{self.name}"
+
+    @property
+    def composite_name(self) -> str:
+        """The composite's name in StableHLO."""
+        return f"{self.namespace}.{self.composite}"
+
+    @property
+    def derives(self) -> bool:
+        return self.backward == DERIVE
+
+    @property
+    def caught(self) -> str:
+        """What the entry catches, for people."""
+        return self.op or ", ".join(self.functions) or "the backward of another entry"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,14 @@ def registry_yaml(registry: Registry) -> str:
 
 def entry_document(entry: Composite) -> dict[str, Any]:
     """One entry as the mapping that stands under its name."""
-    document: dict[str, Any] = {
-        "op": entry.op,
-        "version": entry.version,
-        "operands": list(entry.operands),
-    }
+    document: dict[str, Any] = {}
+    if entry.op is not None:
+        document["op"] = entry.op
+    if entry.functions:
+        document["function"] = list(entry.functions)
+    if entry.composite != entry.name:
+        document["composite"] = entry.composite
+    document |= {"version": entry.version, "operands": list(entry.operands)}
     if entry.attributes:
         document["attributes"] = {a.name: _attribute(a) for a in entry.attributes}
     conditions: dict[str, Any] = {name: list(values) for name, values in entry.when.values}
@@ -33,11 +36,20 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         conditions["dtypes"] = list(entry.when.dtypes)
     if entry.when.ranks:
         conditions["rank"] = list(entry.when.ranks)
+    if entry.when.where:
+        conditions["where"] = list(entry.when.where)
     if conditions:
         document["when"] = conditions
     document["decomposition"] = str(entry.decomposition)
     if entry.backward is not None:
         document["backward"] = entry.backward
+    if entry.adapt is not None:
+        document["adapt"] = entry.adapt
+    if entry.saves is not None:
+        targets = dict(entry.saved)
+        document["saves"] = [{n: targets[n]} if n in targets else n for n in entry.saves]
+    if entry.gradients:
+        document["gradients"] = list(entry.gradients)
     return document
 
 
@@ -47,7 +59,8 @@ def _attribute(attribute: Attribute) -> dict[str, Any]:
         document: dict[str, Any] = {"value": list(value) if isinstance(value, tuple) else value}
     else:
         document = {"from": attribute.argument}
-    document["type"] = attribute.type
+    if attribute.type is not None:
+        document["type"] = attribute.type
     if attribute.normalize:
         document["normalize"] = "dim"
     if attribute.optional:

@@ -7,12 +7,14 @@ is used.
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from composites.errors import Problem, RegistryError, did_you_mean
+from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.document import (
     AttributeDocument,
     CheckedDocument,
@@ -21,6 +23,7 @@ from composites.registry.document import (
 )
 from composites.registry.functions import UnusableFunctionError, check_signature, find_function
 from composites.registry.model import (
+    DERIVE,
     Attribute,
     AttributeType,
     Composite,
@@ -37,6 +40,7 @@ from composites.registry.operators import (
     find_operator,
     names,
 )
+from composites.registry.signatures import describe_function
 from composites.registry.yaml_text import YamlText, read_yaml
 
 _CONSTANT_TYPES: dict[type, tuple[AttributeType, ...]] = {
@@ -45,7 +49,8 @@ _CONSTANT_TYPES: dict[type, tuple[AttributeType, ...]] = {
     float: ("f32", "f64"),
     str: ("string",),
 }
-_WHEN_OF_ALL_OPERANDS = ("dtypes", "rank")
+_WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
+PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 
 def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
@@ -85,8 +90,9 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
 def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Problem]:
     owner: dict[str, str] = {}
     for name, entry in document.entries.items():
-        if entry.backward is None:
+        if entry.backward in (None, DERIVE):
             continue
+        assert entry.backward is not None
         line = text.line(("composites", name, "backward"))
         if entry.backward not in document.names:
             hint = did_you_mean(entry.backward, document.names)
@@ -120,26 +126,98 @@ class _EntryReader:
     problems: list[Problem]
 
     def read(self) -> Composite | None:
-        try:
-            operator = find_operator(self.entry.op)
-        except UnknownOperatorError as error:
-            self._problem(str(error), "op")
-            return None
         found_before = len(self.problems)
-        self._check_operator(operator)
+        operator = self._operator()
+        callee = self._callee(operator)
+        if len(self.problems) > found_before:
+            return None
+        if operator is not None and callee is operator:
+            self._check_operator(operator)
         composite = Composite(
             namespace=self.document.namespace,
             name=self.name,
-            op=operator.qualified,
+            composite=self.entry.composite or self.name,
+            op=operator and operator.qualified,
+            functions=tuple(self.entry.function),
             version=self.entry.version,
-            operands=self._operands(operator),
-            attributes=tuple(self._attributes(operator)),
-            when=self._when(operator),
-            decomposition=self._decomposition(operator),
+            operands=self._path_operands() if callee is None else self._operands(callee),
+            attributes=tuple(self._attributes(callee)),
+            when=self._when(callee),
+            decomposition=self._decomposition(operator, callee),
             backward=self.entry.backward,
             location=Location(self.source, self.text.line(("composites", self.name))),
+            adapt=self.entry.adapt,
+            saves=self._saves(),
+            saved=self._saved(),
+            gradients=tuple(self.entry.gradients),
         )
         return composite if len(self.problems) == found_before else None
+
+    def _operator(self) -> Operator | None:
+        if self.entry.op is None:
+            return None
+        try:
+            return find_operator(self.entry.op)
+        except UnknownOperatorError as error:
+            self._problem(str(error), "op")
+            return None
+
+    def _callee(self, operator: Operator | None) -> Operator | None:
+        """What takes the composite's operands and attributes as its arguments.
+
+        The operator; where arguments are adapted, or the entry is a backward without an operator,
+        the decomposition; None for a Python function, which is looked at when it is imported.
+        """
+        if self.entry.adapt is None and not self.entry.gradients:
+            return operator
+        key = "adapt" if self.entry.adapt else "gradients"
+        target = Decomposition.parse(self.entry.decomposition)
+        if target.kind != "torch" or target.target is None:
+            self._problem(
+                f"{key}: needs decomposition: package.module:function, a PyTorch function of what"
+                " the composite takes",
+                key,
+            )
+            return None
+        try:
+            if self.entry.adapt is not None:
+                find_function(self.entry.adapt)
+            return describe_function(find_function(target.target), target.target)
+        except UnusableFunctionError as error:
+            self._problem(str(error), key)
+            return None
+
+    def _path_operands(self) -> tuple[str, ...]:
+        if not self.entry.operands:
+            self._problem("function: needs operands, the tensors that the composite takes")
+            return ()
+        for operand in self.entry.operands:
+            if not PATH.fullmatch(operand):
+                self._problem(
+                    f"operands: {operand!r} is neither an argument nor a path such as self.weight",
+                    "operands",
+                )
+        return tuple(self.entry.operands)
+
+    def _saves(self) -> tuple[str, ...] | None:
+        if self.entry.saves is None:
+            return None
+        return tuple(
+            name
+            for item in self.entry.saves
+            for name in (item if isinstance(item, dict) else (item,))
+        )
+
+    def _saved(self) -> tuple[tuple[str, str], ...]:
+        saved: list[tuple[str, str]] = []
+        for item in self.entry.saves or ():
+            for name, target in item.items() if isinstance(item, dict) else ():
+                try:
+                    find_function(target)
+                except UnusableFunctionError as error:
+                    self._problem(f"saves: {name}: {error}", "saves")
+                saved.append((name, target))
+        return tuple(saved)
 
     def _problem(self, message: str, *path: str) -> None:
         line = self.text.line(("composites", self.name, *path))
@@ -194,15 +272,31 @@ class _EntryReader:
             )
         return tuple(listed)
 
-    def _attributes(self, operator: Operator) -> Iterator[Attribute]:
+    def _attributes(self, callee: Operator | None) -> Iterator[Attribute]:
         for name, document in self.entry.attributes.items():
-            attribute = (
-                self._constant(name, document)
-                if document.from_ is None
-                else self._from_argument(name, document, document.from_, operator)
-            )
+            if document.from_ is None:
+                attribute = self._constant(name, document)
+            elif callee is None:
+                attribute = self._from_path(name, document, document.from_)
+            else:
+                attribute = self._from_argument(name, document, document.from_, callee)
             if attribute is not None:
                 yield attribute
+
+    def _from_path(self, name: str, document: AttributeDocument, path: str) -> Attribute | None:
+        if not PATH.fullmatch(path):
+            self._problem(
+                f"attribute {name}: {path!r} is neither an argument nor a path such as self.eps",
+                "attributes", name,
+            )  # fmt: skip
+            return None
+        return Attribute(
+            name,
+            document.type,
+            path,
+            normalize=bool(document.normalize),
+            optional=document.optional,
+        )
 
     def _constant(self, name: str, document: AttributeDocument) -> Attribute | None:
         value = document.value
@@ -241,6 +335,8 @@ class _EntryReader:
                 "attributes", name,
             )  # fmt: skip
             return None
+        if argument.kind == "other" and document.type is None and not operator.results:
+            return Attribute(name, None, source, optional=document.optional)
         if argument.kind not in ATTRIBUTE_TYPES_OF:
             what = (
                 "a tensor: list it in operands"
@@ -287,11 +383,14 @@ class _EntryReader:
             return None
         return document.type
 
-    def _when(self, operator: Operator) -> When:
+    def _when(self, operator: Operator | None) -> When:
         values: list[tuple[str, tuple[Any, ...]]] = []
-        known = [a.name for a in operator.arguments if not a.is_tensor]
+        known = [a.name for a in operator.arguments if not a.is_tensor] if operator else []
         for name, allowed in self.entry.when.items():
             if name in _WHEN_OF_ALL_OPERANDS:
+                continue
+            if operator is None:
+                values.append((name, tuple(allowed)))
                 continue
             argument = operator.argument(name)
             if argument is None or argument.is_tensor:
@@ -310,15 +409,32 @@ class _EntryReader:
             values.append((name, tuple(allowed)))
         conditions: Mapping[str, list[Any]] = self.entry.when
         return When(
-            tuple(values), tuple(conditions.get("dtypes", ())), tuple(conditions.get("rank", ()))
+            tuple(values),
+            tuple(conditions.get("dtypes", ())),
+            tuple(conditions.get("rank", ())),
+            tuple(self._where(operator)),
         )
 
-    def _decomposition(self, operator: Operator) -> Decomposition:
+    def _where(self, callee: Operator | None) -> Iterator[str]:
+        """The expressions of `where`; those of a Python function are checked when it is there."""
+        for text in self.entry.when.get("where", ()):
+            if not isinstance(text, str):
+                self._problem(f"when: where: {text!r} is not an expression", "when", "where")
+                continue
+            if callee is not None:
+                try:
+                    compile_condition(text, names(callee.arguments))
+                except ConditionError as error:
+                    self._problem(f"when: where: {error}", "when", "where")
+            yield text
+
+    def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:
         decomposition = Decomposition.parse(self.entry.decomposition)
         if decomposition.target is not None:
             try:
                 function = find_function(decomposition.target)
-                check_signature(function, decomposition.target, operator)
+                if callee is operator and operator is not None:
+                    check_signature(function, decomposition.target, operator)
             except UnusableFunctionError as error:
                 self._problem(f"decomposition: {error}", "decomposition")
         return decomposition

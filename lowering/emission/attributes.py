@@ -58,6 +58,24 @@ def f32_list(values: Iterable[Any]) -> str:
     return f"{_dense(items)} : tensor<{len(items)}xf32>"
 
 
+def bool_list(values: Iterable[Any]) -> str:
+    items = [boolean(value) for value in values]
+    return f"{_dense(items)} : tensor<{len(items)}xi1>"
+
+
+def by_value(value: Any) -> str:
+    """The attribute that a Python value is: bool, i64, f32, string, or a list of one of these."""
+    if isinstance(value, tuple | list):
+        kinds = {type(item) for item in value}
+        if kinds == {bool}:
+            return bool_list(value)
+        return i64_list(value) if kinds <= {int} else f32_list(value)
+    for kind, writer in ((bool, boolean), (int, i64), (float, f32), (str, string)):
+        if isinstance(value, kind):
+            return writer(value)
+    raise UnsupportedValueError(f"{value!r} is no attribute: neither a number nor text")
+
+
 def dim(value: int, rank: int) -> int:
     """A dimension counted from the front; a 0-d tensor counts as having one dimension."""
     return value + max(rank, 1) if value < 0 else value

@@ -32,6 +32,10 @@ class TensorType:
         return f"tensor<{''.join(f'{size}x' for size in self.shape)}{self.element_type}>"
 
 
+SEED_TYPE = TensorType("i64", ())
+"""The type of the state of the generator of random numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecompositionHlo:
     """A decomposition as a serialized HLO module, and how its parameters meet the operands."""
@@ -39,6 +43,10 @@ class DecompositionHlo:
     module: bytes
     parameters: tuple[int | None, ...]
     """For each operand the parameter that is it; None where the decomposition does not read it."""
+    seed: int | None = None
+    """The parameter that is the state of the generator of random numbers before the call."""
+    draws: int = 0
+    """How often the decomposition advances that state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ def emit_composite(
         name: the composite's name, `namespace.name`.
         version: the composite's version.
         attributes: MLIR text by name, see `lowering.emission.attributes`.
-        operands: types of the operands, in the composite's order.
+        operands: types of the operands, in the composite's order; the seed comes last, if any.
         decomposition: HLO whose entry computation returns a tuple.
 
     Raises:
@@ -78,7 +86,8 @@ def emit_composite(
     body = by_id[entry_id]
 
     _return_results(body)
-    _take_operands(body, operands, decomposition.parameters)
+    seed = () if decomposition.seed is None else (decomposition.seed,)
+    _take_operands(body, operands, (*decomposition.parameters, *seed))
     _drop_dead(body)
     kept = [c for c in source.computations if c.id in _reachable(entry_id, by_id)]
     # XlaBuilder remaps ids of computations and instructions in one table (torch_xla 2.9): an id

@@ -20,6 +20,16 @@ Kernel = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Seed:
+    """A state of the frontend's generator of random numbers."""
+
+    state: Any
+    """A 0-d int64 tensor."""
+    value: int
+    """The same on the host."""
+
+
+@dataclass(frozen=True, slots=True)
 class GraphParameter:
     """A parameter of a recorded graph."""
 
@@ -62,6 +72,9 @@ class Frontend(Protocol):
     autograd_key: str
     """The key right above PyTorch's decompositions, e.g. `AutogradXLA`."""
 
+    functionalization_key: str
+    """The key right above the backend's, which inference mode enters first."""
+
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         """The stock kernel; can be called after another one is put in its place."""
 
@@ -78,7 +91,12 @@ class Frontend(Protocol):
         """Give an operator of ours its kernel for this backend."""
 
     def trace(
-        self, function: Callable[..., Any], operands: Sequence[Any], *, whole_dispatch: bool
+        self,
+        function: Callable[..., Any],
+        operands: Sequence[Any],
+        *,
+        whole_dispatch: bool,
+        autocast: Any = None,
     ) -> DecompositionHlo:
         """Trace a function of tensors like `operands` without reading their values.
 
@@ -88,7 +106,20 @@ class Frontend(Protocol):
             operands: the tensors of a call; None for an absent one.
             whole_dispatch: start at the top of the dispatcher, as a user's call does; otherwise
                 below functionalization, where the backend's own kernels run.
+            autocast: dtype of the autocast that the function runs under; None for none.
         """
+
+    def autocast_dtype(self) -> Any:
+        """The dtype of the autocast that is on for this backend; None where it is off."""
+
+    def seed(self) -> Seed:
+        """The state of the generator of random numbers before the next draw."""
+
+    def advance(self, draws: int) -> None:
+        """Move the generator on, as so many random operators would."""
+
+    def random_state(self, seed: Seed | None) -> AbstractContextManager[None]:
+        """A context in which random operators draw from a state; None changes nothing."""
 
     value_read_errors: type[Exception]
     """What is raised where something traced asks for a value."""

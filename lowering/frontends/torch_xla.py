@@ -20,7 +20,8 @@ import torch_xla.core.xla_model as xm
 from composites.registry.model import ELEMENT_TYPES
 from composites.registry.operators import Operator, find_overload
 from lowering.emission.composite import DecompositionHlo, TensorType
-from lowering.frontends import GraphParameter, Kernel, LoweredGraph
+from lowering.frontends import GraphParameter, Kernel, LoweredGraph, Seed
+from lowering.frontends.seeds import Generator, advances_between
 from lowering.stablehlo import Module
 
 _XLAC = torch_xla._XLAC
@@ -73,11 +74,31 @@ def _is_seed(tensor: torch.Tensor) -> bool:
     return tensor.dtype == torch.int64 and tensor.dim() == 0 and tensor.item() == _RECORDING_SEED
 
 
+def _scalar_parameter(value: int) -> torch.Tensor:
+    """A 0-d tensor that is data, also where numbers are constants because something is traced."""
+    before = _XLAC._get_xla_all_numbers_special_scalars()
+    _XLAC._set_xla_all_numbers_special_scalars(False)
+    try:
+        tensor = torch.tensor(value).to("xla")
+        torch.neg(tensor)  # what it is in a graph is settled when it is first read
+    finally:
+        _XLAC._set_xla_all_numbers_special_scalars(before)
+    return tensor
+
+
+def _reset_to_base_seed() -> int:
+    """The seed that torch_xla makes those of later graphs from; asking resets the running one."""
+    with _values_readable():
+        tensor = _XLAC._get_base_seed_as_tensor(str(torch_xla.device()))
+        return int(tensor.item()) % (1 << 64)
+
+
 class TorchXla:
     """Frontend of torch_xla; see `lowering.frontends.Frontend`."""
 
     dispatch_key = "XLA"
     autograd_key = "AutogradXLA"
+    functionalization_key = "Functionalize"
     value_read_errors: type[Exception] = ValueReadError
     foreign_data_errors: type[Exception] = ForeignDataError
 
@@ -93,6 +114,13 @@ class TorchXla:
         # Operators of ours stay defined: a compiled graph may hold one after it was turned off.
         self._defined: dict[str, torch.library.Library] = {}
         self._top_of_dispatch = _fresh_thread_dispatch_state()
+        self._generator = Generator(
+            read=xm.get_rng_state,
+            write=xm.set_rng_state,
+            reset_to_base=_reset_to_base_seed,
+            constants=_tracing_mode,
+            parameter=_scalar_parameter,
+        )
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         place = (operator.qualified, dispatch_key)
@@ -118,7 +146,7 @@ class TorchXla:
                 name,
                 kernel,
                 dispatch_key,
-                with_keyset=dispatch_key == self.autograd_key,
+                with_keyset=dispatch_key != self.dispatch_key,
                 allow_override=True,
             )
         overload = find_overload(operator)
@@ -146,17 +174,55 @@ class TorchXla:
         return _LibraryOverride(library)
 
     def trace(
-        self, function: Callable[..., Any], operands: Sequence[Any], *, whole_dispatch: bool
+        self,
+        function: Callable[..., Any],
+        operands: Sequence[Any],
+        *,
+        whole_dispatch: bool,
+        autocast: torch.dtype | None = None,
     ) -> DecompositionHlo:
-        with self._whole_dispatch() if whole_dispatch else _nothing(), torch.no_grad():
-            placeholders = [None if t is None else _placeholder(t) for t in operands]
-            with _tracing_mode(), _values_unreadable():
-                outputs = function(*placeholders)
-                outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
-                context = _XLAC.lowering.LoweringContext("decomposition")
-                context.build(list(outputs))
-            ids = [context.tensor_parameter_id(t) for t in placeholders if t is not None]
-            return DecompositionHlo(context.hlo(), tuple(i if i >= 0 else None for i in ids))
+        def traced() -> tuple[DecompositionHlo, dict[int, torch.Tensor]]:
+            with self._whole_dispatch() if whole_dispatch else _nothing(), torch.no_grad():
+                placeholders = [None if t is None else _placeholder(t) for t in operands]
+                with _tracing_mode(), _values_unreadable(), _autocast(autocast):
+                    outputs = function(*placeholders)
+                    outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
+                    context = _XLAC.lowering.LoweringContext("decomposition")
+                    context.build(list(outputs))
+                ids = [context.tensor_parameter_id(t) for t in placeholders if t is not None]
+                numbers = tuple(i if i >= 0 else None for i in ids)
+                data = context.device_parameter_id_tensor_mapping()
+                return DecompositionHlo(context.hlo(), numbers), data
+
+        before = xm.get_rng_state()
+        decomposition, _ = traced()
+        draws = advances_between(before, xm.get_rng_state(), limit=64)
+        if draws == 0:
+            return decomposition
+        # It draws random numbers. In the graph that is being built the state may be anything by
+        # now, so it is traced again from a state that is a parameter and nothing more.
+        self._generator.restore(before)
+        with self._generator.at(_RECORDING_SEED):
+            decomposition, data = traced()
+        with _values_readable():
+            seeds = [number for number, tensor in data.items() if _is_seed(tensor)]
+        return DecompositionHlo(
+            decomposition.module, decomposition.parameters, seeds[0] if seeds else None, draws or 0
+        )
+
+    def autocast_dtype(self) -> torch.dtype | None:
+        return torch.get_autocast_dtype("xla") if torch.is_autocast_enabled("xla") else None
+
+    def seed(self) -> Seed:
+        return self._generator.seed()
+
+    def advance(self, draws: int) -> None:
+        self._generator.advance(draws)
+
+    @contextmanager
+    def random_state(self, seed: Seed | None) -> Iterator[None]:
+        with _nothing() if seed is None else self._generator.at(seed.value):
+            yield
 
     def tensor_type(self, tensor: torch.Tensor) -> TensorType:
         return TensorType(_ELEMENT_TYPE_OF[tensor.dtype], tuple(tensor.shape))
@@ -293,6 +359,35 @@ _READERS = (
 )
 
 
+_reading = threading.local()
+
+
+@contextmanager
+def _values_readable() -> Iterator[None]:
+    """Let this thread read the value of a tensor that has data, also while it traces."""
+    before = getattr(_reading, "allowed", False)
+    _reading.allowed = True
+    try:
+        yield
+    finally:
+        _reading.allowed = before
+
+
+@contextmanager
+def _autocast(dtype: torch.dtype | None) -> Iterator[None]:
+    if dtype is None:
+        yield
+        return
+    before = (torch.is_autocast_enabled("xla"), torch.get_autocast_dtype("xla"))
+    torch.set_autocast_enabled("xla", True)
+    torch.set_autocast_dtype("xla", dtype)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled("xla", before[0])
+        torch.set_autocast_dtype("xla", before[1])
+
+
 @contextmanager
 def _values_unreadable() -> Iterator[None]:
     """Turn torch_xla's abort on reading a placeholder into an exception."""
@@ -319,7 +414,10 @@ def _refusing(name: str, stock: Callable[..., Any]) -> Kernel:
     keys = _keys_from("XLA")
 
     def kernel(*arguments: Any, **keywords: Any) -> Any:
-        if threading.get_ident() != thread or _stays_on_xla(name, arguments, keywords):
+        # Autograd runs the backward of what is traced in threads of its own.
+        traced = threading.get_ident() == thread or torch._C._current_graph_task_id() != -1
+        allowed = getattr(_reading, "allowed", False)
+        if not traced or allowed or _stays_on_xla(name, arguments, keywords):
             return stock(keys, *arguments, **keywords)
         raise ValueReadError(
             f"aten::{name} reads the value of a tensor, and there is none while it is traced"

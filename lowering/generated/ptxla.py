@@ -15,11 +15,32 @@ import torch
 from torch import Tensor
 from torch.types import Number
 
+from lowering.composite_function import Arguments, CompositeFunction
 from lowering.emission import attributes as _attr
 from lowering.frontends import Kernel
 from lowering.hooks import STOCK, EntryLowering
+from lowering.keys import tensor_key as _tensor_key
+from lowering.keys import value_key as _value_key
+from lowering.stand_in import stand_in as _stand_in
 
-__all__ = ["ABOVE_DECOMPOSITIONS", "HOOKS", "Any", "Number", "torch"]
+__all__ = [
+    "ABOVE_DECOMPOSITIONS",
+    "FUNCTIONS",
+    "HOOKS",
+    "STOCK",
+    "Any",
+    "Arguments",
+    "CompositeFunction",
+    "EntryLowering",
+    "Kernel",
+    "Number",
+    "Tensor",
+    "_attr",
+    "_stand_in",
+    "_tensor_key",
+    "_value_key",
+    "torch",
+]
 
 
 def gelu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
@@ -226,21 +247,6 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
-
-def silu_backward_above_decompositions(_operator: Kernel, _otherwise: Kernel) -> Kernel:
-    """Sends aten::silu_backward to an operator of ours before PyTorch takes it apart.
-
-    Calls that autograd has to see take the stock route, which is differentiable.
-    """
-
-    def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Tensor:
-        _differentiable = torch.is_grad_enabled() and (grad_output.requires_grad or self.requires_grad)
-        if _differentiable:
-            return _otherwise(_keys, grad_output, self)  # type: ignore[no-any-return]
-        return _operator(grad_output, self)  # type: ignore[no-any-return]
-
-    return hook
-
 def hardswish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """aten::hardswish(Tensor self) -> Tensor
 
@@ -337,21 +343,6 @@ def mish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
-
-def mish_backward_above_decompositions(_operator: Kernel, _otherwise: Kernel) -> Kernel:
-    """Sends aten::mish_backward to an operator of ours before PyTorch takes it apart.
-
-    Calls that autograd has to see take the stock route, which is differentiable.
-    """
-
-    def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Tensor:
-        _differentiable = torch.is_grad_enabled() and (grad_output.requires_grad or self.requires_grad)
-        if _differentiable:
-            return _otherwise(_keys, grad_output, self)  # type: ignore[no-any-return]
-        return _operator(grad_output, self)  # type: ignore[no-any-return]
-
-    return hook
-
 def elu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
 
@@ -409,6 +400,50 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def silu_backward_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::silu_backward before PyTorch takes it apart.
+
+    aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
+
+    becomes ptxla.silu_backward, where autograd sees it.
+    """
+
+    def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(grad_output), _tensor_key(self)),
+                operands=(grad_output, self),
+                matches=lambda: True,
+                attributes=dict,
+                call=lambda _op, grad_output, self: _op(grad_output, self),
+                otherwise=lambda: _otherwise(_keys, grad_output, self),
+            )
+        )
+
+    return hook
+
+def mish_backward_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::mish_backward before PyTorch takes it apart.
+
+    aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor
+
+    becomes ptxla.mish_backward, where autograd sees it.
+    """
+
+    def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(grad_output), _tensor_key(self)),
+                operands=(grad_output, self),
+                matches=lambda: True,
+                attributes=dict,
+                call=lambda _op, grad_output, self: _op(grad_output, self),
+                otherwise=lambda: _otherwise(_keys, grad_output, self),
+            )
+        )
+
+    return hook
+
 
 HOOKS = {
     'gelu': gelu,
@@ -430,4 +465,7 @@ HOOKS = {
 ABOVE_DECOMPOSITIONS = {
     'silu_backward': silu_backward_above_decompositions,
     'mish_backward': mish_backward_above_decompositions,
+}
+
+FUNCTIONS = {
 }

@@ -1,0 +1,89 @@
+"""`when: {where: […]}`: conditions on a call as expressions in a small part of Python.
+
+An expression may name the call's arguments, `t.shape[i]`, `t.dim()`, `t.dtype`, `t.numel()`,
+numbers, strings, None, element types such as `bf16`, and combine them with comparisons, `in`,
+`and`, `or`, `not`, `if`/`else`, arithmetic and `len()`. Nothing else is evaluated, so a registry
+file cannot run code through it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from composites.errors import did_you_mean
+from composites.registry.model import ELEMENT_TYPES
+
+_NODES = (
+    ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp,
+    ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Compare, ast.Eq, ast.NotEq, ast.Lt,
+    ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.Constant, ast.Name,
+    ast.Load, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.IfExp, ast.Call,
+)  # fmt: skip
+_PROPERTIES = ("shape", "dtype", "ndim")
+_METHODS = ("dim", "numel", "is_floating_point")
+
+
+class ConditionError(ValueError):
+    """The text is no condition."""
+
+
+def compile_condition(text: str, arguments: Iterable[str]) -> str:
+    """The condition as a Python expression, element types replaced by torch's.
+
+    Args:
+        arguments: names, and dotted paths such as `self.weight`, that the call has.
+
+    Raises:
+        ConditionError: the text is not an expression of the kind above.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError as error:
+        raise ConditionError(f"{text!r} is not an expression: {error.msg}") from None
+    return ast.unparse(ast.fix_missing_locations(_Checker(text, tuple(arguments)).visit(tree)))
+
+
+class _Checker(ast.NodeTransformer):
+    def __init__(self, text: str, arguments: tuple[str, ...]) -> None:
+        self.text = text
+        self.arguments = arguments
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if not isinstance(node, _NODES):
+            written = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
+            raise ConditionError(f"{self.text!r}: {written!r} cannot stand in a condition")
+        return super().generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id in self.arguments:
+            return node
+        if node.id in ELEMENT_TYPES:
+            torch = ast.Name("torch", ast.Load())
+            return ast.Attribute(torch, ELEMENT_TYPES[node.id], ast.Load())
+        hint = did_you_mean(node.id, [*self.arguments, *ELEMENT_TYPES])
+        raise ConditionError(f"{self.text!r}: there is no argument {node.id!r}{hint}")
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        path = ast.unparse(node)
+        if path in self.arguments:
+            return ast.Name(path.replace(".", "_"), ast.Load())
+        if node.attr not in _PROPERTIES:
+            known = ", ".join((*_PROPERTIES, *(f"{name}()" for name in _METHODS)))
+            raise ConditionError(f"{self.text!r}: {path!r} cannot be asked (there are {known})")
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        function = node.func
+        if isinstance(function, ast.Name) and function.id == "len" and len(node.args) == 1:
+            argument = self.visit(node.args[0])
+            return ast.Call(function, [argument], [])
+        if (
+            isinstance(function, ast.Attribute)
+            and function.attr in _METHODS
+            and not node.args
+            and not node.keywords
+        ):
+            called = ast.Attribute(self.visit(function.value), function.attr, ast.Load())
+            return ast.Call(called, [], [])
+        raise ConditionError(f"{self.text!r}: {ast.unparse(node)!r} cannot be called")

@@ -1,0 +1,414 @@
+"""A composite that autograd sees: what hooks above the backend and Python functions call.
+
+Without gradients a call becomes one node of the graph. With gradients it is a
+`torch.autograd.Function` whose forward and backward are a composite each. The backward's
+decomposition is the gradient of the forward's (`backward: derive`), or a function of the entry's
+own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+from torch.utils import _pytree as pytree
+
+from composites.registry.functions import find_function
+from composites.registry.model import Composite
+from lowering.decomposition import Call, lower_function
+from lowering.emission import attributes as attribute_text
+from lowering.frontends import Frontend, Kernel, Seed
+from lowering.gradients import Gradients, gradients_of
+from lowering.hooks import MAX_COMPUTATIONS, STOCK, lower_composite
+
+log = logging.getLogger("composites")
+
+Operands = Sequence[torch.Tensor | None]
+Attributes = Callable[[], Mapping[str, str | None]]
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Computation:
+    """A composite for one kind of call."""
+
+    handle: Any
+    results: int
+    """Results of the function itself; what follows is saved for the backward."""
+    structure: pytree.TreeSpec
+    """How the function returns its results."""
+    draws: int
+    """How often it advances the generator of random numbers; its last operand is the state."""
+    attributes: Mapping[str, str | None]
+    """MLIR text by name; the derived backward has the same ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """One call, as a generated hook hands it over."""
+
+    key: Hashable
+    """Everything the composite depends on."""
+    operands: Operands
+    """In the composite's order; None for an absent one."""
+    matches: Callable[[], bool]
+    """Whether the entry's conditions hold."""
+    attributes: Attributes
+    """Gives the attributes as MLIR text."""
+    call: Call
+    """Calls a function of the same signature with other tensors as operands; keeps no tensor."""
+    otherwise: Callable[[], Any]
+    """Takes the stock route."""
+    values: Callable[[], Mapping[str, Any]] = dict
+    """The arguments that are no operands, by name, for a backward of the entry's own."""
+
+
+@dataclass(slots=True)
+class CompositeFunction:
+    """One entry above the backend; made anew whenever the set of active entries changes."""
+
+    entry: Composite
+    frontend: Frontend
+    native: Kernel
+    """The stock kernel, or the function that was caught."""
+    operator: Kernel | None = None
+    """An operator of ours that torch.compile keeps as one node."""
+    backward: ExplicitBackward | None = None
+    _forward: dict[Hashable, Any] = field(default_factory=dict)
+    _backward: dict[Hashable, Any] = field(default_factory=dict)
+    _lowering: threading.local = field(default_factory=threading.local)
+
+    def __call__(self, arguments: Arguments) -> Any:
+        """Run a call as a composite where it can be one, else on the stock route."""
+        operands = arguments.operands
+        differentiable = torch.is_grad_enabled() and any(
+            t is not None and t.requires_grad for t in operands
+        )
+        if getattr(self._lowering, "active", False) or _transformed():
+            return arguments.otherwise()
+        if not all(t is None or (type(t) in _PLAIN and t.is_xla) for t in operands):
+            traced = self.operator is not None and all(t is None or t.is_xla for t in operands)
+            if traced and not differentiable and arguments.matches():
+                assert self.operator is not None
+                return arguments.call(self.operator, *operands)
+            return arguments.otherwise()
+        if differentiable and not self._can_differentiate(operands):
+            return arguments.otherwise()
+        computation = self._computation(arguments, differentiable)
+        if computation is STOCK:
+            return arguments.otherwise()
+        seed = self.frontend.seed() if computation.draws else None
+        if differentiable:
+            step = _Step(
+                composite=self,
+                key=arguments.key,
+                call=arguments.call,
+                values=arguments.values() if self.backward else {},
+                computation=computation,
+                seed=seed,
+                types=tuple(t if t is None else (t.shape, t.dtype) for t in operands),
+                autocast=self.frontend.autocast_dtype(),
+            )
+            results = _Differentiable.apply(step, *operands)  # type: ignore[no-untyped-call]
+        else:
+            results = self.insert(self._symbol, operands, seed, computation.handle)
+        if seed is not None:
+            self.frontend.advance(computation.draws)
+        return pytree.tree_unflatten(list(results), computation.structure)
+
+    @property
+    def _symbol(self) -> str:
+        return f"{self.entry.namespace}::{self.entry.composite}"
+
+    def insert(
+        self, symbol: str, operands: Operands, seed: Seed | None, handle: Any
+    ) -> Sequence[torch.Tensor]:
+        """Insert a computation; absent operands are left out, the seed comes last."""
+        present = [t for t in operands if t is not None]
+        if seed is not None:
+            present.append(seed.state)
+        return self.frontend.insert(symbol, present, handle)
+
+    def _can_differentiate(self, operands: Operands) -> bool:
+        if self.backward is None:
+            return self.entry.derives
+        wanted = [t is not None and t.requires_grad for t in operands]
+        known = self.backward.entry.gradients
+        return all(n in known for n, w in zip(self.entry.operands, wanted, strict=True) if w)
+
+    def _computation(self, arguments: Arguments, training: bool) -> Any:
+        key = (arguments.key, training, self.frontend.autocast_dtype())
+        computation = self._forward.get(key)
+        if computation is None:
+            with self.lowering_active():
+                computation = self._lower(arguments, training) if arguments.matches() else STOCK
+            _remember(self._forward, key, computation)
+        return computation
+
+    def _lower(self, arguments: Arguments, training: bool) -> Any:
+        structure: list[pytree.TreeSpec] = []
+        saved = [find_function(target) for _, target in self.entry.saved] if training else []
+
+        def forward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
+            outputs = arguments.call(self.function, *tensors)
+            flat, spec = pytree.tree_flatten(outputs)
+            structure[:] = [spec]
+            return [*flat, *(arguments.call(function, *tensors) for function in saved)]
+
+        attributes = arguments.attributes()
+        lowered = lower_composite(
+            self.entry,
+            self.entry.composite_name,
+            self.frontend,
+            arguments.operands,
+            lambda: attributes,
+            lambda: lower_function(
+                self.entry,
+                self.frontend,
+                forward,
+                arguments.operands,
+                self.frontend.autocast_dtype(),
+            ),
+        )
+        if lowered is STOCK:
+            return STOCK
+        spec = structure[0]
+        return _Computation(lowered.handle, spec.num_leaves, spec, lowered.draws, attributes)
+
+    @property
+    def function(self) -> Kernel:
+        """What the composite means, as a function of what the hook's `call` passes."""
+        target = self.entry.decomposition.target
+        return self.native if target is None else find_function(target)
+
+    @contextmanager
+    def lowering_active(self) -> Iterator[None]:
+        """In a decomposition the entry's own operator or function means the stock one."""
+        self._lowering.active = True
+        try:
+            yield
+        finally:
+            self._lowering.active = False
+
+    # The backward of a call.
+
+    def gradients(self, step: _Step, context: _Context) -> Gradients:
+        """The gradients of a call's operands; None where none is wanted."""
+        if torch.is_grad_enabled() or (self.backward is None and not self.entry.derives):
+            return self._stock_gradients(step, context)
+        if self.backward is not None:
+            results = self.backward(step.names(context))
+            if results is None:
+                return self._stock_gradients(step, context)
+            by_name = dict(zip(self.backward.entry.gradients, results, strict=True))
+            names = zip(self.entry.operands, context.wanted, strict=True)
+            return [by_name[name] if wanted else None for name, wanted in names]
+        return self._derived_gradients(step, context)
+
+    def _stock_gradients(self, step: _Step, context: _Context) -> Gradients:
+        """Through the stock route, which can be differentiated once more."""
+        with self.lowering_active(), self.frontend.random_state(step.seed):
+            return gradients_of(
+                lambda *tensors: step.call(self.function, *tensors),
+                context.operands,
+                context.wanted,
+                context.grads,
+                create_graph=torch.is_grad_enabled(),
+            )
+
+    def _derived_gradients(self, step: _Step, context: _Context) -> Gradients:
+        given = [grad for grad in context.grads if grad is not None]
+        present = tuple(grad is not None for grad in context.grads)
+        types = tuple((grad.shape, grad.dtype) for grad in given)
+        key = (step.key, present, types, context.wanted, step.autocast)
+        operands = [*given, *context.saved]
+        lowered = self._backward.get(key)
+        if lowered is None:
+            with self.lowering_active():
+                lowered = self._lower_derived(step, context, operands)
+            _remember(self._backward, key, lowered)
+        if lowered is STOCK:
+            return self._stock_gradients(step, context)
+        results = iter(
+            self.insert(f"{self._symbol}_backward", operands, step.seed, lowered.handle)
+        )
+        return [next(results) if wanted else None for wanted in context.wanted]
+
+    def _lower_derived(self, step: _Step, context: _Context, operands: Operands) -> Any:
+        wanted = context.wanted
+        count = len(operands) - len(context.saved)
+        present = [grad is not None for grad in context.grads]
+        places = context.places
+
+        def backward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
+            grads = iter(tensors[:count])
+            saved = tensors[count:]
+            device = next(t.device for t in tensors if t is not None)
+            # An operand that is not saved has a shape and a dtype, and no value that matters.
+            inputs = [
+                saved[place] if place is not None else _blank(type_, device)
+                for place, type_ in zip(places, step.types, strict=True)
+            ]
+            found = gradients_of(
+                lambda *leaves: step.call(self.function, *leaves),
+                inputs,
+                wanted,
+                [next(grads) if there else None for there in present],
+                create_graph=False,
+            )
+            return [grad for grad in found if grad is not None]
+
+        def attributes() -> Mapping[str, str | None]:
+            return {**step.computation.attributes, "output_mask": attribute_text.bool_list(wanted)}
+
+        return lower_composite(
+            self.entry,
+            f"{self.entry.composite_name}_backward",
+            self.frontend,
+            operands,
+            attributes,
+            lambda: lower_function(
+                self.entry, self.frontend, backward, operands, step.autocast
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExplicitBackward:
+    """A backward that is an entry of its own: a function of gradients and what was saved."""
+
+    entry: Composite
+    hook: Kernel
+    """The generated hook, with the decomposition's signature; None where it declines."""
+    parameters: tuple[str, ...]
+
+    def __call__(self, names: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
+        results = self.hook(**{name: names[name] for name in self.parameters if name in names})
+        if results is None:
+            return None
+        return results if isinstance(results, tuple | list) else (results,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A call between its forward and its backward, without the tensors that autograd keeps."""
+
+    composite: CompositeFunction
+    key: Hashable
+    call: Call
+    values: Mapping[str, Any]
+    computation: _Computation
+    seed: Seed | None
+    types: tuple[tuple[torch.Size, torch.dtype] | None, ...]
+    """Shape and dtype of each operand."""
+    autocast: torch.dtype | None
+
+    def names(self, context: _Context) -> dict[str, Any]:
+        """What a backward of the entry's own may name."""
+        grads = context.grads
+        entry = self.composite.entry
+        found = dict(self.values)
+        found |= {local_name(name): t for name, t in zip(entry.operands, context.operands)}
+        found |= {result_name(n): t for n, t in enumerate(context.results)}
+        found |= {name: t for (name, _), t in zip(entry.saved, context.extra)}
+        found |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(grads)}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What autograd kept of a call."""
+
+    grads: Sequence[torch.Tensor | None]
+    wanted: tuple[bool, ...]
+    operands: Operands
+    results: Operands
+    extra: Operands
+    saved: Operands
+    """The operands of the backward, after the gradients."""
+    places: tuple[int | None, ...]
+    """For each operand of the forward its place in `saved`."""
+
+
+class _Differentiable(torch.autograd.Function):
+    """Forward and backward as one composite each."""
+
+    @staticmethod
+    def forward(ctx: Any, step: _Step, *operands: torch.Tensor | None) -> Any:
+        composite = step.composite
+        flat = composite.insert(
+            composite._symbol, operands, step.seed, step.computation.handle
+        )
+        results = flat[: step.computation.results]
+        ctx.step = step
+        ctx.counts = (len(operands), len(results))
+        ctx.save_for_backward(*operands, *results, *flat[len(results) :])
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(t for t in results if not t.is_floating_point()))
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        step: _Step = ctx.step
+        entry = step.composite.entry
+        count, results = ctx.counts
+        tensors = ctx.saved_tensors
+        names = [
+            *entry.operands,
+            *(result_name(n, ".") for n in range(results)),
+            *(name for name, _ in entry.saved),
+        ]
+        chosen = [n for n, name in enumerate(names) if _is_saved(entry, name, n < count)]
+        places = [chosen.index(n) if n in chosen else None for n in range(count)]
+        context = _Context(
+            grads=grads,
+            wanted=tuple(ctx.needs_input_grad[1 : 1 + count]),
+            operands=tensors[:count],
+            results=tensors[count : count + results],
+            extra=tensors[count + results :],
+            saved=[tensors[n] for n in chosen],
+            places=tuple(places),
+        )
+        if all(grad is None for grad in grads):
+            return (None, *[None] * count)
+        return (None, *step.composite.gradients(step, context))
+
+
+def result_name(number: int, separator: str = "_") -> str:
+    """`result`, `result.1`, …, as `saves:` names a forward's results."""
+    return f"result{separator}{number}" if number else "result"
+
+
+def local_name(operand: str) -> str:
+    """The Python name of an operand that may be a path."""
+    return operand.replace(".", "_")
+
+
+def _is_saved(entry: Composite, name: str, is_operand: bool) -> bool:
+    return is_operand if entry.saves is None else name in entry.saves
+
+
+def _blank(
+    type_: tuple[torch.Size, torch.dtype] | None, device: torch.device
+) -> torch.Tensor | None:
+    return None if type_ is None else torch.zeros(type_[0], dtype=type_[1], device=device)
+
+
+def _transformed() -> bool:
+    """Whether torch.func or forward-mode differentiation is at work, which sees stock operators."""
+    return (
+        forward_ad._current_level >= 0
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
+
+
+def _remember(computations: dict[Hashable, Any], key: Hashable, value: Any) -> None:
+    if len(computations) >= MAX_COMPUTATIONS:
+        computations.clear()
+    computations[key] = value

@@ -1,0 +1,34 @@
+"""What a call's composite depends on in an argument that has no schema, as something hashable."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+
+class _Unknown:
+    """The key of a value that no composite can depend on."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = _Unknown()
+
+_VALUES = (int, float, str, torch.dtype, type(None))
+
+
+def tensor_key(value: Any) -> Any:
+    """Shape and dtype; None for an absent tensor."""
+    if value is None:
+        return None
+    return (value.shape, value.dtype) if isinstance(value, torch.Tensor) else UNKNOWN
+
+
+def value_key(value: Any) -> Any:
+    """A number with its type (1, 1.0 and True are equal, and lower differently), or text."""
+    if isinstance(value, list | tuple):
+        items = tuple(value_key(item) for item in value)
+        return UNKNOWN if UNKNOWN in items else items
+    return (type(value), value) if isinstance(value, _VALUES) else UNKNOWN

@@ -1,0 +1,53 @@
+"""An object in place of a method's `self` while its body is traced.
+
+The composite of a method depends on what its entry lists: operands such as `self.weight` and
+attributes such as `self.eps`. A body that reads something else of `self` would be wrong for the
+next object, so reading it is an error that says what to list.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any
+
+import torch
+
+from composites.errors import LoweringError
+
+
+def stand_in(original: Any, listed: Collection[str], tensors: Mapping[str, Any]) -> Any:
+    """A copy of `original` with other tensors that refuses to be asked what is not listed.
+
+    Args:
+        listed: attributes that may be read.
+        tensors: attributes that are replaced.
+    """
+    made = copy.copy(original)
+    namespace = dict(original.__dict__)
+    for registry in ("_parameters", "_buffers"):  # of torch.nn.Module; they come before __dict__
+        if registry in namespace:
+            namespace[registry] = {
+                name: value for name, value in namespace[registry].items() if name not in tensors
+            }
+    namespace.update(tensors)
+    object.__setattr__(made, "__dict__", namespace)
+    object.__setattr__(made, "__class__", _guarded(type(original), frozenset(listed)))
+    return made
+
+
+@cache
+def _guarded(original: type, listed: frozenset[str]) -> type:
+    def read(self: Any, name: str) -> Any:
+        if name[0] != "_" and name not in listed and not callable(getattr(original, name, None)):
+            raise LoweringError(
+                f"reads self.{name}, which is neither operand nor attribute: list it in `operands`"
+                " if it is a tensor, in `attributes` or `when` if not"
+            )
+        return original.__getattribute__(self, name)
+
+    names = {"__getattribute__": read}
+    if not issubclass(original, torch.nn.Module):
+        return type(original.__name__, (original,), names)
+    return type(original.__name__, (original,), names | {"__module__": original.__module__})
