@@ -2,7 +2,7 @@
 
 | item | turns on |
 |---|---|
-| `gelu` | the entry and its backward |
+| `gelu` | the entry and its backward, and every other entry that makes the composite `gelu` |
 | `acme.gelu` | that vendor's entry and its backward |
 | `acme.*` | every entry of a namespace |
 | `all` | every entry that no vendor shadows |
@@ -46,6 +46,9 @@ def _entries(name: str, catalog: Catalog) -> Iterable[Composite]:
         return [entry for entry in catalog if not catalog.shadowed(entry)]
     if name.endswith(".*"):
         return catalog.namespace(name.removesuffix(".*"))
-    entry = catalog.find(name)
-    backward = catalog.backward_of(entry)
-    return (entry,) if backward is None else (entry, backward)
+    return [
+        related
+        for entry in catalog.find(name)
+        for related in (entry, catalog.backward_of(entry))
+        if related is not None
+    ]

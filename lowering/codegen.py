@@ -240,10 +240,8 @@ def _composite_hook(
         arguments=", ".join(["_keys", *arguments] if keyed else arguments),
         paths=[(_local(path), path) for path in paths],
         key=_tuple(
-            [
-                *(part for a in operator.arguments for part in _call_key(a, entry, paths)),
-                *(f"_{'tensor' if p in entry.operands else 'value'}_key({_local(p)})" for p in paths),
-            ]
+            [_call_key(argument, entry, paths) for argument in operator.arguments]
+            + [_path_key(path, entry) for path in paths]
         ),
         operand_tuple=_tuple(operands),
         operands=operands,
@@ -275,13 +273,14 @@ def _paths(entry: Composite, operator: Operator) -> list[str]:
     return list(dict.fromkeys(name for name in named if "." in name))
 
 
-def _call_key(argument: Argument, entry: Composite, paths: Sequence[str]) -> list[str]:
-    name = argument.name
-    if any(path.startswith(f"{name}.") for path in paths):
-        return [f"type({name})"]
-    if name in entry.operands:
-        return [f"_tensor_key({name})"]
-    return [f"_value_key({name})"]
+def _call_key(argument: Argument, entry: Composite, paths: Sequence[str]) -> str:
+    if any(path.startswith(f"{argument.name}.") for path in paths):
+        return f"type({argument.name})"
+    return _path_key(argument.name, entry)
+
+
+def _path_key(path: str, entry: Composite) -> str:
+    return f"_{'tensor' if path in entry.operands else 'value'}_key({_local(path)})"
 
 
 def _with_tensors(argument: Argument, entry: Composite) -> str:

@@ -314,9 +314,11 @@ class _Step:
         grads = context.grads
         entry = self.composite.entry
         found = dict(self.values)
-        found |= {local_name(name): t for name, t in zip(entry.operands, context.operands)}
+        operands = zip(entry.operands, context.operands, strict=True)
+        extra = zip(entry.saved, context.extra, strict=True)
+        found |= {local_name(name): tensor for name, tensor in operands}
         found |= {result_name(n): t for n, t in enumerate(context.results)}
-        found |= {name: t for (name, _), t in zip(entry.saved, context.extra)}
+        found |= {name: tensor for (name, _), tensor in extra}
         found |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(grads)}
         return found
 

@@ -68,25 +68,25 @@ class Catalog:
             return None
         return self.qualified(f"{entry.namespace}.{entry.backward}")
 
-    def find(self, name: str) -> Composite:
-        """The entry that `name`, qualified or not, means.
+    def find(self, name: str) -> tuple[Composite, ...]:
+        """The entries that `name`, qualified or not, means.
+
+        These are the entry of that name and those that make the composite of that name.
 
         Raises:
             AllowlistError: no such entry, or two vendors have one and the name says not whose.
         """
-        exact = self.qualified(name)
-        if exact is not None:
+        exact = tuple(e for e in self if name in (e.qualified, e.composite_name))
+        if exact:
             return exact
-        owners = [r for r in self.registries if r.get(name)]
+        owners = [r for r in self.registries if r.named(name)]
         vendors = [r for r in owners if not r.builtin]
         if len(vendors) > 1:
             choices = " or ".join(f"{r.namespace}.{name} ({r.source})" for r in vendors)
             raise AllowlistError(f"{name!r} is defined by more than one vendor; write {choices}")
         if not owners:
             raise AllowlistError(self._unknown(name))
-        entry = (vendors or owners)[0].get(name)
-        assert entry is not None
-        return entry
+        return (vendors or owners)[0].named(name)
 
     def namespace(self, namespace: str) -> tuple[Composite, ...]:
         """All entries of a namespace.

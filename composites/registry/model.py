@@ -120,7 +120,7 @@ class Composite:
     adapt: str | None = None
     """`package.module:function` between the operator's arguments and the composite's."""
     saves: tuple[str, ...] | None = None
-    """Operands and results (`result`, `result.1`) that the backward takes; None for all operands."""
+    """Operands and results (`result`, `result.1`) that a backward takes; None for all operands."""
     saved: tuple[tuple[str, str], ...] = ()
     """Further results of a forward whose backward will run: name and the function that gives it."""
     gradients: tuple[str, ...] = ()
@@ -158,3 +158,7 @@ class Registry:
 
     def get(self, name: str) -> Composite | None:
         return next((entry for entry in self.composites if entry.name == name), None)
+
+    def named(self, name: str) -> tuple[Composite, ...]:
+        """The entry of this name, and those that make the composite of this name."""
+        return tuple(e for e in self.composites if name in (e.name, e.composite))

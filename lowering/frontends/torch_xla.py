@@ -230,6 +230,10 @@ class TorchXla:
     def computation(self, name: str, module: bytes) -> Any:
         return _XLAC._xla_op_computation_from_module_proto(name, module)
 
+    def hlo(self, tensors: Sequence[torch.Tensor]) -> bytes:
+        """The graph that gives these tensors, as a serialized HLO module, before any XLA pass."""
+        return _XLAC._get_xla_tensors_hlo_proto(list(tensors))  # type: ignore[no-any-return]
+
     @contextmanager
     def recording(self) -> Iterator[None]:
         # A seed that nothing else equals, to know the parameter that carries it.

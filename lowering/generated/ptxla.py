@@ -400,6 +400,200 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def scaled_dot_product_attention(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
+
+    becomes ptxla.scaled_dot_product_attention, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Tensor:
+        _key = (query.shape, query.dtype, key.shape, key.dtype, value.shape, value.dtype, None if attn_mask is None else (attn_mask.shape, attn_mask.dtype), dropout_p, is_causal, scale, enable_gqa)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(query, key, value, attn_mask),
+                attributes=lambda: {
+                    'dropout_p': _attr.f32(dropout_p),
+                    'is_causal': _attr.boolean(is_causal),
+                    'scale': None if scale is None else _attr.f32(scale),
+                    'enable_gqa': _attr.boolean(enable_gqa),
+                },
+                call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
+            )
+        if _computation is STOCK:
+            return _otherwise(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)  # type: ignore[no-any-return]
+        return _insert('ptxla::scaled_dot_product_attention', [t for t in (query, key, value, attn_mask) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
+
+    becomes ptxla.layer_norm, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+        _key = (input.shape, input.dtype, tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=(weight is not None or bias is None),
+                operands=(input, weight, bias),
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
+            )
+        if _computation is STOCK:
+            return _otherwise(input, normalized_shape, weight, bias, eps)  # type: ignore[no-any-return]
+        return tuple(_insert('ptxla::layer_norm', [t for t in (input, weight, bias) if t is not None], _computation))
+
+    return hook
+
+def group_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
+
+    becomes ptxla.group_norm, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+        _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), N, C, HxW, group, eps)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=(weight is not None or bias is None),
+                operands=(input, weight, bias),
+                attributes=lambda: {
+                    'N': _attr.i64(N),
+                    'C': _attr.i64(C),
+                    'HxW': _attr.i64(HxW),
+                    'group': _attr.i64(group),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
+            )
+        if _computation is STOCK:
+            return _otherwise(input, weight, bias, N, C, HxW, group, eps)  # type: ignore[no-any-return]
+        return tuple(_insert('ptxla::group_norm', [t for t in (input, weight, bias) if t is not None], _computation))
+
+    return hook
+
+def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
+
+    becomes ptxla.rms_norm, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+        _key = (input.shape, input.dtype, tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(input, weight),
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': None if eps is None else _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
+            )
+        if _computation is STOCK:
+            return _otherwise(input, normalized_shape, weight, eps)  # type: ignore[no-any-return]
+        return _insert('ptxla::rms_norm', [t for t in (input, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def dropout(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::dropout(Tensor input, float p, bool train) -> Tensor
+
+    becomes ptxla.dropout, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(input: Tensor, p: float, train: bool) -> Tensor:
+        _key = (input.shape, input.dtype, p, train)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=train in (True,),
+                operands=(input,),
+                attributes=lambda: {
+                    'p': _attr.f32(p),
+                },
+                call=lambda _op, input: _op(input, p, train),
+            )
+        if _computation is STOCK:
+            return _otherwise(input, p, train)  # type: ignore[no-any-return]
+        return _insert('ptxla::dropout', (input,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def cross_entropy_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
+
+    becomes ptxla.cross_entropy_loss, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, label_smoothing)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, target, weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                    'label_smoothing': _attr.f32(label_smoothing),
+                },
+                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, target, weight, reduction, ignore_index, label_smoothing)  # type: ignore[no-any-return]
+        return _insert('ptxla::cross_entropy_loss', [t for t in (self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def kl_div(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
+
+    becomes ptxla.kl_div, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, log_target)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'log_target': _attr.boolean(log_target),
+                },
+                call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, target, reduction, log_target=log_target)  # type: ignore[no-any-return]
+        return _insert('ptxla::kl_div', (self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
 def silu_backward_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """Catches aten::silu_backward before PyTorch takes it apart.
 
@@ -444,6 +638,330 @@ def mish_backward_above_decompositions(_composite: CompositeFunction, _otherwise
 
     return hook
 
+def scaled_dot_product_attention_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::scaled_dot_product_attention before PyTorch takes it apart.
+
+    aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
+
+    becomes ptxla.scaled_dot_product_attention, where autograd sees it.
+    """
+
+    def hook(_keys: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attn_mask), _value_key(dropout_p), _value_key(is_causal), _value_key(scale), _value_key(enable_gqa)),
+                operands=(query, key, value, attn_mask),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'dropout_p': _attr.f32(dropout_p),
+                    'is_causal': _attr.boolean(is_causal),
+                    'scale': None if scale is None else _attr.f32(scale),
+                    'enable_gqa': _attr.boolean(enable_gqa),
+                },
+                call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
+                otherwise=lambda: _otherwise(_keys, query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
+            )
+        )
+
+    return hook
+
+def layer_norm_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::native_layer_norm before PyTorch takes it apart.
+
+    aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
+
+    becomes ptxla.layer_norm, where autograd sees it.
+    """
+
+    def hook(_keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
+                operands=(input, weight, bias),
+                matches=lambda: (weight is not None or bias is None),
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
+                otherwise=lambda: _otherwise(_keys, input, normalized_shape, weight, bias, eps),
+            )
+        )
+
+    return hook
+
+def group_norm_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::native_group_norm before PyTorch takes it apart.
+
+    aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
+
+    becomes ptxla.group_norm, where autograd sees it.
+    """
+
+    def hook(_keys: Any, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(N), _value_key(C), _value_key(HxW), _value_key(group), _value_key(eps)),
+                operands=(input, weight, bias),
+                matches=lambda: (weight is not None or bias is None),
+                attributes=lambda: {
+                    'N': _attr.i64(N),
+                    'C': _attr.i64(C),
+                    'HxW': _attr.i64(HxW),
+                    'group': _attr.i64(group),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
+                otherwise=lambda: _otherwise(_keys, input, weight, bias, N, C, HxW, group, eps),
+            )
+        )
+
+    return hook
+
+def rms_norm_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::rms_norm before PyTorch takes it apart.
+
+    aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
+
+    becomes ptxla.rms_norm, where autograd sees it.
+    """
+
+    def hook(_keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _value_key(eps)),
+                operands=(input, weight),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': None if eps is None else _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
+                otherwise=lambda: _otherwise(_keys, input, normalized_shape, weight, eps),
+            )
+        )
+
+    return hook
+
+def dropout_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::dropout before PyTorch takes it apart.
+
+    aten::dropout(Tensor input, float p, bool train) -> Tensor
+
+    becomes ptxla.dropout, where autograd sees it.
+    """
+
+    def hook(_keys: Any, input: Tensor, p: float, train: bool) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(input), _value_key(p), _value_key(train)),
+                operands=(input,),
+                matches=lambda: train in (True,),
+                attributes=lambda: {
+                    'p': _attr.f32(p),
+                },
+                call=lambda _op, input: _op(input, p, train),
+                otherwise=lambda: _otherwise(_keys, input, p, train),
+            )
+        )
+
+    return hook
+
+def cross_entropy_loss_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::cross_entropy_loss before PyTorch takes it apart.
+
+    aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
+
+    becomes ptxla.cross_entropy_loss, where autograd sees it.
+    """
+
+    def hook(_keys: Any, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(self), _tensor_key(target), _tensor_key(weight), _value_key(reduction), _value_key(ignore_index), _value_key(label_smoothing)),
+                operands=(self, target, weight),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                    'label_smoothing': _attr.f32(label_smoothing),
+                },
+                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
+                otherwise=lambda: _otherwise(_keys, self, target, weight, reduction, ignore_index, label_smoothing),
+            )
+        )
+
+    return hook
+
+def kl_div_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::kl_div before PyTorch takes it apart.
+
+    aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
+
+    becomes ptxla.kl_div, where autograd sees it.
+    """
+
+    def hook(_keys: Any, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(self), _tensor_key(target), _value_key(reduction), _value_key(log_target)),
+                operands=(self, target),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'log_target': _attr.boolean(log_target),
+                },
+                call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
+                otherwise=lambda: _otherwise(_keys, self, target, reduction, log_target=log_target),
+            )
+        )
+
+    return hook
+
+def llama_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.decompositions.norms:llama_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    becomes ptxla.rms_norm, where autograd sees it.
+    """
+
+    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        if torch.compiler.is_compiling():
+            return _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps)
+        return _composite(
+            Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input, weight),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
+def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.decompositions.norms:t5_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    becomes ptxla.rms_norm, where autograd sees it.
+    """
+
+    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        if torch.compiler.is_compiling():
+            return _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps)
+        return _composite(
+            Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input, weight),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
+def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.decompositions.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+
+    becomes ptxla.adamw, where autograd sees it.
+    """
+
+    def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+        if torch.compiler.is_compiling():
+            return _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize)
+        return _composite(
+            Arguments(
+                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+                operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'beta1': _attr.f32(beta1),
+                    'beta2': _attr.f32(beta2),
+                    'eps': _attr.f32(eps),
+                    'weight_decay': _attr.f32(weight_decay),
+                    'maximize': _attr.boolean(maximize),
+                },
+                call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+                otherwise=lambda: _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+            )
+        )
+
+    return hook
+
+def adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.decompositions.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+
+    becomes ptxla.adam, where autograd sees it.
+    """
+
+    def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+        if torch.compiler.is_compiling():
+            return _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize)
+        return _composite(
+            Arguments(
+                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+                operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'beta1': _attr.f32(beta1),
+                    'beta2': _attr.f32(beta2),
+                    'eps': _attr.f32(eps),
+                    'weight_decay': _attr.f32(weight_decay),
+                    'maximize': _attr.boolean(maximize),
+                },
+                call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+                otherwise=lambda: _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+            )
+        )
+
+    return hook
+
+def sgd_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.decompositions.optimizers:sgd_update(param: 'Tensor', grad: 'Tensor', lr: 'Tensor', momentum_buffer: 'Tensor | None' = None, *, momentum: 'float', dampening: 'float', weight_decay: 'float', nesterov: 'bool', maximize: 'bool') -> 'list[Tensor]'
+
+    becomes ptxla.sgd, where autograd sees it.
+    """
+
+    def hook(param: Tensor, grad: Tensor, lr: Tensor, momentum_buffer: Tensor | None = None, *, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> Any:
+        if torch.compiler.is_compiling():
+            return _otherwise(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize)
+        return _composite(
+            Arguments(
+                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(lr), _tensor_key(momentum_buffer), _value_key(momentum), _value_key(dampening), _value_key(weight_decay), _value_key(nesterov), _value_key(maximize)),
+                operands=(param, grad, lr, momentum_buffer),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'momentum': _attr.f32(momentum),
+                    'dampening': _attr.f32(dampening),
+                    'weight_decay': _attr.f32(weight_decay),
+                    'nesterov': _attr.boolean(nesterov),
+                    'maximize': _attr.boolean(maximize),
+                },
+                call=lambda _op, param, grad, lr, momentum_buffer: _op(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize),
+                otherwise=lambda: _otherwise(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize),
+            )
+        )
+
+    return hook
+
 
 HOOKS = {
     'gelu': gelu,
@@ -460,12 +978,31 @@ HOOKS = {
     'mish_backward': mish_backward,
     'elu': elu,
     'elu_backward': elu_backward,
+    'scaled_dot_product_attention': scaled_dot_product_attention,
+    'layer_norm': layer_norm,
+    'group_norm': group_norm,
+    'rms_norm': rms_norm,
+    'dropout': dropout,
+    'cross_entropy_loss': cross_entropy_loss,
+    'kl_div': kl_div,
 }
 
 ABOVE_DECOMPOSITIONS = {
     'silu_backward': silu_backward_above_decompositions,
     'mish_backward': mish_backward_above_decompositions,
+    'scaled_dot_product_attention': scaled_dot_product_attention_above_decompositions,
+    'layer_norm': layer_norm_above_decompositions,
+    'group_norm': group_norm_above_decompositions,
+    'rms_norm': rms_norm_above_decompositions,
+    'dropout': dropout_above_decompositions,
+    'cross_entropy_loss': cross_entropy_loss_above_decompositions,
+    'kl_div': kl_div_above_decompositions,
 }
 
 FUNCTIONS = {
+    'llama_rms_norm': llama_rms_norm_function,
+    't5_rms_norm': t5_rms_norm_function,
+    'adamw': adamw_function,
+    'adam': adam_function,
+    'sgd': sgd_function,
 }

@@ -1,0 +1,239 @@
+"""How much of a training step the composites hold, and whether the step stays the same.
+
+    python benchmarks/share.py [--models bert,gpt2,…] [--markdown benchmarks/SHARE.md]
+
+Each model is built from its config with random weights and takes training steps with AdamW: once
+with stock torch_xla, once with every composite on, from the same weights, data and seeds.
+
+- `stock` counts the HLO instructions of the step's graph that are worth a kernel: parameters and
+  tuples are no work, and dots and convolutions, with the transposes and reshapes around them, are
+  what a backend matches anyway.
+- `outside` counts the same of the graph with composites on, without what is inside composites.
+- `share` is what of stock's instructions is inside composites: 1 - outside / stock. Instructions
+  inside composites are not counted, so a long decomposition does not make the share look better.
+- `loss`, `gradients` and `weights` are the largest differences after the steps, relative to the
+  largest number of each tensor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+from benchmarks.training_models import MODELS, Model
+from composites.activation import exactly, frontend
+from lowering.emission import hlo_proto
+
+BAR = 0.8
+STEPS = 2
+SEED = 7
+_NO_WORK = ("parameter", "tuple", "get-tuple-element", "call")
+_PRODUCTS = ("dot", "convolution")
+_AROUND_PRODUCTS = ("transpose", "reshape")
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What some training steps gave."""
+
+    counted: Counter[str]
+    """Instructions outside composites, by opcode."""
+    composites: int
+    """Calls of composites."""
+    losses: list[torch.Tensor]
+    gradients: dict[str, torch.Tensor]
+    weights: dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One model, stock against composites."""
+
+    model: str
+    stock: int
+    outside: int
+    composites: int
+    loss: float
+    gradients: float
+    weights: float
+    left: Counter[str]
+
+    @property
+    def share(self) -> float:
+        return 1 - self.outside / self.stock
+
+
+def measure(name: str, build: Callable[[], Model]) -> Row:
+    """Train a model with and without composites."""
+    torch.manual_seed(SEED)
+    made = build()
+    with exactly():
+        stock = train(made)
+    with exactly("all"):
+        ours = train(made)
+    return Row(
+        model=name,
+        stock=stock.counted.total(),
+        outside=ours.counted.total(),
+        composites=ours.composites,
+        loss=max(_difference(a, b) for a, b in zip(stock.losses, ours.losses, strict=True)),
+        gradients=_largest(stock.gradients, ours.gradients),
+        weights=_largest(stock.weights, ours.weights),
+        left=ours.counted,
+    )
+
+
+def train(made: Model) -> Steps:
+    """Some steps of a copy of a model; the first one's graph is counted."""
+    device = torch_xla.device()
+    xm.set_rng_state(SEED)
+    module = copy.deepcopy(made.module).to(device).train()
+    batch = {key: tensor.to(device) for key, tensor in made.batch.items()}
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+    torch_xla.sync()
+    losses: list[torch.Tensor] = []
+    counted, calls = Counter[str](), 0
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = made.loss(module, batch)
+        loss.backward()
+        optimizer.step()
+        if step == 0:
+            state = [t for s in optimizer.state.values() for t in s.values() if t.is_xla]
+            graph = frontend().hlo([loss.detach(), *module.parameters(), *state])
+            counted, calls = count(hlo_proto.Module.FromString(graph))
+        torch_xla.sync()
+        losses.append(loss.detach().cpu())
+    return Steps(
+        counted,
+        calls,
+        losses,
+        {n: p.grad.cpu() for n, p in module.named_parameters() if p.grad is not None},
+        {n: p.detach().cpu() for n, p in module.named_parameters()},
+    )
+
+
+def count(module: Any) -> tuple[Counter[str], int]:
+    """Instructions outside composites by opcode, and the number of composites."""
+    by_id = {computation.id: computation for computation in module.computations}
+    counted: Counter[str] = Counter()
+    calls = 0
+    pending = [module.entry_computation_id]
+    while pending:
+        computation = by_id[pending.pop()]
+        ignored = _around_products(computation)
+        for instruction in computation.instructions:
+            if instruction.is_composite:
+                calls += 1
+                continue
+            pending.extend(instruction.called_computation_ids)
+            if instruction.opcode not in _NO_WORK and instruction.id not in ignored:
+                counted[instruction.opcode] += 1
+    return counted, calls
+
+
+def _around_products(computation: Any) -> set[int]:
+    """Dots and convolutions, and what only moves data on the way to and from them."""
+    by_id = {instruction.id: instruction for instruction in computation.instructions}
+    users: dict[int, list[int]] = {}
+    for instruction in computation.instructions:
+        for operand in instruction.operand_ids:
+            users.setdefault(operand, []).append(instruction.id)
+    found: set[int] = set()
+    for instruction in computation.instructions:
+        if instruction.opcode in _PRODUCTS:
+            found.add(instruction.id)
+            for step in (lambda i: by_id[i].operand_ids, lambda i: users.get(i, ())):
+                pending = list(step(instruction.id))
+                while pending:
+                    near = pending.pop()
+                    if by_id[near].opcode in _AROUND_PRODUCTS and near not in found:
+                        found.add(near)
+                        pending.extend(step(near))
+    return found
+
+
+def _difference(expected: torch.Tensor, actual: torch.Tensor) -> float:
+    largest = expected.abs().max().item()
+    return (expected - actual).abs().max().item() / (largest or 1.0)
+
+
+def _largest(expected: Mapping[str, torch.Tensor], actual: Mapping[str, torch.Tensor]) -> float:
+    assert expected.keys() == actual.keys()
+    return max(_difference(expected[name], actual[name]) for name in expected)
+
+
+COLUMNS = ("model", "stock", "outside", "composites", "share", "loss", "gradients", "weights")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row of the table as text."""
+    return (
+        row.model,
+        str(row.stock),
+        str(row.outside),
+        str(row.composites),
+        f"{row.share:.1%}" + ("" if row.share >= BAR else f" (bar {BAR:.0%})"),
+        f"{row.loss:.1e}",
+        f"{row.gradients:.1e}",
+        f"{row.weights:.1e}",
+    )
+
+
+def markdown(rows: list[Row]) -> str:
+    """The table as a page."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" + "|--:" * (len(COLUMNS) - 1) + "|"]
+    lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    explained = (__doc__ or "").partition("\n\n- ")[2]
+    return (
+        "# Share of a training step that is inside composites\n\n"
+        "Printed by `python benchmarks/share.py --markdown benchmarks/SHARE.md` with torch"
+        f" {torch.__version__.partition('+')[0]}, torch_xla {torch_xla.__version__.partition('+')[0]}"
+        " on the CPU; every composite of the built-in registry is on.\n\n"
+        + "\n".join(lines)
+        + f"\n\n- {explained.strip()}\n"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--models", default=",".join(MODELS), help="names, comma-separated")
+    parser.add_argument("--markdown", type=Path, help="write the table to this file")
+    parser.add_argument("--left", action="store_true", help="print what stays outside, by opcode")
+    arguments = parser.parse_args()
+    names = arguments.models.split(",")
+    unknown = [name for name in names if name not in MODELS]
+    if unknown:
+        sys.exit(f"there is no model {unknown[0]!r} (there are {', '.join(MODELS)})")
+    rows = [measure(name, MODELS[name]) for name in names]
+    table = Table(*COLUMNS)
+    for row in rows:
+        table.add_row(*cells(row))
+    console = Console()
+    console.print(table)
+    if arguments.left:
+        for row in rows:
+            written = ", ".join(f"{opcode} {n}" for opcode, n in row.left.most_common())
+            console.print(f"{row.model}: {written}")
+    if arguments.markdown:
+        arguments.markdown.write_text(markdown(rows))
+
+
+if __name__ == "__main__":
+    main()
