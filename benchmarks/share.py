@@ -100,7 +100,10 @@ def measure(name: str, build: Callable[[], Model]) -> Row:
 
 
 def train(made: Model) -> Steps:
-    """Some steps of a copy of a model; the first one's graph is counted."""
+    """Some steps of a copy of a model; the last one's graph is counted.
+
+    The first one is another graph, which also makes the optimizer's state.
+    """
     device = torch_xla.device()
     xm.set_rng_state(SEED)
     module = copy.deepcopy(made.module).to(device).train()
@@ -114,7 +117,7 @@ def train(made: Model) -> Steps:
         loss = made.loss(module, batch)
         loss.backward()
         optimizer.step()
-        if step == 0:
+        if step == STEPS - 1:
             state = [t for s in optimizer.state.values() for t in s.values() if t.is_xla]
             graph = frontend().hlo([loss.detach(), *module.parameters(), *state])
             counted, calls = count(hlo_proto.Module.FromString(graph))

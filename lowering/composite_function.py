@@ -235,9 +235,7 @@ class CompositeFunction:
             _remember(self._backward, key, lowered)
         if lowered is STOCK:
             return self._stock_gradients(step, context)
-        results = iter(
-            self.insert(f"{self._symbol}_backward", operands, step.seed, lowered.handle)
-        )
+        results = iter(self.insert(f"{self._symbol}_backward", operands, step.seed, lowered.handle))
         return [next(results) if wanted else None for wanted in context.wanted]
 
     def _lower_derived(self, step: _Step, context: _Context, operands: Operands) -> Any:
@@ -273,9 +271,7 @@ class CompositeFunction:
             self.frontend,
             operands,
             attributes,
-            lambda: lower_function(
-                self.entry, self.frontend, backward, operands, step.autocast
-            ),
+            lambda: lower_function(self.entry, self.frontend, backward, operands, step.autocast),
         )
 
 
@@ -344,9 +340,7 @@ class _Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, step: _Step, *operands: torch.Tensor | None) -> Any:
         composite = step.composite
-        flat = composite.insert(
-            composite._symbol, operands, step.seed, step.computation.handle
-        )
+        flat = composite.insert(composite._symbol, operands, step.seed, step.computation.handle)
         results = flat[: step.computation.results]
         ctx.step = step
         ctx.counts = (len(operands), len(results))
@@ -405,8 +399,7 @@ def _blank(
 def _transformed() -> bool:
     """Whether torch.func or forward-mode differentiation is at work, which sees stock operators."""
     return (
-        forward_ad._current_level >= 0
-        or torch._C._functorch.peek_interpreter_stack() is not None
+        forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
     )
 
 

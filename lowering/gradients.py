@@ -34,9 +34,7 @@ def gradients_of(
         where the results do not depend on the operand.
     """
     with torch.enable_grad():
-        inputs = [
-            _leaf(t, asked, create_graph) for t, asked in zip(operands, wanted, strict=True)
-        ]
+        inputs = [_leaf(t, asked, create_graph) for t, asked in zip(operands, wanted, strict=True)]
         results = pytree.tree_leaves(function(*inputs))
     pairs = [
         (result, grad)

@@ -109,9 +109,7 @@ class _Installer:
         for entry in reversed(claims):
             hook = self._hooks(entry).HOOKS[entry.name]
             kernel = hook(make_lowering(entry, operator, self.frontend, stock), kernel)
-        self.overrides.append(
-            self.frontend.override(operator, self.frontend.dispatch_key, kernel)
-        )
+        self.overrides.append(self.frontend.override(operator, self.frontend.dispatch_key, kernel))
 
     def _above(self, operator: Operator, claims: Sequence[Composite]) -> None:
         frontend = self.frontend
