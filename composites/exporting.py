@@ -95,8 +95,8 @@ def export(
         step("lowering to StableHLO")
         graph, inputs = traced.lower(frontend)
         step("cleaning")
-        for run in clean_passes(share=share_decompositions):
-            graph = run(graph)  # verified once, below
+        cleaning = clean_passes(share=share_decompositions)
+        graph = run_passes(graph, cleaning, verify=False)  # verified once, below
         last = [legalize_chlo, expand_batch_norm_grad] if portable else []
         lowered = run_passes(graph, [*passes, *last])
     return Program(lowered, inputs, _outputs(traced.outputs, frontend))
