@@ -194,6 +194,7 @@ class TorchXla:
         context = _XLAC.lowering.LoweringContext("IrToHlo")
         context.build(list(outputs))
         module = to_stablehlo(context.hlo())
+        clean = module is not None
         if module is None:
             # This lowers the outputs one after the other too, so it numbers parameters alike.
             bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
@@ -210,7 +211,7 @@ class TorchXla:
                     " buffer or argument; register it as a buffer"
                 )
             parameters.append(GraphParameter(operand, type_))
-        return LoweredGraph(module, tuple(parameters))
+        return LoweredGraph(module, clean, tuple(parameters))
 
     @contextmanager
     def _whole_dispatch(self) -> Iterator[None]:

@@ -6,12 +6,15 @@ instructions that are simplified beforehand here.
 
 from __future__ import annotations
 
+import re
+
 from lowering.emission import hlo_proto
 from lowering.hlo.shrink import reachable, serialize, shrink
 from lowering.hlo.simplify import ERF, PURE, Body
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
-from lowering.stablehlo.bindings import IrModule, attributes
+from lowering.stablehlo.bindings import IrModule
+from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
 from lowering.stablehlo.symbols import CUSTOM_CALL
 
 # What is converted to the text that torch_xla's converter gives. Convolutions and windows come with
@@ -19,32 +22,37 @@ from lowering.stablehlo.symbols import CUSTOM_CALL
 # for torch_xla to replace.
 _CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
-# As torch_xla's converter ends, which has no `dot` either.
-_PIPELINE = "builtin.module(func.func(stablehlo-legalize-deprecated-ops,canonicalize,cse))"
+_COUNTER = re.compile(r"\.\d+$")
 
-# The memory layout of inputs and outputs, which is the next compiler's to choose.
-_LAYOUTS = (
-    "mhlo.xla_entry_computation_parameter_layouts",
-    "mhlo.xla_entry_computation_parameter_tiles",
-    "mhlo.xla_entry_computation_result_layout",
-    "mhlo.xla_entry_computation_result_tiles",
+# As torch_xla's converter ends, which has no `dot` either.
+_PIPELINE = (
+    "builtin.module(func.func(stablehlo-legalize-deprecated-ops,canonicalize,cse),symbol-dce)"
 )
 
-# Attributes that the converter writes with their default values.
+# Attributes that say nothing: those that the converter writes with their default values,
+# and the memory layout that XLA chose for its own HLO.
+_LAYOUT = ("result_layout", "xla_shape")
 _DEFAULTS = {
     "stablehlo.dot_general": ("precision_config",),
     "stablehlo.gather": ("indices_are_sorted",),
+    "stablehlo.bitcast_convert": _LAYOUT,
+    "stablehlo.reshape": _LAYOUT,
+    "stablehlo.transpose": _LAYOUT,
     "stablehlo.scatter": ("indices_are_sorted", "unique_indices"),
 }
 _DEFAULT_VALUES = ("false", "[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]")
 
 
 def to_stablehlo(hlo: bytes) -> Module | None:
-    """The StableHLO of a serialized HLO module; None where this converter is no match for it."""
+    """The StableHLO of a serialized HLO module; None where this converter is no match for it.
+
+    Decompositions are shared; but for their names, `clean` finds nothing to do.
+    """
     convert = bindings.hlo_converter()
     if convert is None:
         return None
     module = hlo_proto.Module.FromString(hlo)
+    module.name = _COUNTER.sub("", module.name)
     bodies = reachable(module, shrink(module))
     if not all(map(_converted, bodies)):
         return None
@@ -54,17 +62,16 @@ def to_stablehlo(hlo: bytes) -> Module | None:
     bindings.run_pipeline(result.ir, _PIPELINE)
     fold_splats(result.ir)
     _drop_defaults(result.ir)
-    for name in _LAYOUTS:
-        if name in result.ir.operation.attributes:
-            del result.ir.operation.attributes[name]
+    strip_module_attributes(result.ir)
     return result
 
 
 def _drop_defaults(module: IrModule) -> None:
     for operation in bindings.find_operations(module.operation, *_DEFAULTS):
         for name in _DEFAULTS[operation.name]:
-            found = attributes(operation).get(name)
-            if found is not None and str(found) in _DEFAULT_VALUES:
+            if name not in operation.attributes:
+                continue
+            if name in _LAYOUT or str(operation.attributes[name]) in _DEFAULT_VALUES:
                 del operation.attributes[name]
 
 

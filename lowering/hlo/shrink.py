@@ -18,14 +18,16 @@ def shrink(module: Any) -> dict[int, Body]:
     A graph holds a copy of a composite's decomposition for each call. Copies become one where the
     calls agree in name, version and attributes; they keep the id of the first.
     """
-    composites = _composite_attributes(module)
+    callers = {
+        c.id: [i for i in c.instructions if i.called_computation_ids] for c in module.computations
+    }
+    composites = _composite_attributes(callers)
     bodies: dict[int, Body] = {}
     first: dict[Any, Body] = {}
     for computation in module.computations:
-        for instruction in computation.instructions:
+        for instruction in callers[computation.id]:
             called = instruction.called_computation_ids
-            if called:
-                called[:] = [bodies[i].computation_id for i in called]
+            called[:] = [bodies[i].computation_id for i in called]
         body = Body.of(computation, bodies)
         key = (
             _COUNTER.sub("", computation.name),
@@ -67,12 +69,12 @@ def serialize(module: Any, bodies: list[Body]) -> bytes:
     return wire.module(module, written)
 
 
-def _composite_attributes(module: Any) -> dict[int, bytes]:
+def _composite_attributes(callers: Mapping[int, list[Any]]) -> dict[int, bytes]:
     """What the composite says that calls a computation, by computation."""
     return {
         called: instruction.frontend_attributes.SerializeToString(deterministic=True)
-        for computation in module.computations
-        for instruction in computation.instructions
+        for instructions in callers.values()
+        for instruction in instructions
         if instruction.is_composite
         for called in instruction.called_computation_ids
     }

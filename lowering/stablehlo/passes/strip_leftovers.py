@@ -15,6 +15,8 @@ _EMPTY_ATTRIBUTES = {
     "mhlo.is_dynamic": "false",
     "mhlo.use_auto_spmd_partitioning": "false",
 }
+# The memory layout of inputs and outputs, as jaxlib's converter notes it.
+_ENTRY_LAYOUT = "mhlo.xla_entry_computation_"
 # The memory layout that XLA chose for its own HLO, noted on the operations it prints this way.
 # StableHLO gives these attributes no meaning, and the layout is the next compiler's to choose.
 _LAYOUT_ATTRIBUTES = ("result_layout", "xla_shape")
@@ -29,9 +31,7 @@ def strip_leftovers(module: IrModule) -> None:
     A module attribute that says something, such as an input that aliases an output, stays.
     """
     operation = module.operation
-    for key, attribute in attributes(operation).items():
-        if _EMPTY_ATTRIBUTES.get(key) == str(attribute):
-            del operation.attributes[key]
+    strip_module_attributes(module)
     for noted in find_operations(operation, *_WITH_LAYOUT):
         for key in _LAYOUT_ATTRIBUTES:
             if key in noted.attributes:
@@ -41,3 +41,11 @@ def strip_leftovers(module: IrModule) -> None:
         with building(module.context):
             stripped = ir().StringAttr.get(_COUNTER.sub("", name.value))
             operation.attributes["sym_name"] = stripped
+
+
+def strip_module_attributes(module: IrModule) -> None:
+    """Drop what is noted on the module alone."""
+    operation = module.operation
+    for key, attribute in attributes(operation).items():
+        if _EMPTY_ATTRIBUTES.get(key) == str(attribute) or key.startswith(_ENTRY_LAYOUT):
+            del operation.attributes[key]
