@@ -17,9 +17,9 @@ from lowering.stablehlo.bindings import IrModule
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
 from lowering.stablehlo.symbols import CUSTOM_CALL
 
-# What is converted to the text that torch_xla's converter gives, but for folds of a few constants. Convolutions and windows come with
-# every default written out, some operations as MHLO, which only XLA reads; some custom calls are
-# for torch_xla to replace.
+# What is converted to the text that torch_xla's converter gives, but for folds of a few constants.
+# Convolutions and windows come with every default written out, some operations as MHLO, which only
+# XLA reads; some custom calls are for torch_xla to replace.
 _CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
 _COUNTER = re.compile(r"\.\d+$")

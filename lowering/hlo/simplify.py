@@ -5,8 +5,9 @@ than half are constants, broadcasts of constants, multiplications by one, reshap
 copies of decompositions. Everything after this (conversion to StableHLO, the passes, printing)
 takes time for each instruction.
 
-torch_xla's own converter makes these simplifications, and a few more, after the conversion. All leave every bit
-of the results alone but one, `x + 0.0`, which would turn a negative zero into a positive one.
+torch_xla's own converter makes these simplifications, and a few more, after the conversion. All
+leave every bit of the results alone but one, `x + 0.0`, which would turn a negative zero into a
+positive one.
 """
 
 from __future__ import annotations
