@@ -24,6 +24,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 from rich.console import Console
 from rich.table import Table
-from torch import nn
 
 from benchmarks.training_models import MODELS, Model
 from composites.activation import exactly, frontend
@@ -207,8 +207,8 @@ def markdown(rows: list[Row]) -> str:
     return (
         "# Share of a training step that is inside composites\n\n"
         "Printed by `python benchmarks/share.py --markdown benchmarks/SHARE.md` with torch"
-        f" {torch.__version__.partition('+')[0]}, torch_xla {torch_xla.__version__.partition('+')[0]}"
-        " on the CPU; every composite of the built-in registry is on.\n\n"
+        f" {version('torch')}, torch_xla {version('torch_xla')} on the CPU; every composite of the"
+        " built-in registry is on.\n\n"
         + "\n".join(lines)
         + f"\n\n- {explained.strip()}\n"
     )

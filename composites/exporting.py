@@ -76,7 +76,14 @@ def export(
             "export traces with torch_xla; pip install 'torch-xla-composites[torch]'"
         ) from error
     from composites.tracing import graph_of, trace_inference, trace_training
-    from lowering.stablehlo import clean_passes, expand_batch_norm_grad, legalize_chlo, run_passes
+    from lowering.stablehlo import (
+        clean_passes,
+        expand_batch_norm_grad,
+        legalize_chlo,
+        rename_decompositions,
+        run_passes,
+        unshare_decompositions,
+    )
 
     train = train or optimizer is not None
     if train and isinstance(module, torch.export.ExportedProgram):
@@ -93,10 +100,14 @@ def export(
         else:
             traced = trace_inference(frontend, module, args, kwargs or {})
         step("lowering to StableHLO")
-        graph, inputs = traced.lower(frontend)
+        graph, clean, inputs = traced.lower(frontend)
         step("cleaning")
-        for run in clean_passes(share=share_decompositions):
-            graph = run(graph)  # verified once, below
+        if clean:
+            sharing = [] if share_decompositions else [unshare_decompositions]
+            cleaning: list[Pass] = [*sharing, rename_decompositions]
+        else:
+            cleaning = clean_passes(share=share_decompositions)
+        graph = run_passes(graph, cleaning, verify=False)  # verified once, below
         last = [legalize_chlo, expand_batch_norm_grad] if portable else []
         lowered = run_passes(graph, [*passes, *last])
     return Program(lowered, inputs, _outputs(traced.outputs, frontend))

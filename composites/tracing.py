@@ -40,8 +40,9 @@ class Traced:
     """Placeholders by name."""
     outputs: list[Output] = field(default_factory=list)
 
-    def lower(self, frontend: Frontend) -> tuple[Module, tuple[Value, ...]]:
-        """StableHLO of the outputs, and those inputs that it reads, in the order of recording."""
+    def lower(self, frontend: Frontend) -> tuple[Module, bool, tuple[Value, ...]]:
+        """StableHLO of the outputs, whether it is clean already but for names, and those inputs
+        that it reads, in the order of recording."""
         try:
             graph = frontend.lower_graph(
                 [output.tensor for output in self.outputs], list(self.inputs.values())
@@ -55,7 +56,7 @@ class Traced:
         for index in order:
             type_ = graph.parameters[index].type
             values.append(Value(names[found[index]], type_.shape, type_.element_type))
-        return order_inputs(graph.module, order), tuple(values)
+        return order_inputs(graph.module, order), graph.clean, tuple(values)
 
 
 def trace_inference(

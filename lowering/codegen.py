@@ -104,17 +104,25 @@ def generate(registry: Registry, source: str) -> str:
             operator = _decomposition_signature(entry)
             values = explicit_backward(entry, registry) is not None
             adapted.append(_composite_hook(entry, name, operator, keyed=False, values=values))
-    return (
-        _environment()
-        .get_template("hooks.py.jinja")
-        .render(
-            source=_one_line(source),
-            namespace=registry.namespace,
-            kernels=kernels,
-            above=above,
-            functions=adapted,
-        )
+    return _render(source, registry, kernels, above, adapted)
+
+
+def _render(
+    source: str,
+    registry: Registry,
+    kernels: Sequence[Hook],
+    above: Sequence[CompositeHook],
+    functions: Sequence[CompositeHook],
+) -> str:
+    template = _environment().get_template("hooks.py.jinja")
+    rendered: str = template.render(
+        source=_one_line(source),
+        namespace=registry.namespace,
+        kernels=kernels,
+        above=above,
+        functions=functions,
     )
+    return rendered
 
 
 def is_above_decompositions(entry: Composite, operator: Operator, registry: Registry) -> bool:
@@ -148,17 +156,7 @@ def function_hook(
         hook = _composite_hook(entry, "hook_of_function", operator, keyed=False, values=values)
     except (UnusableFunctionError, ConditionError) as error:
         raise AllowlistError(f"{entry.location}: {entry.qualified}: {error}") from error
-    text = (
-        _environment()
-        .get_template("hooks.py.jinja")
-        .render(
-            source=_one_line(registry.source),
-            namespace=registry.namespace,
-            kernels=[],
-            above=[],
-            functions=[hook],
-        )
-    )
+    text = _render(registry.source, registry, [], [], [hook])
     module = _module(f"lowering.generated.<{entry.qualified} for {target}>", text)
     return module.FUNCTIONS[entry.name]  # type: ignore[no-any-return]
 

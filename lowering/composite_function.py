@@ -92,8 +92,8 @@ class CompositeFunction:
         )
         if getattr(self._lowering, "active", False) or _transformed():
             return arguments.otherwise()
-        if not all(t is None or (type(t) in _PLAIN and t.is_xla) for t in operands):
-            traced = self.operator is not None and all(t is None or t.is_xla for t in operands)
+        if not all(t is None or (type(t) in _PLAIN and _on_xla(t)) for t in operands):
+            traced = self.operator is not None and all(t is None or _on_xla(t) for t in operands)
             if traced and not differentiable and arguments.matches():
                 assert self.operator is not None
                 return arguments.call(self.operator, *operands)
@@ -394,6 +394,10 @@ def _blank(
     type_: tuple[torch.Size, torch.dtype] | None, device: torch.device
 ) -> torch.Tensor | None:
     return None if type_ is None else torch.zeros(type_[0], dtype=type_[1], device=device)
+
+
+def _on_xla(tensor: torch.Tensor) -> bool:
+    return tensor.is_xla  # type: ignore[attr-defined,no-any-return]
 
 
 def _transformed() -> bool:

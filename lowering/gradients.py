@@ -33,7 +33,7 @@ def gradients_of(
         One gradient for each operand, of its shape and dtype; None where it is not wanted. Zeros
         where the results do not depend on the operand.
     """
-    with torch.enable_grad():
+    with torch.enable_grad():  # type: ignore[no-untyped-call]
         inputs = [_leaf(t, asked, create_graph) for t, asked in zip(operands, wanted, strict=True)]
         results = pytree.tree_leaves(function(*inputs))
     pairs = [

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping
-from functools import cache
 from typing import Any
-
-import torch
 
 from composites.errors import LoweringError
 
@@ -33,21 +30,18 @@ def stand_in(original: Any, listed: Collection[str], tensors: Mapping[str, Any])
             }
     namespace.update(tensors)
     object.__setattr__(made, "__dict__", namespace)
-    object.__setattr__(made, "__class__", _guarded(type(original), frozenset(listed)))
+    object.__setattr__(made, "__class__", _guarded(type(original), tuple(listed)))
     return made
 
 
-@cache
-def _guarded(original: type, listed: frozenset[str]) -> type:
+def _guarded(original: type[Any], listed: tuple[str, ...]) -> type[Any]:
     def read(self: Any, name: str) -> Any:
         if name[0] != "_" and name not in listed and not callable(getattr(original, name, None)):
             raise LoweringError(
                 f"reads self.{name}, which is neither operand nor attribute: list it in `operands`"
                 " if it is a tensor, in `attributes` or `when` if not"
             )
-        return original.__getattribute__(self, name)
+        return original.__getattribute__(self, name)  # type: ignore[call-arg]
 
-    names = {"__getattribute__": read}
-    if not issubclass(original, torch.nn.Module):
-        return type(original.__name__, (original,), names)
-    return type(original.__name__, (original,), names | {"__module__": original.__module__})
+    names = {"__getattribute__": read, "__module__": original.__module__}
+    return type(original.__name__, (original,), names)

@@ -137,7 +137,7 @@ class _EntryReader:
             namespace=self.document.namespace,
             name=self.name,
             composite=self.entry.composite or self.name,
-            op=operator and operator.qualified,
+            op=None if operator is None else operator.qualified,
             functions=tuple(self.entry.function),
             version=self.entry.version,
             operands=self._path_operands() if callee is None else self._operands(callee),

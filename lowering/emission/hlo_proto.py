@@ -33,16 +33,32 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
     "Opaque": (),  # only ever cleared
     "FrontendAttribute": (("key", 1, "string"), ("value", 2, "string")),  # a map's entry
     "FrontendAttributes": (("map", 1, "FrontendAttribute*"),),
+    "Literal": (
+        ("shape", 1, "Shape"),
+        ("preds", 2, "bool*"),
+        ("s32s", 4, "int32*"),
+        ("s64s", 5, "int64*"),
+        ("u32s", 6, "uint32*"),
+        ("f32s", 8, "float*"),
+        ("f64s", 9, "double*"),
+        ("f16s", 11, "bytes"),
+        ("bf16s", 13, "bytes"),
+    ),
     "Instruction": (
         ("name", 1, "string"),
         ("opcode", 2, "string"),
         ("shape", 3, "Shape"),
         ("metadata", 7, "Opaque"),
+        ("literal", 8, "Literal"),
         ("parameter_number", 9, "int64"),
+        ("tuple_index", 13, "int64"),
+        ("dimensions", 14, "int64*"),
+        ("custom_call_target", 28, "string"),
         ("id", 35, "int64"),
         ("operand_ids", 36, "int64*"),
         ("control_predecessor_ids", 37, "int64*"),
         ("called_computation_ids", 38, "int64*"),
+        ("comparison_direction", 63, "string"),
         ("frontend_attributes", 68, "FrontendAttributes"),
         ("is_composite", 89, "bool"),
     ),
@@ -114,6 +130,7 @@ def _message_classes() -> dict[str, Any]:
 
 _CLASSES = _message_classes()
 Shape: Any = _CLASSES["Shape"]
+Literal: Any = _CLASSES["Literal"]
 Instruction: Any = _CLASSES["Instruction"]
 Computation: Any = _CLASSES["Computation"]
 Module: Any = _CLASSES["Module"]

@@ -40,9 +40,11 @@ class GraphParameter:
 
 @dataclass(frozen=True, slots=True)
 class LoweredGraph:
-    """A recorded graph as StableHLO, as the frontend prints it."""
+    """A recorded graph as StableHLO."""
 
     module: Module
+    clean: bool
+    """Whether decompositions are shared, and nothing but their names is left to clean."""
     parameters: tuple[GraphParameter, ...]
 
 

@@ -22,6 +22,7 @@ from composites.registry.operators import Operator, find_overload
 from lowering.emission.composite import DecompositionHlo, TensorType
 from lowering.frontends import GraphParameter, Kernel, LoweredGraph, Seed
 from lowering.frontends.seeds import Generator, advances_between
+from lowering.hlo.convert import to_stablehlo
 from lowering.stablehlo import Module
 
 _XLAC = torch_xla._XLAC
@@ -260,11 +261,14 @@ class TorchXla:
     def lower_graph(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
     ) -> LoweredGraph:
-        # Both lower the outputs one after the other, so they number parameters alike.
-        context = _XLAC.lowering.LoweringContext("main")
+        context = _XLAC.lowering.LoweringContext("IrToHlo")
         context.build(list(outputs))
-        bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
-        module = Module.from_bytes(bytecode, "torch_xla's StableHLO")
+        module = to_stablehlo(context.hlo())
+        clean = module is not None
+        if module is None:
+            # This lowers the outputs one after the other too, so it numbers parameters alike.
+            bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
+            module = Module.from_bytes(bytecode, "torch_xla's StableHLO")
         found = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
         data = context.device_parameter_id_tensor_mapping()
         parameters = []
@@ -277,7 +281,7 @@ class TorchXla:
                     " buffer or argument; register it as a buffer"
                 )
             parameters.append(GraphParameter(operand, type_))
-        return LoweredGraph(module, tuple(parameters))
+        return LoweredGraph(module, clean, tuple(parameters))
 
     @contextmanager
     def _whole_dispatch(self) -> Iterator[None]:

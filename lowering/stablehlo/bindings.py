@@ -150,6 +150,16 @@ def artifact_version(data: bytes) -> Version | None:
     return _numbers(found.groups()) if found else None
 
 
+def hlo_converter() -> Callable[[bytes], bytes] | None:
+    """A function from a serialized HLO module to StableHLO bytecode, where jaxlib has one."""
+    try:
+        from jaxlib import _jax
+    except ImportError:
+        return None
+    convert: Callable[[bytes], bytes] | None = getattr(_jax.mlir, "hlo_to_stablehlo", None)
+    return convert
+
+
 def copy_into(context: IrContext, module: IrModule) -> IrModule:
     """A copy of a module that lives in another context (such as one that jax lowered)."""
     buffer = io.BytesIO()

@@ -70,5 +70,6 @@ def test_json_schema_names_every_key_of_an_entry() -> None:
     schema = json_schema()
     assert set(schema["properties"]) == {"schema", "namespace", "composites"}
     assert set(schema["$defs"]["CompositeDocument"]["properties"]) == {
-        "op", "version", "operands", "attributes", "when", "decomposition", "backward",
+        "op", "function", "composite", "version", "operands", "attributes", "when", "adapt",
+        "decomposition", "backward", "saves", "gradients",
     }  # fmt: skip

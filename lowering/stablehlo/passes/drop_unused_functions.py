@@ -1,11 +1,11 @@
 """drop_unused_functions: remove private functions that nothing reachable refers to."""
 
 from .. import bindings
-from ..module import Module
+from ..bindings import IrModule
+from ..in_place import in_place
 
 
-def drop_unused_functions(module: Module) -> Module:
+@in_place
+def drop_unused_functions(module: IrModule) -> None:
     """Remove private functions that no public function reaches (MLIR's `symbol-dce`)."""
-    result = module.copy_ir()
-    bindings.run_pipeline(result, "builtin.module(symbol-dce)")
-    return Module(result)
+    bindings.run_pipeline(module, "builtin.module(symbol-dce)")

@@ -10,10 +10,10 @@ from math import prod
 from string import Template
 
 from .. import bindings
-from ..bindings import IrOperation, attributes, find_operations
+from ..bindings import IrModule, IrOperation, attributes, find_operations
 from ..errors import UnsupportedOperationError
+from ..in_place import in_place
 from ..inlining import inline_call
-from ..module import Module
 
 OPERATION = "stablehlo.batch_norm_grad"
 
@@ -51,17 +51,16 @@ func.func private @batch_norm_grad(%x: $full, %scale: $row, %mean: $row, %varian
 """)
 
 
-def expand_batch_norm_grad(module: Module) -> Module:
+@in_place
+def expand_batch_norm_grad(module: IrModule) -> None:
     """Expand every `stablehlo.batch_norm_grad`.
 
     Raises:
       UnsupportedOperationError: one has a dynamic shape.
     """
-    result = module.copy_ir()
-    for call in find_operations(result.operation, OPERATION):
+    for call in find_operations(module.operation, OPERATION):
         template = bindings.parse_text(_expansion(call), "<batch_norm_grad>", call.context)
         inline_call(call, template.body.operations[0].operation, last_use=True)
-    return Module(result)
 
 
 def _expansion(call: IrOperation) -> str:

@@ -9,26 +9,25 @@ HLO functions return one value, so torch_xla prints a composite of several resul
 and no consumer reads it so. It becomes `%0:2 = stablehlo.composite "acme.topk" %x {…}`.
 """
 
-from ..bindings import IrOperation, IrValue, attributes, building, ir
-from ..module import Module
+from ..bindings import IrModule, IrOperation, IrValue, attributes, building, ir
+from ..in_place import in_place
 from ..symbols import body, functions, uses
 
 _GET = "stablehlo.get_tuple_element"
 _TUPLE = "stablehlo.tuple"
 
 
-def expand_tuples(module: Module) -> Module:
+@in_place
+def expand_tuples(module: IrModule) -> None:
     """Give every composite of one tuple, and its decomposition, several results instead.
 
     Runs after `flatten_calls`: tuples that go through plain calls are left as they are.
     """
-    result = module.copy_ir()
-    by_name = functions(result)
-    for name, composites in uses(result.operation).composites.items():
+    by_name = functions(module)
+    for name, composites in uses(module.operation).composites.items():
         if name in by_name and _expand_function(by_name[name]):
             for composite in composites:
                 _expand_composite(composite)
-    return Module(result)
 
 
 def _expand_function(function: IrOperation) -> bool:

@@ -14,22 +14,25 @@ Decompositions stay functions: composites refer to them, they are not called.
 
 from collections.abc import Container
 
+from ..bindings import IrModule
+from ..in_place import in_place
 from ..inlining import inline_call
-from ..module import Module
 from ..symbols import body, callees_first, functions, is_private, uses
 
 
-def flatten_calls(module: Module, *, only: Container[str] | None = None) -> Module:
+@in_place
+def flatten_calls(module: IrModule, *, only: Container[str] | None = None) -> None:
     """Inline every `func.call`, innermost first; with `only`, calls of these functions alone.
 
     Private functions that are called no more are removed. Calls of a declaration, or of a
     function with several blocks, stay.
     """
-    result = module.copy_ir()
-    by_name = functions(result)
-    found = uses(result.operation)
+    by_name = functions(module)
+    found = uses(module.operation)
+    if not found.calls:
+        return
     kept = found.others | found.composites.keys()
-    for name in callees_first(result):
+    for name in callees_first(module):
         function = by_name[name]
         calls = found.calls.get(name, [])
         if not calls or (only is not None and name not in only) or body(function) is None:
@@ -38,4 +41,3 @@ def flatten_calls(module: Module, *, only: Container[str] | None = None) -> Modu
         for call in calls[:-1]:
             inline_call(call, function, last_use=False)
         inline_call(calls[-1], function, last_use=removable)
-    return Module(result)

@@ -1,11 +1,11 @@
 """legalize_chlo: leave pure StableHLO, for consumers that do not know CHLO."""
 
 from .. import bindings
-from ..module import Module
+from ..bindings import IrModule
+from ..in_place import in_place
 
 
-def legalize_chlo(module: Module) -> Module:
+@in_place
+def legalize_chlo(module: IrModule) -> None:
     """Expand every CHLO operation (the official `chlo-legalize-to-stablehlo`)."""
-    result = module.copy_ir()
-    bindings.run_pipeline(result, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
-    return Module(result)
+    bindings.run_pipeline(module, "builtin.module(func.func(chlo-legalize-to-stablehlo))")

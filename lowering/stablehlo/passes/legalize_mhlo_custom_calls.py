@@ -11,23 +11,31 @@ from collections.abc import Callable
 from string import Template
 
 from .. import bindings
-from ..bindings import IrOperation, attributes, building, dictionary_items, find_operations, ir
+from ..bindings import (
+    IrModule,
+    IrOperation,
+    attributes,
+    building,
+    dictionary_items,
+    find_operations,
+    ir,
+)
 from ..errors import UnsupportedOperationError, did_you_mean
+from ..in_place import in_place
 from ..inlining import inline_call
-from ..module import Module
 from ..symbols import CUSTOM_CALL, function_name
 
 _PREFIX = "mhlo."
 
 
-def legalize_mhlo_custom_calls(module: Module) -> Module:
+@in_place
+def legalize_mhlo_custom_calls(module: IrModule) -> None:
     """Replace every `mhlo.*` custom call by the CHLO or StableHLO operations it stands for.
 
     Raises:
       UnsupportedOperationError: naming the first custom call for which there is no rule.
     """
-    result = module.copy_ir()
-    for call in find_operations(result.operation, CUSTOM_CALL):
+    for call in find_operations(module.operation, CUSTOM_CALL):
         target = call.attributes["call_target_name"].value
         if not target.startswith(_PREFIX):
             continue
@@ -39,7 +47,6 @@ def legalize_mhlo_custom_calls(module: Module) -> Module:
                 f"equivalent here{did_you_mean(target, known)}; known: {', '.join(known)}"
             )
         rule(call)
-    return Module(result)
 
 
 def _unary(name: str) -> Callable[[IrOperation], None]:

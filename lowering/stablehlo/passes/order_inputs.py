@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from ..bindings import building, ir
+from ..bindings import IrModule, building, ir
 from ..errors import UnsupportedOperationError
-from ..module import Module
+from ..in_place import in_place
 from ..symbols import body, functions
 
 
-def order_inputs(module: Module, order: Sequence[int]) -> Module:
+@in_place
+def order_inputs(module: IrModule, order: Sequence[int]) -> None:
     """Reorder the arguments of `@main`: argument `i` becomes what argument `order[i]` was.
 
     Raises:
       UnsupportedOperationError: `order` is no permutation of the arguments.
     """
-    result = module.copy_ir()
-    main = functions(result)["main"]
+    main = functions(module)["main"]
     block = body(main)
     count = 0 if block is None else len(block.arguments)
     if block is None or sorted(order) != list(range(count)):
@@ -35,4 +35,3 @@ def order_inputs(module: Module, order: Sequence[int]) -> Module:
         if "arg_attrs" in main.attributes:
             attributes = main.attributes["arg_attrs"]
             main.attributes["arg_attrs"] = ir().ArrayAttr.get([attributes[i] for i in order])
-    return Module(result)

@@ -3,24 +3,24 @@
 @ptxla.gelu.impl.117, @ptxla.gelu.impl.134  =>  @ptxla.gelu.impl, @ptxla.gelu.impl_0
 """
 
+from ..bindings import IrModule
 from ..composites import composite_name
-from ..module import Module
+from ..in_place import in_place
 from ..symbols import Namer, decompositions, functions, rename, uses
 
 
-def rename_decompositions(module: Module) -> Module:
+@in_place
+def rename_decompositions(module: IrModule) -> None:
     """Name each decomposition after the composite it serves, in order of first use.
 
     The functions are put in that order too, behind all others, so that the text depends on what
     the program does and not on how it was built.
     """
-    result = module.copy_ir()
-    by_name = functions(result)
-    found = uses(result.operation)
-    order = decompositions(result, found)
+    by_name = functions(module)
+    found = uses(module.operation)
+    order = decompositions(module, found)
     fresh = Namer(by_name.keys() - set(order))
     names = {name: fresh(f"{composite_name(found.composites[name][0])}.impl") for name in order}
     for old, new in names.items():
         rename(by_name[old], new, found.composites[old])
-        result.body.append(by_name[old].detach_from_parent())
-    return Module(result)
+        module.body.append(by_name[old].detach_from_parent())

@@ -8,28 +8,28 @@ func private @impl.7 {..the same..}
 
 from typing import Any, TypeAlias
 
-from ..bindings import IrOperation, building, ir
+from ..bindings import IrModule, IrOperation, building, ir
 from ..composites import signature
-from ..module import Module
+from ..in_place import in_place
 from ..symbols import callees_first, decompositions, function_name, functions, retarget, uses
 
 # What functions must agree on to become one: who uses them, and their text without the name.
 _Key: TypeAlias = tuple[frozenset[Any], str]
 
 
-def share_decompositions(module: Module) -> Module:
+@in_place
+def share_decompositions(module: IrModule) -> None:
     """Merge decompositions with the same body that serve equal composites.
 
     Composites are equal when name, version, attributes and types are; two that merely compute the
     same keep a function each. Decompositions inside decompositions are merged first, so equality
     of what surrounds them is seen as well.
     """
-    result = module.copy_ir()
-    by_name = functions(result)
-    found = uses(result.operation)
-    candidates = set(decompositions(result, found))
+    by_name = functions(module)
+    found = uses(module.operation)
+    candidates = set(decompositions(module, found))
     kept: dict[_Key, str] = {}
-    for name in callees_first(result):
+    for name in callees_first(module):
         if name not in candidates:
             continue
         users = found.composites[name]
@@ -40,7 +40,6 @@ def share_decompositions(module: Module) -> Module:
         if first != name:
             retarget(users, first)
             by_name[name].erase()
-    return Module(result)
 
 
 def _text_without_name(function: IrOperation) -> str:

@@ -5,8 +5,8 @@ module @IrToHlo.99 attributes {mhlo.is_dynamic = false, ..}  =>  module @IrToHlo
 
 import re
 
-from ..bindings import attributes, building, find_operations, ir
-from ..module import Module
+from ..bindings import IrModule, attributes, building, find_operations, ir
+from ..in_place import in_place
 
 # Module attributes that torch_xla 2.9 always prints, and the value that means "nothing to say".
 _EMPTY_ATTRIBUTES = {
@@ -15,6 +15,8 @@ _EMPTY_ATTRIBUTES = {
     "mhlo.is_dynamic": "false",
     "mhlo.use_auto_spmd_partitioning": "false",
 }
+# The memory layout of inputs and outputs, as jaxlib's converter notes it.
+_ENTRY_LAYOUT = "mhlo.xla_entry_computation_"
 # The memory layout that XLA chose for its own HLO, noted on the operations it prints this way.
 # StableHLO gives these attributes no meaning, and the layout is the next compiler's to choose.
 _LAYOUT_ATTRIBUTES = ("result_layout", "xla_shape")
@@ -22,22 +24,28 @@ _WITH_LAYOUT = ("stablehlo.transpose", "stablehlo.reshape", "stablehlo.bitcast_c
 _COUNTER = re.compile(r"\.\d+$")
 
 
-def strip_leftovers(module: Module) -> Module:
+@in_place
+def strip_leftovers(module: IrModule) -> None:
     """Drop empty `mhlo.*` module attributes, XLA's layout notes, and the counter in the name.
 
     A module attribute that says something, such as an input that aliases an output, stays.
     """
-    result = module.copy_ir()
-    operation = result.operation
-    for name, attribute in attributes(operation).items():
-        if _EMPTY_ATTRIBUTES.get(name) == str(attribute):
-            del operation.attributes[name]
+    operation = module.operation
+    strip_module_attributes(module)
     for noted in find_operations(operation, *_WITH_LAYOUT):
-        for name in _LAYOUT_ATTRIBUTES:
-            if name in noted.attributes:
-                del noted.attributes[name]
-    if _COUNTER.search(module.name):
-        with building(result.context):
-            name = _COUNTER.sub("", module.name)
-            operation.attributes["sym_name"] = ir().StringAttr.get(name)
-    return Module(result)
+        for key in _LAYOUT_ATTRIBUTES:
+            if key in noted.attributes:
+                del noted.attributes[key]
+    name = attributes(operation).get("sym_name")
+    if name is not None and _COUNTER.search(name.value):
+        with building(module.context):
+            stripped = ir().StringAttr.get(_COUNTER.sub("", name.value))
+            operation.attributes["sym_name"] = stripped
+
+
+def strip_module_attributes(module: IrModule) -> None:
+    """Drop what is noted on the module alone."""
+    operation = module.operation
+    for key, attribute in attributes(operation).items():
+        if _EMPTY_ATTRIBUTES.get(key) == str(attribute) or key.startswith(_ENTRY_LAYOUT):
+            del operation.attributes[key]

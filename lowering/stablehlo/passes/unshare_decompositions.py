@@ -6,14 +6,15 @@ function they came from.
 
 from collections import deque
 
-from ..module import Module
+from ..bindings import IrModule
+from ..in_place import in_place
 from ..symbols import COMPOSITE, Namer, functions, is_private, rename, retarget, walk_uses
 
 
-def unshare_decompositions(module: Module) -> Module:
+@in_place
+def unshare_decompositions(module: IrModule) -> None:
     """Clone decompositions until no two composites refer to the same one."""
-    result = module.copy_ir()
-    by_name = functions(result)
+    by_name = functions(module)
     fresh = Namer(by_name)
     used: set[str] = set()
     queue = deque(function for function in by_name.values() if not is_private(function))
@@ -26,9 +27,8 @@ def unshare_decompositions(module: Module) -> Module:
                 copy = by_name[name].clone(ip=False)
                 name = fresh(name)
                 rename(copy, name)
-                result.body.append(copy)
+                module.body.append(copy)
                 by_name[name] = copy
                 retarget([operation], name)
             used.add(name)
             queue.append(by_name[name])
-    return Module(result)

@@ -1,0 +1,1 @@
+"""HLO of a recorded graph, made smaller before it becomes StableHLO. Nothing here imports torch."""

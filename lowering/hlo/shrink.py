@@ -1,0 +1,80 @@
+"""shrink: the computations of a module simplified, and equal ones merged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lowering.hlo import wire
+from lowering.hlo.simplify import Body
+
+_COUNTER = re.compile(r"\.\d+$")
+
+
+def shrink(module: Any) -> dict[int, Body]:
+    """The simplified bodies of a module's computations, by id; their messages are taken over.
+
+    A graph holds a copy of a composite's decomposition for each call. Copies become one where the
+    calls agree in name, version and attributes; they keep the id of the first.
+    """
+    callers = {
+        c.id: [i for i in c.instructions if i.called_computation_ids] for c in module.computations
+    }
+    composites = _composite_attributes(callers)
+    bodies: dict[int, Body] = {}
+    first: dict[Any, Body] = {}
+    for computation in module.computations:
+        for instruction in callers[computation.id]:
+            called = instruction.called_computation_ids
+            called[:] = [bodies[i].computation_id for i in called]
+        body = Body.of(computation, bodies)
+        key = (
+            _COUNTER.sub("", computation.name),
+            composites.get(computation.id),
+            body.root,
+            tuple(body.serialized),
+            tuple(map(tuple, body.operands)),
+        )
+        bodies[computation.id] = first.setdefault(key, body)
+    return bodies
+
+
+def reachable(module: Any, bodies: Mapping[int, Body]) -> list[Body]:
+    """The bodies that the entry computation calls, itself included, callees first."""
+    entry = bodies[module.entry_computation_id]
+    reached = {entry.computation_id}
+    pending = [entry]
+    while pending:
+        for instruction in pending.pop().instructions:
+            for called in instruction.called_computation_ids:
+                if called not in reached:
+                    reached.add(called)
+                    pending.append(bodies[called])
+    return [bodies[c.id] for c in module.computations if c.id in reached]
+
+
+def serialize(module: Any, bodies: list[Body]) -> bytes:
+    """The module with these bodies for computations."""
+    heads = {computation.id: computation for computation in module.computations}
+    next_id = 1 + max(heads)  # no id of a computation is that of an instruction
+    written: list[bytes] = []
+    for body in bodies:
+        head = heads[body.computation_id]
+        head.ClearField("instructions")
+        head.root_id = next_id + body.root
+        written.append(wire.computation(head, body.serialized, body.operands, next_id))
+        next_id += len(body.instructions)
+    module.ClearField("computations")
+    return wire.module(module, written)
+
+
+def _composite_attributes(callers: Mapping[int, list[Any]]) -> dict[int, bytes]:
+    """What the composite says that calls a computation, by computation."""
+    return {
+        called: instruction.frontend_attributes.SerializeToString(deterministic=True)
+        for instructions in callers.values()
+        for instruction in instructions
+        if instruction.is_composite
+        for called in instruction.called_computation_ids
+    }

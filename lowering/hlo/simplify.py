@@ -1,0 +1,337 @@
+"""simplify: what a tracer writes once for every call, written once.
+
+Of the 15,000 instructions that torch_xla records for a training step of a 12-layer GPT-2, more
+than half are constants, broadcasts of constants, multiplications by one, reshapes of reshapes, and
+copies of decompositions. Everything after this (conversion to StableHLO, the passes, printing)
+takes time for each instruction.
+
+torch_xla's own converter makes these simplifications, and a few more, after the conversion. All
+leave every bit of the results alone but one, `x + 0.0`, which would turn a negative zero into a
+positive one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import accumulate, compress
+from typing import Any, TypeAlias
+
+from lowering.emission import hlo_proto
+from lowering.hlo.literals import (
+    convert_literal,
+    convert_table,
+    fold,
+    fold_tables,
+    is_number,
+    number,
+    table,
+    table_literal,
+)
+
+# Instructions of the same operands and attributes that have the same value wherever they are.
+# A call is not one of them: two composites stay two, whoever replaces them.
+_PURE = """
+    abs add and atan2 batch-norm-grad batch-norm-inference batch-norm-training broadcast cbrt
+    ceil clamp compare complex concatenate constant convert cosine count-leading-zeros divide
+    dot dynamic-slice dynamic-update-slice erf exponential exponential-minus-one floor gather
+    get-tuple-element imag iota is-finite log log-plus-one logistic maximum minimum multiply
+    negate not or pad popcnt power real reduce reduce-precision remainder reshape reverse
+    round-nearest-afz round-nearest-even rsqrt scatter select shift-left shift-right-arithmetic
+    shift-right-logical sign sine slice sort sqrt subtract tan tanh transpose tuple xor
+"""
+PURE = frozenset(_PURE.split())
+
+ERF = "chlo.erf"
+
+
+class Body:
+    """The instructions of one computation, each named by its place in `instructions`."""
+
+    def __init__(self, computation_id: int, called: Mapping[int, Body]) -> None:
+        self.computation_id = computation_id
+        self.instructions: list[Any] = []
+        self.opcodes: list[str] = []
+        self.serialized: list[bytes] = []
+        self.operands: list[list[int]] = []
+        """The places of each instruction's operands; the messages themselves have none."""
+        self.root = -1
+        self._called = called
+        self._places: dict[tuple[bytes | int, ...], int] = {}
+        self._scalars: dict[int, int] = {}
+        """The scalar constant that a value is filled with, where it is."""
+
+        self._tables: dict[int, Any] = {}
+        """The values of a small constant of integers or truth values, where they differ."""
+
+    @classmethod
+    def of(cls, computation: Any, called: Mapping[int, Body]) -> Body:
+        """Simplify a computation, whose messages are taken over; `called` are those it calls."""
+        body = cls(computation.id, called)
+        places: dict[int, int] = {}
+        for instruction in computation.instructions:
+            instruction_id = instruction.id
+            operands = [places[operand] for operand in instruction.operand_ids]
+            instruction.ClearField("name")
+            instruction.ClearField("metadata")
+            instruction.ClearField("id")
+            instruction.ClearField("operand_ids")
+            places[instruction_id] = body.place(instruction, instruction.opcode, operands)
+        body.root = places[computation.root_id]
+        body._drop_dead()
+        return body
+
+    def place(self, instruction: Any, opcode: str, operands: list[int]) -> int:
+        """Where the value of an instruction is: in a new place, or one that has it already."""
+        rule = _RULES.get(opcode)
+        found = None if rule is None else rule(self, instruction, operands)
+        return self.append(instruction, opcode, operands) if found is None else found
+
+    def append(self, instruction: Any, opcode: str, operands: list[int]) -> int:
+        """Put an instruction at the end, unless there is an equal one."""
+        place = len(self.instructions)
+        serialized = instruction.SerializeToString()
+        if opcode in PURE:
+            first = self._places.setdefault((serialized, *operands), place)
+            if first != place:
+                return first
+        self.instructions.append(instruction)
+        self.opcodes.append(opcode)
+        self.serialized.append(serialized)
+        self.operands.append(operands)
+        return place
+
+    def filled(self, instruction: Any, scalar: int) -> int:
+        """A value of the shape of an instruction, filled with a scalar constant."""
+        if not instruction.shape.dimensions:
+            return scalar
+        broadcast = hlo_proto.Instruction(opcode="broadcast", shape=instruction.shape)
+        place = self.append(broadcast, "broadcast", [scalar])
+        self._scalars[place] = scalar
+        return place
+
+    def _drop_dead(self) -> None:
+        """Remove what the root does not reach; parameters stay, they are the signature."""
+        count = len(self.instructions)
+        live = [False] * count
+        live[self.root] = True
+        for place in range(count - 1, -1, -1):
+            if live[place] or self.opcodes[place] not in PURE:
+                live[place] = True
+                for operand in self.operands[place]:
+                    live[operand] = True
+        places = list(accumulate(live, initial=0))
+        self.root = places[self.root]
+        self.instructions = list(compress(self.instructions, live))
+        self.opcodes = list(compress(self.opcodes, live))
+        self.serialized = list(compress(self.serialized, live))
+        self.operands = [
+            [places[o] for o in operands] for operands in compress(self.operands, live)
+        ]
+
+    # ---- rules: the place of the value where there is a shorter way to it, or None ----
+
+    def constant(self, instruction: Any, operands: list[int]) -> int | None:
+        if not instruction.shape.dimensions:
+            place = self.append(instruction, "constant", operands)
+            if instruction.shape.element_type != hlo_proto.TUPLE:
+                self._scalars[place] = place
+            return place
+        return self._from_table(instruction, table(instruction.literal))
+
+    def _from_table(self, instruction: Any, values: Any | None) -> int | None:
+        literal = None if values is None else table_literal(values, instruction.shape)
+        if literal is None:
+            return None
+        if not literal.shape.dimensions:
+            return self._folded(instruction, literal)
+        constant = hlo_proto.Instruction(opcode="constant", shape=literal.shape, literal=literal)
+        place = self.append(constant, "constant", [])
+        self._tables[place] = values
+        return place
+
+    def broadcast(self, instruction: Any, operands: list[int]) -> int | None:
+        (operand,) = operands
+        if operand in self._scalars:
+            return self.filled(instruction, self._scalars[operand])
+        inner = self.instructions[operand]
+        axes = list(instruction.dimensions)
+        if _same_type(inner, instruction) and axes == sorted(axes):
+            return operand
+        if self.opcodes[operand] == "broadcast":
+            instruction.dimensions[:] = [axes[axis] for axis in inner.dimensions]
+            return self.place(instruction, "broadcast", self.operands[operand])
+        return None
+
+    def reshape(self, instruction: Any, operands: list[int]) -> int | None:
+        (operand,) = operands
+        if operand in self._scalars:
+            return self.filled(instruction, self._scalars[operand])
+        if _same_type(self.instructions[operand], instruction):
+            return operand
+        if operand in self._tables:
+            values = self._tables[operand].reshape(tuple(instruction.shape.dimensions))
+            return self._from_table(instruction, values)
+        if self.opcodes[operand] == "reshape":
+            return self.place(instruction, "reshape", self.operands[operand])
+        return None
+
+    def transpose(self, instruction: Any, operands: list[int]) -> int | None:
+        (operand,) = operands
+        if operand in self._scalars:
+            return self.filled(instruction, self._scalars[operand])
+        inner = self.instructions[operand]
+        axes = list(instruction.dimensions)
+        if axes == sorted(axes):
+            return operand
+        if self.opcodes[operand] == "transpose":
+            instruction.dimensions[:] = [inner.dimensions[axis] for axis in axes]
+            return self.place(instruction, "transpose", self.operands[operand])
+        return None
+
+    def slice(self, instruction: Any, operands: list[int]) -> int | None:
+        (operand,) = operands
+        if operand in self._scalars:
+            return self.filled(instruction, self._scalars[operand])
+        return operand if _same_type(self.instructions[operand], instruction) else None
+
+    def convert(self, instruction: Any, operands: list[int]) -> int | None:
+        (operand,) = operands
+        if _same_type(self.instructions[operand], instruction):
+            return operand
+        type_ = instruction.shape.element_type
+        if operand in self._tables:
+            return self._from_table(instruction, convert_table(self._tables[operand], type_))
+        scalar = self._scalars.get(operand)
+        if scalar is None:
+            return None
+        return self._folded(instruction, convert_literal(self.instructions[scalar].literal, type_))
+
+    def _folded(self, instruction: Any, literal: Any | None) -> int | None:
+        if literal is None:
+            return None
+        constant = hlo_proto.Instruction(opcode="constant", shape=literal.shape, literal=literal)
+        return self.filled(instruction, self.place(constant, "constant", []))
+
+    def add(self, instruction: Any, operands: list[int]) -> int | None:
+        found = self._neutral(operands, 0)
+        return self.arithmetic(instruction, operands) if found is None else found
+
+    def multiply(self, instruction: Any, operands: list[int]) -> int | None:
+        found = self._neutral(operands, 1)
+        return self.arithmetic(instruction, operands) if found is None else found
+
+    def _neutral(self, operands: list[int], neutral: int) -> int | None:
+        left, right = operands
+        for one, other in ((left, right), (right, left)):
+            scalar = self._scalars.get(one)
+            if scalar is not None and is_number(self.instructions[scalar].literal, neutral):
+                return other
+        return None
+
+    def arithmetic(self, instruction: Any, operands: list[int]) -> int | None:
+        left, right = (self._scalars.get(operand) for operand in operands)
+        operation = instruction.comparison_direction or instruction.opcode
+        if left is not None and right is not None:
+            literals = self.instructions[left].literal, self.instructions[right].literal
+            return self._folded(instruction, fold(operation, *literals))
+        if not self._tables.keys().isdisjoint(operands):
+            values = [self._values(operand) for operand in operands]
+            if not any(value is None for value in values):
+                return self._from_table(instruction, fold_tables(operation, *values))
+        return None
+
+    def _values(self, operand: int) -> Any | None:
+        """What numpy computes with: a table, or the number that a value is filled with."""
+        if operand in self._tables:
+            return self._tables[operand]
+        scalar = self._scalars.get(operand)
+        return None if scalar is None else table(self.instructions[scalar].literal)
+
+    def both(self, instruction: Any, operands: list[int]) -> int | None:
+        """`and`: with truth on one side it is the other side."""
+        left, right = operands
+        for one, other in ((left, right), (right, left)):
+            scalar = self._scalars.get(one)
+            if scalar is not None and number(self.instructions[scalar].literal) is True:
+                return other
+        return self.arithmetic(instruction, operands)
+
+    def compare(self, instruction: Any, operands: list[int]) -> int | None:
+        """A truth value that is not false is itself."""
+        left, right = operands
+        scalar = self._scalars.get(right)
+        if (
+            scalar is not None
+            and instruction.comparison_direction == "NE"
+            and number(self.instructions[scalar].literal) is False
+        ):
+            return left
+        return self.arithmetic(instruction, operands)
+
+    def select(self, instruction: Any, operands: list[int]) -> int | None:
+        condition, yes, no = operands
+        scalar = self._scalars.get(condition)
+        if scalar is None:
+            return None
+        return yes if number(self.instructions[scalar].literal) else no
+
+    def erf(self, instruction: Any, operands: list[int]) -> int | None:
+        """StableHLO has no erf; the name of a custom call says what it will be."""
+        instruction.opcode = "custom-call"
+        instruction.custom_call_target = ERF
+        return self.append(instruction, "erf", operands)
+
+    def concatenate(self, instruction: Any, operands: list[int]) -> int | None:
+        return operands[0] if len(operands) == 1 else None
+
+    def get_tuple_element(self, instruction: Any, operands: list[int]) -> int | None:
+        if self.opcodes[operands[0]] != "tuple":
+            return None
+        return self.operands[operands[0]][int(instruction.tuple_index)]
+
+    def call(self, instruction: Any, operands: list[int]) -> int | None:
+        """Put the instructions of a plainly called computation where the call is."""
+        if instruction.is_composite:
+            return None
+        called = self._called[instruction.called_computation_ids[0]]
+        places: list[int] = []
+        for inner, opcode, inputs in zip(
+            called.instructions, called.opcodes, called.operands, strict=True
+        ):
+            if opcode == "parameter":
+                places.append(operands[inner.parameter_number])
+            else:
+                copied = hlo_proto.Instruction()
+                copied.CopyFrom(inner)
+                places.append(self.place(copied, opcode, [places[i] for i in inputs]))
+        return places[called.root]
+
+
+def _same_type(left: Any, right: Any) -> bool:
+    return bool(
+        left.shape.element_type == right.shape.element_type
+        and left.shape.element_type != hlo_proto.TUPLE
+        and left.shape.dimensions == right.shape.dimensions
+    )
+
+
+_Rule: TypeAlias = Callable[[Body, Any, list[int]], int | None]
+_RULES: dict[str, _Rule] = {
+    "add": Body.add,
+    "and": Body.both,
+    "broadcast": Body.broadcast,
+    "call": Body.call,
+    "compare": Body.compare,
+    "concatenate": Body.concatenate,
+    "constant": Body.constant,
+    "convert": Body.convert,
+    "divide": Body.arithmetic,
+    "erf": Body.erf,
+    "get-tuple-element": Body.get_tuple_element,
+    "multiply": Body.multiply,
+    "reshape": Body.reshape,
+    "select": Body.select,
+    "slice": Body.slice,
+    "subtract": Body.arithmetic,
+    "transpose": Body.transpose,
+}

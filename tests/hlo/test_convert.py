@@ -1,0 +1,98 @@
+"""to_stablehlo: the same numbers in fewer operations, from HLO that jax lowers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lowering.hlo.convert import to_stablehlo
+from lowering.hlo.literals import PRIMITIVE_TYPES, convert_literal, fold, hlo_proto
+from lowering.hlo.wire import varint
+from lowering.stablehlo import Module, compile_module
+
+X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+
+
+def hlo(function: Callable[..., Any], *arrays: Any) -> bytes:
+    lowered = jax.jit(function, keep_unused=True).lower(*arrays)
+    return bytes(lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto())
+
+
+def converted(function: Callable[..., Any], *arrays: Any) -> Module:
+    module = to_stablehlo(hlo(function, *arrays))
+    assert module is not None
+    module.verify()
+    return module
+
+
+FUNCTIONS = {
+    "one": lambda x: x * 1.0,
+    "same twice": lambda x: jnp.tanh(x) + jnp.tanh(x),
+    "reshapes": lambda x: x.reshape(12).reshape(2, 6).reshape(4, 3),
+    "transposes": lambda x: x.reshape(1, 3, 4).transpose(2, 0, 1).transpose(1, 2, 0),
+    "broadcasts": lambda x: jax.lax.broadcast(jax.lax.broadcast(x, (2,)), (5,)),
+    "positions": lambda x: jnp.where(jnp.array([0, 1, 2, 3]) >= jnp.array([2]), x, 0.5),
+    "erf": jax.scipy.special.erf,
+    "rows": lambda x: x[jnp.array([2, 0])].sum(axis=1),
+    "sorted": lambda x: jnp.sort(x, axis=1),
+    "product": lambda x: x @ x.T,
+    "added rows": lambda x: x.at[jnp.array([2, 2])].add(1.0),
+    "called": lambda x: jax.jit(jnp.exp)(x) + jax.jit(jnp.exp)(x * 2),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_numbers_stay(name: str) -> None:
+    function = FUNCTIONS[name]
+    (result,) = compile_module(converted(function, X))(X)
+    np.testing.assert_array_equal(result, np.asarray(jax.jit(function)(X)))
+
+
+@pytest.mark.parametrize(
+    ("name", "operations"),
+    [("one", 0), ("same twice", 2), ("reshapes", 1), ("transposes", 1), ("broadcasts", 1)],
+)
+def test_what_changes_nothing_is_gone(name: str, operations: int) -> None:
+    text = converted(FUNCTIONS[name], X).text
+    assert text.count(" = stablehlo.") == operations, text
+
+
+def test_calls_are_inlined_and_defaults_are_not_written() -> None:
+    assert "call @" not in converted(FUNCTIONS["called"], X).text
+    text = converted(lambda x: (x @ x.T)[jnp.array([2, 0])], X).text
+    for default in ("precision", "indices_are_sorted", "mhlo."):
+        assert default not in text
+
+
+def test_what_is_not_known_is_left_to_the_frontend() -> None:
+    loop = hlo(lambda x: jax.lax.while_loop(lambda v: v.sum() < 9.0, lambda v: v + 1.0, x), X)
+    assert to_stablehlo(loop) is None
+
+
+def literal(element_type: str, field: str, value: Any) -> Any:
+    made = hlo_proto.Literal()
+    made.shape.element_type = PRIMITIVE_TYPES[element_type]
+    getattr(made, field).append(value)
+    return made
+
+
+def test_folds_round_as_f32_does() -> None:
+    third = fold("divide", literal("f32", "f32s", 1.0), literal("f32", "f32s", 3.0))
+    assert third.f32s[0] == np.float32(1) / np.float32(3)
+
+
+def test_folds_that_are_not_exact_are_left() -> None:
+    largest = literal("i32", "s32s", 2**31 - 1)
+    assert fold("add", largest, literal("i32", "s32s", 1)) is None
+    assert fold("divide", literal("f32", "f32s", 1.0), literal("f32", "f32s", 0.0)) is None
+    assert convert_literal(literal("i64", "s64s", 2**60 + 1), PRIMITIVE_TYPES["f32"]) is None
+    assert convert_literal(literal("f32", "f32s", 1.5), PRIMITIVE_TYPES["i32"]) is None
+
+
+@pytest.mark.parametrize("value", [0, 127, 128, 16383, 16384, 2**31])
+def test_varints_are_read_back(value: int) -> None:
+    read = hlo_proto.Instruction.FromString(b"\x98\x02" + varint(value))
+    assert read.id == value
