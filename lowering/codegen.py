@@ -174,12 +174,17 @@ def _matches(entry: Composite, operator: Operator) -> str:
     if entry.when.dtypes:
         dtypes = _tuple([f"torch.{ELEMENT_TYPES[dtype]}" for dtype in entry.when.dtypes])
         for name in entry.operands:
-            argument = operator.argument(name)
-            assert argument is not None
+            argument = _argument(entry, name)
             absent = f"{name} is None or " if argument.optional else ""
             term = f"{name}.dtype in {dtypes}"
             terms.append(f"({absent}{term})" if absent else term)
     return " and ".join(terms) or "True"
+
+
+def _argument(entry: Composite, name: str) -> Argument:
+    argument = find_operator(entry.op).argument(name)
+    assert argument is not None  # the registry was checked
+    return argument
 
 
 @cache
@@ -196,6 +201,8 @@ def _attribute(attribute: Attribute, entry: Composite) -> str:
     if attribute.normalize:
         many = attribute.type.endswith("[]")
         value = f"_attr.{'dims' if many else 'dim'}({value}, {entry.operands[0]}.dim())"
+    elif _argument(entry, attribute.argument).kind == "dtype":
+        value = f"_attr.element_type({value})"
     if attribute.optional:
         return f"None if {attribute.argument} is None else {writer}({value})"
     return f"{writer}({value})"

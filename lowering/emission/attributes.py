@@ -12,6 +12,9 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from composites.registry.model import ELEMENT_TYPES
+
+_ELEMENT_TYPE_OF = {name: element for element, name in ELEMENT_TYPES.items()}
 _BARE_KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
 
 
@@ -58,6 +61,19 @@ def f32_list(values: Iterable[Any]) -> str:
     return f"{_dense(items)} : tensor<{len(items)}xf32>"
 
 
+def boolean_list(values: Iterable[Any]) -> str:
+    items = [boolean(value) for value in values]
+    return f"{_dense(items)} : tensor<{len(items)}xi1>"
+
+
+def element_type(dtype: Any) -> str:
+    """The name that StableHLO has for a torch dtype, for an attribute of type string."""
+    name = str(dtype).removeprefix("torch.")
+    if name not in _ELEMENT_TYPE_OF:
+        raise UnsupportedValueError(f"{dtype} has no element type of a composite")
+    return _ELEMENT_TYPE_OF[name]
+
+
 def dim(value: int, rank: int) -> int:
     """A dimension counted from the front; a 0-d tensor counts as having one dimension."""
     return value + max(rank, 1) if value < 0 else value
@@ -83,6 +99,7 @@ WRITERS: dict[str, Callable[[Any], str]] = {
     "string": string,
     "i64[]": i64_list,
     "f32[]": f32_list,
+    "bool[]": boolean_list,
 }
 
 

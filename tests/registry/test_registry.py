@@ -46,6 +46,8 @@ def test_an_entry_with_everything_prints_back() -> None:
         "      flavour: {value: 'a \"b\"'}\n"
         "      tile: {value: [8, 128]}\n"
         "      scales: {value: [1, 0.5]}\n"
+        "      mask: {value: [true, false]}\n"
+        "      accumulator: {from: dtype, optional: true}\n"
         "    when: {keepdim: [true, false], dtypes: [bf16, f32], rank: [2, 3]}\n"
         "    decomposition: torch:mean\n"
     )
@@ -58,6 +60,8 @@ def test_an_entry_with_everything_prints_back() -> None:
         Attribute("flavour", "string", value='a "b"'),
         Attribute("tile", "i64[]", value=(8, 128)),
         Attribute("scales", "f32[]", value=(1, 0.5)),
+        Attribute("mask", "bool[]", value=(True, False)),
+        Attribute("accumulator", "string", "dtype", optional=True),
     )
     assert entry.when == When((("keepdim", (True, False)),), ("bf16", "f32"), (2, 3))
     assert entry.decomposition == Decomposition("torch", "torch:mean")

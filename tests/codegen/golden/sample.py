@@ -76,6 +76,33 @@ def batch_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
+
+    becomes sample.batch_norm_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
+        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, tuple(output_mask))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
+                attributes=lambda: {
+                    'eps': _attr.f32(eps),
+                    'output_mask': _attr.boolean_list(output_mask),
+                },
+                call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
+        return tuple(_insert('sample::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
+
+    return hook
+
 def mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
@@ -195,14 +222,43 @@ def silu_backward_above_decompositions(_operator: Kernel, _otherwise: Kernel) ->
 
     return hook
 
+def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
+
+    becomes sample.softmax_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, output),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
+                    'input_dtype': _attr.string(_attr.element_type(input_dtype)),
+                },
+                call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
+        return _insert('sample::softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
 
 HOOKS = {
     'gelu_tanh': gelu_tanh,
     'batch_norm': batch_norm,
+    'batch_norm_backward': batch_norm_backward,
     'mean': mean,
     'topk': topk,
     'addmm': addmm,
     'silu_backward': silu_backward,
+    'softmax_backward': softmax_backward,
 }
 
 ABOVE_DECOMPOSITIONS = {
