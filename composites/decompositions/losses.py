@@ -1,0 +1,52 @@
+"""Losses. `reduction` is PyTorch's number (`at::Reduction`): 0 none, 1 mean, 2 sum."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from composites.decompositions.opmath import check_same_dtype, opmath_type
+
+_MEAN, _SUM = 1, 2
+
+
+def huber_loss(self: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor:
+    """Huber loss, by the formula of torch.nn.HuberLoss, with z = |self - target|:
+
+        0.5 * z²                   where z <= delta
+        delta * (z - 0.5 * delta)  elsewhere
+
+    Shapes: self and target broadcast to (…); the result is that, or a scalar when reduced.
+    """
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    result = torch.promote_types(self.dtype, target.dtype)
+    opmath = opmath_type(result)
+    # Promotion rounds to the common dtype first: f16 and bf16 meet in f32, f32 and bf16 in f32.
+    z = (self.to(result).to(opmath) - target.to(result).to(opmath)).abs()
+    loss = torch.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
+    if reduction == _MEAN:
+        loss = loss.mean()
+    elif reduction == _SUM:
+        loss = loss.sum()
+    return loss.to(result)
+
+
+def huber_loss_backward(
+    grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float
+) -> Tensor:
+    """Gradient of the Huber loss with respect to `self`, the derivative of `huber_loss`:
+
+        grad_output * clamp(self - target, -delta, delta)
+
+    divided by the number of elements where `reduction` is the mean.
+
+    Shapes: self and target (…); grad_output (…), or a scalar when reduced; the result (…).
+    """
+    check_same_dtype(self, target, grad_output)
+    opmath = opmath_type(self.dtype)
+    slope = (self.to(opmath) - target.to(opmath)).clamp(-delta, delta)
+    grad = grad_output.to(opmath) * slope
+    if reduction == _MEAN:
+        grad = grad / max(self.numel(), 1)
+    return grad.to(self.dtype)
