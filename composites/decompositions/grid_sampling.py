@@ -78,7 +78,7 @@ class _Sampling:
         return source.clamp(0, self.size - 1), torch.where(within, slope, 0.0)
 
     def _reflected(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Reflected as often as needed at the outermost centres or, without align_corners, edges."""
+        """Reflected as often as needed, at the outermost centres with align_corners, else edges."""
         low, span = (0.0, self.size - 1) if self.align_corners else (-0.5, self.size)
         if span == 0:
             return torch.zeros_like(source), torch.zeros_like(source)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from composites.decompositions.opmath import check_same_dtype, opmath_type
+from composites.errors import UnsupportedCallError
 
 _MEAN, _SUM = 1, 2
 
@@ -18,18 +19,17 @@ def huber_loss(self: Tensor, target: Tensor, reduction: int = 1, delta: float = 
 
     Shapes: self and target broadcast to (…); the result is that, or a scalar when reduced.
     """
+    check_same_dtype(self, target)
     if delta <= 0:
-        raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    result = torch.promote_types(self.dtype, target.dtype)
-    opmath = opmath_type(result)
-    # Promotion rounds to the common dtype first: f16 and bf16 meet in f32, f32 and bf16 in f32.
-    z = (self.to(result).to(opmath) - target.to(result).to(opmath)).abs()
+        raise UnsupportedCallError(f"delta is {delta}, and must be positive")
+    opmath = opmath_type(self.dtype)
+    z = (self.to(opmath) - target.to(opmath)).abs()
     loss = torch.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
     if reduction == _MEAN:
         loss = loss.mean()
     elif reduction == _SUM:
         loss = loss.sum()
-    return loss.to(result)
+    return loss.to(self.dtype)
 
 
 def huber_loss_backward(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from composites.errors import UnsupportedCallError
+
 
 def opmath_type(dtype: torch.dtype) -> torch.dtype:
     """f32 for f16 and bf16, else the dtype itself (`at::opmath_type`)."""
@@ -11,12 +13,12 @@ def opmath_type(dtype: torch.dtype) -> torch.dtype:
 
 
 def check_same_dtype(*tensors: torch.Tensor) -> None:
-    """Refuse tensors of several dtypes, as CPU kernels without type promotion do.
+    """Leave a call with several dtypes to the stock lowering, which says what PyTorch says of it.
 
     Raises:
-        RuntimeError: naming both dtypes.
+        UnsupportedCallError: naming two dtypes.
     """
     first, *others = tensors
     for other in others:
         if other.dtype != first.dtype:
-            raise RuntimeError(f"expected all tensors to be {first.dtype}, found {other.dtype}")
+            raise UnsupportedCallError(f"operands are {first.dtype} and {other.dtype}")

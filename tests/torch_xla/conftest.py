@@ -118,9 +118,17 @@ def lazy_composites(*tensors: torch.Tensor) -> Counter[str]:
 
 def written_composites(stablehlo: str) -> Counter[str]:
     """Composites in StableHLO text, without those in the decomposition of another."""
-    functions = re.split(r"^  func\.func ", stablehlo, flags=re.MULTILINE)
-    graph = [text for text in functions if not re.match(r"private @[\w.]+\.impl\.", text)]
-    return Counter(re.findall(r'stablehlo\.composite "([^"]+)"', "".join(graph)))
+    functions = dict(re.findall(r"^  func\.func (?:\w+ )?@([\w.]+)(.*?)^  }$", stablehlo, _BLOCK))
+    found: Counter[str] = Counter()
+    pending = ["main"]
+    while pending:
+        body = functions.pop(pending.pop(), "")
+        found.update(re.findall(r'stablehlo\.composite "([^"]+)"', body))
+        pending.extend(re.findall(r"\bcall @([\w.]+)", body))
+    return found
+
+
+_BLOCK = re.MULTILINE | re.DOTALL
 
 
 def same_bits(one: Any, other: Any) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -41,29 +41,44 @@ class Reaches:
     floats: tuple[torch.dtype, ...] = FLOATS
     may: tuple[str, ...] = ()
     """Composites that some of the samples become, and others do not."""
-    refuses_scalars: bool = False
-    """Whether stock torch_xla raises for 0-d tensors."""
+    refuses: Callable[[SampleInput], bool] = lambda sample: False
+    """The samples with which stock torch_xla raises."""
     differentiates: bool = True
     """False where stock torch_xla leaves the graph for the gradient; see test_backend_operators."""
     aborts: Callable[[SampleInput], bool] = lambda sample: False
     """The samples with which stock torch_xla ends the process."""
+    stock_numbers: Literal["data", "constants"] = "data"
+    """See `compare`."""
 
 
-SOFTMAX = (("softmax",), ("softmax_backward",))
-LOG_SOFTMAX = (("log_softmax",), ("log_softmax_backward",))
-AVG_POOL2D = (("avg_pool2d",), ("avg_pool2d_backward",))
+def is_scalar(sample: SampleInput) -> bool:
+    return bool(sample.input.dim() == 0)
+
+
+def is_scalar_with_dim(sample: SampleInput) -> bool:
+    return is_scalar(sample) and sample.kwargs.get("dim") is not None
+
+
+def is_complex(sample: SampleInput) -> bool:
+    return bool(sample.input.is_complex())
 
 
 def is_vector(sample: SampleInput) -> bool:
     return bool(sample.input.dim() == 1)
 
 
+def normalizes_with_running_statistics(sample: SampleInput) -> bool:
+    return not sample.kwargs.get("training", False) and bool(sample.input.numel())
+
+
+SOFTMAX = (("softmax",), ("softmax_backward",))
+LOG_SOFTMAX = (("log_softmax",), ("log_softmax_backward",))
 OPERATORS = (
     Reaches("nn.functional.gelu", ("gelu",), ("gelu_backward",)),
-    Reaches("softmax", *SOFTMAX, refuses_scalars=True),
+    Reaches("softmax", *SOFTMAX, refuses=is_scalar),
     # Its own gradient with respect to grad_output is a softmax backward too.
     Reaches("_softmax_backward_data", ("softmax_backward",), ("softmax_backward",)),
-    Reaches("log_softmax", *LOG_SOFTMAX, refuses_scalars=True),
+    Reaches("log_softmax", *LOG_SOFTMAX, refuses=is_scalar),
     Reaches("nn.functional.silu", ("silu",), ("silu_backward",)),
     Reaches("nn.functional.hardswish", ("hardswish",), ("hardswish_backward",)),
     Reaches("nn.functional.mish", ("mish",), ("mish_backward",)),
@@ -71,13 +86,13 @@ OPERATORS = (
     Reaches("nn.functional.selu", ("elu",), ("elu_backward",), NARROW_AND_WIDE),
     # torch_xla lowers aten::celu itself; only the backward is elu's.
     Reaches("nn.functional.celu", (), ("elu_backward",), NARROW_AND_WIDE),
-    Reaches("nn.functional.softmin", *SOFTMAX, NARROW_AND_WIDE, refuses_scalars=True),
-    Reaches("masked.softmax", *SOFTMAX, ONE, refuses_scalars=True),
-    Reaches("masked.softmin", *SOFTMAX, ONE, refuses_scalars=True),
+    Reaches("nn.functional.softmin", *SOFTMAX, NARROW_AND_WIDE, refuses=is_scalar),
+    Reaches("masked.softmax", *SOFTMAX, ONE, refuses=is_scalar),
+    Reaches("masked.softmin", *SOFTMAX, ONE, refuses=is_scalar),
     Reaches("torch.ops.aten._safe_softmax.default", *SOFTMAX, NARROW_AND_WIDE),
     Reaches("nn.functional.scaled_dot_product_attention", *SOFTMAX, NARROW_AND_WIDE),
     Reaches("nn.functional.multi_head_attention_forward", *SOFTMAX, NARROW_AND_WIDE),
-    Reaches("masked.log_softmax", *LOG_SOFTMAX, ONE, refuses_scalars=True),
+    Reaches("masked.log_softmax", *LOG_SOFTMAX, ONE, refuses=is_scalar),
     Reaches(
         "nn.functional.cross_entropy",
         *LOG_SOFTMAX,
@@ -93,7 +108,13 @@ OPERATORS = (
         aborts=is_vector,
     ),
     Reaches("nn.functional.mse_loss", ("mse_loss",), ("mse_loss_backward",)),
-    Reaches("nn.functional.smooth_l1_loss", ("smooth_l1_loss",), ("smooth_l1_loss_backward",)),
+    Reaches(  # an l1_loss where beta is 0
+        "nn.functional.smooth_l1_loss",
+        (),
+        (),
+        may=("smooth_l1_loss", "smooth_l1_loss_backward"),
+        stock_numbers="constants",
+    ),
     Reaches(
         "nn.functional.binary_cross_entropy",
         ("binary_cross_entropy",),
@@ -103,6 +124,7 @@ OPERATORS = (
         "nn.functional.binary_cross_entropy_with_logits",
         ("binary_cross_entropy_with_logits",),
         (),
+        may=("log_sigmoid",),
     ),
     Reaches("nn.functional.hardsigmoid", ("hardsigmoid",), ("hardsigmoid_backward",)),
     Reaches("nn.functional.logsigmoid", ("log_sigmoid",), ("log_sigmoid_backward",)),
@@ -112,23 +134,41 @@ OPERATORS = (
         ("log_sigmoid_backward",),
         NARROW_AND_WIDE,
     ),
-    Reaches("nn.functional.softplus", ("softplus",), ("softplus_backward",)),
+    Reaches(
+        "nn.functional.softplus", ("softplus",), ("softplus_backward",), stock_numbers="constants"
+    ),
     Reaches("nn.functional.leaky_relu", ("leaky_relu",), ("leaky_relu_backward",)),
     Reaches("nn.functional.hardtanh", ("hardtanh",), ("hardtanh_backward",)),
     Reaches("nn.functional.relu6", ("hardtanh",), ("hardtanh_backward",), NARROW_AND_WIDE),
-    Reaches("nn.functional.avg_pool2d", *AVG_POOL2D),
-    Reaches("nn.functional.avg_pool1d", *AVG_POOL2D, NARROW_AND_WIDE),
-    Reaches("nn.functional.local_response_norm", (), (), ONE, may=(*AVG_POOL2D[0], *AVG_POOL2D[1])),
+    # The gradient of some forms of pooling leaves the graph in stock torch_xla.
+    Reaches("nn.functional.avg_pool2d", ("avg_pool2d",), (), may=("avg_pool2d_backward",)),
     Reaches(
-        "nn.functional.batch_norm", (), (), may=("batch_norm_inference", "batch_norm_backward")
+        "nn.functional.avg_pool1d",
+        ("avg_pool2d",),
+        (),
+        NARROW_AND_WIDE,
+        may=("avg_pool2d_backward",),
     ),
-    Reaches("nn.functional.instance_norm", (), ("batch_norm_backward",), NARROW_AND_WIDE),
-    Reaches("var", ("var",), ()),
-    Reaches("std", ("std",), ()),
-    Reaches("var_mean", ("var_mean",), ()),
-    Reaches("topk", ("topk",), ()),
-    Reaches("argmax", ("argmax",), ()),
-    Reaches("masked.argmax", ("argmax",), (), ONE),
+    Reaches(
+        "nn.functional.local_response_norm", (), (), ONE, may=("avg_pool2d", "avg_pool2d_backward")
+    ),
+    Reaches(
+        "nn.functional.batch_norm", (), (), may=("batch_norm_inference",), differentiates=False
+    ),
+    Reaches(
+        "nn.functional.batch_norm",
+        (),
+        (),
+        may=("batch_norm_backward",),
+        refuses=normalizes_with_running_statistics,
+    ),
+    Reaches("nn.functional.instance_norm", (), (), NARROW_AND_WIDE, may=("batch_norm_backward",)),
+    Reaches("var", ("var",), (), refuses=is_complex),
+    Reaches("std", ("std",), (), refuses=is_complex),
+    Reaches("var_mean", ("var_mean",), (), refuses=is_complex),
+    Reaches("topk", ("topk",), (), refuses=is_scalar),
+    Reaches("argmax", ("argmax",), (), refuses=is_scalar_with_dim),
+    Reaches("masked.argmax", ("argmax",), (), ONE, refuses=is_scalar_with_dim),
     Reaches(
         "nn.functional.upsample_nearest",
         (),
@@ -214,7 +254,7 @@ def subjects(
 
 
 def refused(operator: Reaches, samples: Mapping[str, SampleInput]) -> list[str]:
-    return [name for name, s in samples.items() if operator.refuses_scalars and s.input.dim() == 0]
+    return [name for name, sample in samples.items() if operator.refuses(sample)]
 
 
 @pytest.mark.parametrize(("operator", "info", "dtype"), variants(floats))
@@ -227,6 +267,7 @@ def test_results_and_gradients_are_those_of_stock(
         emits={*operator.forward, *operator.backward},
         may=operator.may,
         raises=refused(operator, made),
+        stock_numbers=operator.stock_numbers,
     )
     found = {name for nodes in both.ours.nodes.values() for name in nodes}
     assert {f"ptxla.{name}" for name in operator.may} <= found
@@ -248,6 +289,7 @@ def test_in_place_results_and_gradients_are_those_of_stock(
         subjects(partial(in_place, info), made),
         emits={*operator.forward, *operator.backward},
         may=operator.may,
+        stock_numbers=operator.stock_numbers,
     )
 
 
@@ -261,6 +303,7 @@ def test_other_dtypes_give_what_stock_gives(
         emits=operator.forward,
         may=operator.may,
         raises=refused(operator, made),
+        stock_numbers=operator.stock_numbers,
     )
 
 

@@ -6,7 +6,7 @@ A hook takes the lowering of its entry and the kernel for calls that the entry d
 returns a kernel with the operator's signature.
 """
 
-# ruff: noqa: E501
+# ruff: noqa: B006, E501
 from __future__ import annotations
 
 from typing import Any
