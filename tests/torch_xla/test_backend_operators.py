@@ -8,7 +8,7 @@ f32: its own kernels for these round coordinates and weights in between, and we 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -146,10 +146,14 @@ class Pass:
     gradients: tuple[torch.Tensor | None, ...]
 
 
-def run(device: str, function: Callable[..., torch.Tensor], *given: Any, **named: Any) -> Pass:
-    given, named = tree_map(partial(on, device), (given, named))
+Call = partial[torch.Tensor]
+"""A function with its arguments; tensors on the CPU, moved where it runs."""
+
+
+def run(device: str, call: Call) -> Pass:
+    given, named = tree_map(partial(on, device), (call.args, call.keywords))
     inputs = [t for t in tree_leaves((given, named)) if getattr(t, "requires_grad", False)]
-    result = function(*given, **named)
+    result = call.func(*given, **named)
     direction = values(*result.shape, seed=9, dtype=torch.bfloat16)  # exact in every dtype
     gradients = torch.autograd.grad(
         result, inputs, direction.to(device, result.dtype), allow_unused=True
@@ -162,32 +166,40 @@ def fallbacks() -> Counter[str]:
     return Counter({name: met.counter_value(name) for name in names})
 
 
-def same_as_cpu(
-    function: Callable[..., torch.Tensor], *given: Any, forward: bool = True, **named: Any
-) -> Pass:
-    """What the XLA device gives, found to be what the CPU gives, without leaving the graph."""
-    cpu = run("cpu", function, *tree_map(widened, given), **tree_map(widened, named))
+def same_as_cpu(calls: Mapping[str, Call], *, forward: bool = True) -> None:
+    """What the XLA device gives is what the CPU gives, and nothing leaves the graph.
+
+    Args:
+        calls: by name; all become one graph.
+        forward: whether to compare the results too, and not only the gradients.
+    """
     before = fallbacks()
-    xla = run("xla", function, *given, **named)
+    found = {name: run("xla", call) for name, call in calls.items()}
+    torch_xla.sync()
     assert fallbacks() == before
-    pairs = [(xla.result, cpu.result)] if forward else []
-    pairs += zip(xla.gradients, cpu.gradients, strict=True)
-    for actual, expected in pairs:
-        assert (actual is None) == (expected is None)
-        if actual is not None and expected is not None:
-            close(actual.detach().cpu(), expected.detach())
-    return xla
+    for name, xla in found.items():
+        call = calls[name]
+        given, named = tree_map(widened, (call.args, call.keywords))
+        cpu = run("cpu", partial(call.func, *given, **named))
+        if forward:
+            close(xla.result, cpu.result, name)
+        for actual, expected in zip(xla.gradients, cpu.gradients, strict=True):
+            assert (actual is None) == (expected is None)
+            if actual is not None and expected is not None:
+                close(actual, expected, name)
 
 
-def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+def close(actual: torch.Tensor, expected: torch.Tensor, name: str) -> None:
     """Within the dtype's tolerance, the absolute one as a part of the largest element: the
     gradient of a grid is a sum of large terms that cancel."""
+    actual, expected = actual.detach().cpu(), expected.detach()
     finite = expected.nan_to_num(0, 0, 0).abs()
     scale = finite.max().item() or 1 if finite.numel() else 1
     torch.testing.assert_close(
         actual.double() / scale,
         expected.to(actual.dtype).double() / scale,
         equal_nan=True,
+        msg=lambda message: f"{name}: {message}",
         **TOLERANCES[actual.dtype],
     )
 
@@ -206,10 +218,11 @@ def test_samples_of_the_database_give_what_the_cpu_gives(
     torch.manual_seed(0)
     made = [s for s in info.sample_inputs("cpu", dtype, requires_grad=True) if operator.takes(s)]
     assert made
-    for sample in made:
-        same_as_cpu(
-            info.op, sample.input, *sample.args, forward=operator.forward_is_ours, **sample.kwargs
-        )
+    calls = {
+        f"sample {i}: {s.summary()}": partial(info.op, s.input, *s.args, **s.kwargs)
+        for i, s in enumerate(made)
+    }
+    same_as_cpu(calls, forward=operator.forward_is_ours)
 
 
 @pytest.mark.parametrize(("operator", "info", "dtype"), variants())
@@ -221,7 +234,7 @@ def test_forward_and_backward_are_one_composite_each(
 ) -> None:
     made = info.sample_inputs("cpu", dtype, requires_grad=True)
     sample = next(sample for sample in made if operator.takes(sample) and sample.input.numel())
-    xla = run("xla", info.op, sample.input, *sample.args, **sample.kwargs)
+    xla = run("xla", partial(info.op, sample.input, *sample.args, **sample.kwargs))
     forward = written_composites(xm.get_stablehlo([xla.result]))
     assert forward == {f"ptxla.{name}": 1 for name in operator.forward}
     # The gradients of both operands of a loss are two calls of its backward.
@@ -234,51 +247,52 @@ def test_forward_and_backward_are_one_composite_each(
     assert set(both) <= {f"ptxla.{name}" for name in (*operator.forward, *operator.backward)}
 
 
-@pytest.mark.parametrize("name", RESAMPLINGS)
-def test_resampling_by_sizes_and_factors(name: str) -> None:
-    image = IMAGE.clone().requires_grad_()
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (1, 2, 1, 3)])
+def test_resampling_by_sizes_and_factors(mode: str, shape: tuple[int, ...]) -> None:
+    image = values(*shape).requires_grad_()
+    calls = {name: partial(f, image) for name, f in RESAMPLINGS.items() if name.startswith(mode)}
     # The stock forwards of nearest and bilinear are not the CPU's; see the README.
-    same_as_cpu(RESAMPLINGS[name], image, forward=name.startswith("bicubic"))
+    same_as_cpu(calls, forward=mode == "bicubic")
 
 
-@pytest.mark.parametrize("name", RESAMPLINGS)
-def test_resampling_of_one_pixel(name: str) -> None:
-    image = values(1, 2, 1, 3).requires_grad_()
-    same_as_cpu(RESAMPLINGS[name], image, forward=name.startswith("bicubic"))
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_sampling_inside_and_far_outside(mode: str) -> None:
+    given = IMAGE.clone().requires_grad_(), (3 * values(2, 6, 4, 2, seed=1)).requires_grad_()
+    calls = {name: partial(f, *given) for name, f in SAMPLINGS.items() if name.startswith(mode)}
+    same_as_cpu(calls)
 
 
-@pytest.mark.parametrize("name", SAMPLINGS)
-def test_sampling_inside_and_far_outside(name: str) -> None:
-    image = IMAGE.clone().requires_grad_()
-    grid = (3 * values(2, 6, 4, 2, seed=1)).requires_grad_()
-    same_as_cpu(SAMPLINGS[name], image, grid)
-
-
-@pytest.mark.parametrize("name", SAMPLINGS)
-def test_sampling_on_corners_edges_and_halves(name: str) -> None:
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_sampling_on_corners_edges_and_halves(mode: str) -> None:
     # Coordinates that are pixel centres, edges and points half-way between, exactly.
     steps = torch.arange(-10, 11) / 8
     grid = torch.stack(torch.meshgrid(steps, steps, indexing="xy"), -1)[None].contiguous()
-    image = values(1, 2, 4, 8).requires_grad_()
-    same_as_cpu(SAMPLINGS[name], image, grid)
+    given = values(1, 2, 4, 8).requires_grad_(), grid.requires_grad_()
+    calls = {name: partial(f, *given) for name, f in SAMPLINGS.items() if name.startswith(mode)}
+    same_as_cpu(calls)
 
 
 @pytest.mark.parametrize(("image", "grid"), [(True, False), (False, True)])
 def test_sampling_with_one_gradient(image: bool, grid: bool) -> None:
     given = IMAGE.clone().requires_grad_(image), values(2, 6, 4, 2, seed=1).requires_grad_(grid)
-    same_as_cpu(SAMPLINGS["bilinear, zeros"], *given)
-    xla = run("xla", SAMPLINGS["bilinear, zeros"], *given)
-    text = xm.get_stablehlo([gradient for gradient in xla.gradients if gradient is not None])
+    call = partial(SAMPLINGS["bilinear, zeros"], *given)
+    same_as_cpu({"sampling": call})
+    gradients = [gradient for gradient in run("xla", call).gradients if gradient is not None]
     mask = f"dense<[{str(image).lower()}, {str(grid).lower()}]> : tensor<2xi1>"
-    assert f"output_mask = {mask}" in text
+    assert f"output_mask = {mask}" in xm.get_stablehlo(gradients)
 
 
 def test_an_image_whose_border_is_infinite() -> None:
     image = torch.full((1, 1, 4, 4), torch.inf)
     image[..., 1:3, 1:3] = 1
-    same_as_cpu(partial(resample, "bicubic", size=(8, 8)), image.requires_grad_())
+    image.requires_grad_()
     grid = (values(1, 5, 5, 2) * 1.5).requires_grad_()
-    same_as_cpu(SAMPLINGS["bilinear, zeros"], image, grid)
+    calls = {
+        "resampling": partial(resample, "bicubic", image, size=(8, 8)),
+        "sampling": partial(SAMPLINGS["bilinear, zeros"], image, grid),
+    }
+    same_as_cpu(calls)
 
 
 def huber(reduction: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -354,7 +368,7 @@ def test_stock_leaves_the_graph(name: str) -> None:
     function, *given = STOCK_LEAVES_THE_GRAPH[name]
     composites.disable("all")
     before = fallbacks()
-    run("xla", function, *(t.clone().requires_grad_() for t in given))
+    run("xla", partial(function, *(t.clone().requires_grad_() for t in given)))
     moved = fallbacks() - before
     assert {f"aten::{name}", f"aten::{name}.out"} & set(moved)
 
