@@ -176,5 +176,5 @@ def _meta_results(
     return tuple(None if r is None else frontend.tensor_type(r) for r in results)
 
 
-def _written(types: Sequence[TensorType]) -> str:
+def _written(types: Sequence[TensorType | None]) -> str:
     return ", ".join(map(str, types)) or "nothing"

@@ -35,17 +35,17 @@ class _Sampling:
 
     def taps(self, coordinate: Tensor) -> _Taps:
         """The taps of coordinates from -1 to 1, of shape (N, points)."""
-        source, slope = self._unnormalized(coordinate)
+        source, scale = self._unnormalized(coordinate)
         if self.interpolation_mode == _BICUBIC:  # pads its taps, so that no slope changes
             low = source.floor()
             t = source - low
             positions = [self._padded(low + k)[0] for k in (-1, 0, 1, 2)]
-            return self._make(positions, cubic_weights(t), [w * slope for w in cubic_slopes(t)])
-        source, padding_slope = self._padded(source)
+            return self._make(positions, cubic_weights(t), [w * scale for w in cubic_slopes(t)])
+        source, slope = self._padded(source)
         if self.interpolation_mode == _NEAREST:
             one = torch.ones_like(source)
             return self._make([source.round()], [one], [torch.zeros_like(source)])
-        slope = slope * padding_slope
+        slope = slope * scale
         low = source.floor()
         t = source - low
         return self._make([low, low + 1], [1 - t, t], [-slope, slope])

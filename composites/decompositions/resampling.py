@@ -157,7 +157,7 @@ def _transposed(grad_output: Tensor, taps: Sequence[_Taps]) -> Tensor:
 def _nearest(axis: _Axis, like: Tensor) -> _Taps:
     # PyTorch computes these positions in f32 whatever the image's dtype is, and takes two sizes
     # as exact whatever scale was given.
-    ratio = {1: 1.0, 2: 0.5}.get(axis.output_size / axis.input_size, axis.ratio())
+    ratio = {1.0: 1.0, 2.0: 0.5}.get(axis.output_size / axis.input_size, axis.ratio())
     outputs = torch.arange(axis.output_size, dtype=torch.float32, device=like.device)
     position = (outputs * ratio).floor().clamp(max=axis.input_size - 1)
     position = position.to(opmath_type(like.dtype))
