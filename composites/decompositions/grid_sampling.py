@@ -75,6 +75,7 @@ class _Sampling:
             source, slope = self._reflected(source)
         # At the border itself PyTorch's derivative is zero too.
         within = (source > 0) & (source < self.size - 1)
+        source = torch.where(source.isnan(), 0.0, source)  # "interpreted as -1", as documented
         return source.clamp(0, self.size - 1), torch.where(within, slope, 0.0)
 
     def _reflected(self, source: Tensor) -> tuple[Tensor, Tensor]:
@@ -183,8 +184,9 @@ def _samples(
 
 def _values(input: Tensor, samples: _Samples) -> Tensor:
     """What the taps read, (N, points, rows, columns, C); all channels of a pixel at once."""
-    channels = input.size(1)
-    pixels = input.to(opmath_type(input.dtype)).permute(0, 2, 3, 1).reshape(-1, channels)
+    batch, channels, height, width = input.shape
+    pixels = input.to(opmath_type(input.dtype)).permute(0, 2, 3, 1)
+    pixels = pixels.reshape(batch * height * width, channels)
     values = pixels.index_select(0, samples.pixels).reshape(*samples.inside.shape, channels)
     return torch.where(samples.inside[..., None], values, 0.0)
 
@@ -193,7 +195,7 @@ def _scattered(shares: Tensor, input: Tensor, samples: _Samples) -> Tensor:
     """An image like `input` to which each tap adds its share."""
     batch, channels, height, width = input.shape
     pixels = torch.zeros(batch * height * width, channels, dtype=shares.dtype, device=shares.device)
-    pixels = pixels.index_add(0, samples.pixels, shares.reshape(-1, channels))
+    pixels = pixels.index_add(0, samples.pixels, shares.flatten(0, 3))
     return pixels.reshape(batch, height, width, channels).permute(0, 3, 1, 2)
 
 

@@ -44,9 +44,13 @@ def huber_loss_backward(
     Shapes: self and target (…); grad_output (…), or a scalar when reduced; the result (…).
     """
     check_same_dtype(self, target, grad_output)
+    if self.numel() == 0:
+        raise UnsupportedCallError(
+            "there are no elements"
+        )  # which PyTorch's meta kernel divides by
     opmath = opmath_type(self.dtype)
     slope = (self.to(opmath) - target.to(opmath)).clamp(-delta, delta)
     grad = grad_output.to(opmath) * slope
     if reduction == _MEAN:
-        grad = grad / max(self.numel(), 1)
+        grad = grad / self.numel()
     return grad.to(self.dtype)

@@ -295,6 +295,36 @@ def test_an_image_whose_border_is_infinite() -> None:
     same_as_cpu(calls)
 
 
+def test_grids_that_are_not_finite() -> None:
+    grid = values(2, 3, 5, 2, seed=1)
+    grid[0, 0, 0, 0], grid[1, 1, 1], grid[1, 2, 1] = torch.nan, torch.inf, -torch.inf
+    found = [
+        {name: sample(IMAGE.to(device), grid.to(device)) for name, sample in SAMPLINGS.items()}
+        for device in ("xla", "cpu")
+    ]
+    for name, result in found[0].items():
+        close(result, found[1][name], name)
+
+
+def test_nothing_to_compute() -> None:
+    def empty(*shape: int) -> torch.Tensor:
+        return torch.empty(shape, requires_grad=True)
+
+    calls = {
+        "no images": partial(resample, "bicubic", empty(0, 3, 4, 4), size=(7, 5)),
+        "no channels": partial(SAMPLINGS["bicubic, border"], empty(2, 0, 4, 4), empty(2, 3, 5, 2)),
+        "no points": partial(SAMPLINGS["bilinear, zeros"], empty(2, 3, 4, 4), empty(2, 0, 5, 2)),
+        "no columns": partial(F.glu, empty(0, 4), dim=1),
+        "no losses": partial(huber, "mean", empty(0, 3), empty(0, 3)),
+    }
+    for name, call in calls.items():
+        xla, cpu = run("xla", call), run("cpu", call)
+        assert xla.result.shape == cpu.result.shape, name
+        assert [g.shape for g in xla.gradients if g is not None] == [
+            g.shape for g in cpu.gradients if g is not None
+        ], name
+
+
 def huber(reduction: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return F.huber_loss(x, y, reduction=reduction, delta=0.75)
 
