@@ -115,9 +115,6 @@ class _Samples:
     """(N * points * rows * columns): number of each pixel among all of the batch."""
     inside: Tensor
 
-    def products(self, row: Tensor, column: Tensor) -> Tensor:
-        return row[..., :, None] * column[..., None, :]
-
 
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
@@ -129,7 +126,7 @@ def grid_sampler_2d(
     check_same_dtype(input, grid)
     samples = _samples(input, grid, interpolation_mode, padding_mode, align_corners)
     values = _values(input, samples)
-    weights = samples.products(samples.row.weights, samples.column.weights)
+    weights = _products(samples.row.weights, samples.column.weights)
     sampled = (values * weights[..., None]).sum((2, 3))
     return _image(sampled, input.size(1), grid).to(input.dtype)
 
@@ -157,13 +154,13 @@ def grid_sampler_2d_backward(
 
     grad_input = torch.zeros_like(input)
     if output_mask[0]:
-        weights = samples.products(row.weights, column.weights)
+        weights = _products(row.weights, column.weights)
         shares = torch.where(samples.inside, weights, 0.0)[..., None] * grad
         grad_input = _scattered(shares, input, samples).to(input.dtype)
 
     along = (_values(input, samples) * grad).sum(-1)
-    grad_x = (along * samples.products(row.weights, column.slopes)).sum((2, 3))
-    grad_y = (along * samples.products(row.slopes, column.weights)).sum((2, 3))
+    grad_x = (along * _products(row.weights, column.slopes)).sum((2, 3))
+    grad_y = (along * _products(row.slopes, column.weights)).sum((2, 3))
     grad_grid = torch.stack((grad_x, grad_y), -1).reshape(grid.shape)
     return grad_input, grad_grid.to(grid.dtype)
 
@@ -180,6 +177,11 @@ def _samples(
     pixels = (image * height + row.index[..., :, None]) * width + column.index[..., None, :]
     inside = row.inside[..., :, None] & column.inside[..., None, :]
     return _Samples(row, column, pixels.flatten(), inside)
+
+
+def _products(row: Tensor, column: Tensor) -> Tensor:
+    """(N, points, rows) and (N, points, columns) as (N, points, rows, columns)."""
+    return row[..., :, None] * column[..., None, :]
 
 
 def _values(input: Tensor, samples: _Samples) -> Tensor:
