@@ -208,9 +208,7 @@ def markdown(rows: list[Row]) -> str:
         "# Share of a training step that is inside composites\n\n"
         "Printed by `python benchmarks/share.py --markdown benchmarks/SHARE.md` with torch"
         f" {version('torch')}, torch_xla {version('torch_xla')} on the CPU; every composite of the"
-        " built-in registry is on.\n\n"
-        + "\n".join(lines)
-        + f"\n\n- {explained.strip()}\n"
+        " built-in registry is on.\n\n" + "\n".join(lines) + f"\n\n- {explained.strip()}\n"
     )
 
 

@@ -37,6 +37,10 @@ class AllowlistError(CompositesError):
     """XLA_COMPOSITE_OP, or a call of enable/disable, names something that cannot be turned on."""
 
 
+class UnsupportedCallError(CompositesError):
+    """A decomposition raises it for calls that it leaves to the stock lowering."""
+
+
 class LoweringError(CompositesError):
     """An entry's own decomposition could not be lowered for a call."""
 

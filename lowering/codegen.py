@@ -214,7 +214,7 @@ def _hook(entry: Composite, function: str, operator: Operator) -> Hook:
         operand_tuple=_tuple(operands),
         key=_tuple([part for argument in operator.arguments for part in _key(argument)]),
         matches=_matches(entry, operator),
-        attributes=[(repr(a.name), _attribute(a, entry)) for a in entry.attributes],
+        attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
         returns="Tensor" if returns == 1 else f"tuple[{', '.join(['Tensor'] * returns)}]",
         result=_result(entry, operands, optional, returns),
     )
@@ -252,7 +252,7 @@ def _composite_hook(
         operand_tuple=_tuple(operands),
         operands=operands,
         matches=_matches(entry, operator),
-        attributes=[(repr(a.name), _attribute(a, entry)) for a in entry.attributes],
+        attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
         call=", ".join(passed),
         values=plain if values else None,
     )
@@ -378,7 +378,12 @@ def _writers() -> dict[str, str]:
     return {type_: writer.__name__ for type_, writer in attributes.WRITERS.items()}
 
 
-def _attribute(attribute: Attribute, entry: Composite) -> str:
+def _is_dtype(name: str, operator: Operator) -> bool:
+    argument = operator.argument(name)
+    return argument is not None and argument.kind == "dtype"
+
+
+def _attribute(attribute: Attribute, entry: Composite, operator: Operator) -> str:
     writer = f"_attr.{_writers()[attribute.type] if attribute.type else 'by_value'}"
     if attribute.argument is None:
         return f"{writer}({attribute.value!r})"
@@ -386,6 +391,8 @@ def _attribute(attribute: Attribute, entry: Composite) -> str:
     if attribute.normalize:
         many = attribute.type is not None and attribute.type.endswith("[]")
         value = f"_attr.{'dims' if many else 'dim'}({value}, {_local(entry.operands[0])}.dim())"
+    elif _is_dtype(attribute.argument, operator):
+        value = f"_attr.element_type({value})"
     if attribute.optional:
         return f"None if {argument} is None else {writer}({value})"
     return f"{writer}({value})"

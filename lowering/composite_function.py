@@ -263,7 +263,10 @@ class CompositeFunction:
             return [grad for grad in found if grad is not None]
 
         def attributes() -> Mapping[str, str | None]:
-            return {**step.computation.attributes, "output_mask": attribute_text.bool_list(wanted)}
+            return {
+                **step.computation.attributes,
+                "output_mask": attribute_text.boolean_list(wanted),
+            }
 
         return lower_composite(
             self.entry,

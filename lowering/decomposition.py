@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from composites.errors import LoweringError, MissingPackageError
+from composites.errors import LoweringError, MissingPackageError, UnsupportedCallError
 from composites.registry.functions import find_function
 from composites.registry.model import Composite
 from composites.registry.operators import Operator
@@ -39,6 +39,7 @@ class Decomposer:
 
         Raises:
             LoweringError: the entry's own function failed. What the stock lowering raises passes.
+            UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
         """
         kind, target = self.entry.decomposition.kind, self.entry.decomposition.target
         if target is None:
@@ -54,6 +55,8 @@ class Decomposer:
             return self.frontend.trace(
                 lambda *tensors: call(function, *tensors), operands, whole_dispatch=True
             )
+        except UnsupportedCallError:
+            raise
         except Exception as error:
             raise _failed(self.entry, self.frontend, operands, error) from error
 
@@ -84,6 +87,8 @@ def lower_function(
     """
     try:
         return frontend.trace(function, operands, whole_dispatch=True, autocast=autocast)
+    except UnsupportedCallError:
+        raise
     except Exception as error:
         if entry.decomposition.target is None:
             raise

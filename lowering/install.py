@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from composites.errors import AllowlistError
+from composites.errors import AllowlistError, UnsupportedCallError
 from composites.registry.catalog import Catalog
 from composites.registry.functions import find_function
 from composites.registry.model import Composite, Registry
@@ -27,10 +27,6 @@ from lowering.composite_function import CompositeFunction, ExplicitBackward
 from lowering.frontends import Frontend, Kernel, Override
 from lowering.hooks import make_lowering
 from lowering.patches import patch_function
-
-
-class Declined(Exception):
-    """A composite with adapted arguments does not take this call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,25 +190,23 @@ def _adapted(adapter: Kernel, otherwise: Kernel, *, keyed: bool) -> Kernel:
 
     def kernel(keys: Any, *arguments: Any, **keywords: Any) -> Any:
         try:
-            result = adapter(*arguments, **keywords)
-        except Declined:
-            result = NotImplemented
-        return otherwise(keys, *arguments, **keywords) if result is NotImplemented else result
+            return adapter(*arguments, **keywords)
+        except UnsupportedCallError:
+            return otherwise(keys, *arguments, **keywords)
 
     def function(*arguments: Any, **keywords: Any) -> Any:
         if torch.compiler.is_compiling():
             return otherwise(*arguments, **keywords)
         try:
-            result = adapter(*arguments, **keywords)
-        except Declined:
-            result = NotImplemented
-        return otherwise(*arguments, **keywords) if result is NotImplemented else result
+            return adapter(*arguments, **keywords)
+        except UnsupportedCallError:
+            return otherwise(*arguments, **keywords)
 
     return kernel if keyed else function
 
 
 def _decline(*arguments: Any, **keywords: Any) -> Any:
-    raise Declined
+    raise UnsupportedCallError("the composite does not take this call")
 
 
 def _nothing(*arguments: Any, **keywords: Any) -> None:

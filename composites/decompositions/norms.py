@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from composites.errors import UnsupportedCallError
+
 
 def llama_rms_norm(
     input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
@@ -44,11 +46,11 @@ def t5_rms_norm(
     return weight * normed
 
 
-def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tensor) -> Any:
+def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tensor) -> Tensor:
     """From a norm module's `forward` to the composite's operands and attributes."""
     weight = module.weight
-    if not isinstance(hidden_states, Tensor) or weight.dim() != 1:
-        return NotImplemented
+    if weight.dim() != 1:
+        raise UnsupportedCallError(f"weight has {weight.dim()} dimensions")
     return composite(
         hidden_states, weight, normalized_shape=list(weight.shape), eps=module.variance_epsilon
     )

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from composites.errors import UnsupportedCallError
+
 Update = Callable[..., Sequence[Tensor]]
 
 
@@ -96,18 +98,20 @@ def sgd_update(
     return [param, buffer] if momentum != 0 else [param]
 
 
-def adamw(composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any) -> Any:
+def adamw(
+    composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any
+) -> None:
     """`torch.optim.AdamW` without `foreach` or `fused`, which is its choice for XLA tensors."""
     if not decoupled_weight_decay:
-        return NotImplemented
-    return _adam(composite, *arguments, decoupled=True, **keywords)
+        raise UnsupportedCallError("this is Adam")
+    _adam(composite, *arguments, decoupled=True, **keywords)
 
 
-def adam(composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any) -> Any:
+def adam(composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any) -> None:
     """`torch.optim.Adam`, likewise."""
     if decoupled_weight_decay:
-        return NotImplemented
-    return _adam(composite, *arguments, decoupled=False, **keywords)
+        raise UnsupportedCallError("this is AdamW")
+    _adam(composite, *arguments, decoupled=False, **keywords)
 
 
 def _adam(
@@ -132,7 +136,7 @@ def _adam(
     capturable: bool,
     differentiable: bool,
     decoupled: bool,
-) -> Any:
+) -> None:
     numbers = (beta1, beta2, lr, weight_decay, eps)
     if (
         capturable
@@ -143,7 +147,7 @@ def _adam(
         or any(isinstance(number, Tensor) for number in numbers)
         or any(step.device.type != "cpu" for step in state_steps)
     ):
-        return NotImplemented
+        raise UnsupportedCallError("only plain numbers, and state that is on the host")
     scalars = _Scalars()
     updates: list[Sequence[Tensor]] = []
     # Everything is computed before anything is written: a call that turns out to take the stock
@@ -171,7 +175,6 @@ def _adam(
     for i, updated in enumerate(updates):
         state_steps[i] += 1
         _write((params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1]), updated)
-    return None
 
 
 def sgd(
@@ -189,7 +192,7 @@ def sgd(
     nesterov: bool,
     maximize: bool,
     has_sparse_grad: bool,
-) -> Any:
+) -> None:
     """`torch.optim.SGD` without `foreach` or `fused`, which is its choice for XLA tensors."""
     numbers = (weight_decay, momentum, lr, dampening)
     if (
@@ -198,7 +201,7 @@ def sgd(
         or found_inf is not None
         or any(isinstance(number, Tensor) for number in numbers)
     ):
-        return NotImplemented
+        raise UnsupportedCallError("only plain numbers, and dense gradients")
     scalars = _Scalars()
     updates = [
         composite(
@@ -222,7 +225,6 @@ def sgd(
                 momentum_buffer_list[i] = updated[1]
             else:
                 buffer.copy_(updated[1])
-    return None
 
 
 class _Scalars:

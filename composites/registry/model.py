@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-AttributeType = Literal["i64", "i32", "f32", "f64", "bool", "string", "i64[]", "f32[]"]
+AttributeType = Literal["i64", "i32", "f32", "f64", "bool", "string", "i64[]", "f32[]", "bool[]"]
 ATTRIBUTE_TYPES: tuple[AttributeType, ...] = get_args(AttributeType)
 
 DecompositionKind = Literal["native", "torch", "jax"]

@@ -58,6 +58,8 @@ ATTRIBUTE_TYPES_OF: dict[ArgumentKind, tuple[AttributeType, ...]] = {
     "scalar": ("f32", "f64", "i64", "i32"),
     "ints": ("i64[]", "f32[]"),
     "floats": ("f32[]",),
+    "bools": ("bool[]",),
+    "dtype": ("string",),  # the name of the element type, such as f32
 }
 
 

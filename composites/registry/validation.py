@@ -308,12 +308,12 @@ class _EntryReader:
         if len(kinds) == 1:
             types = _CONSTANT_TYPES[kinds.pop()]
             if isinstance(value, list):
-                lists: tuple[AttributeType, ...] = ("i64[]", "f32[]")
+                lists: tuple[AttributeType, ...] = ("i64[]", "f32[]", "bool[]")
                 types = tuple(t for t in lists if t.removesuffix("[]") in types)
         if not types:
             self._problem(
                 f"attribute {name}: {value!r} has no attribute type; a list holds numbers of one"
-                " kind",
+                " kind, or booleans",
                 "attributes", name,
             )  # fmt: skip
             return None

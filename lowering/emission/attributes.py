@@ -12,6 +12,9 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from composites.registry.model import ELEMENT_TYPES
+
+_ELEMENT_TYPE_OF = {name: element for element, name in ELEMENT_TYPES.items()}
 _BARE_KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
 
 
@@ -58,7 +61,7 @@ def f32_list(values: Iterable[Any]) -> str:
     return f"{_dense(items)} : tensor<{len(items)}xf32>"
 
 
-def bool_list(values: Iterable[Any]) -> str:
+def boolean_list(values: Iterable[Any]) -> str:
     items = [boolean(value) for value in values]
     return f"{_dense(items)} : tensor<{len(items)}xi1>"
 
@@ -68,12 +71,20 @@ def by_value(value: Any) -> str:
     if isinstance(value, tuple | list):
         kinds = {type(item) for item in value}
         if kinds == {bool}:
-            return bool_list(value)
+            return boolean_list(value)
         return i64_list(value) if kinds <= {int} else f32_list(value)
     for kind, writer in ((bool, boolean), (int, i64), (float, f32), (str, string)):
         if isinstance(value, kind):
             return writer(value)
     raise UnsupportedValueError(f"{value!r} is no attribute: neither a number nor text")
+
+
+def element_type(dtype: Any) -> str:
+    """The name that StableHLO has for a torch dtype, for an attribute of type string."""
+    name = str(dtype).removeprefix("torch.")
+    if name not in _ELEMENT_TYPE_OF:
+        raise UnsupportedValueError(f"{dtype} has no element type of a composite")
+    return _ELEMENT_TYPE_OF[name]
 
 
 def dim(value: int, rank: int) -> int:
@@ -101,6 +112,7 @@ WRITERS: dict[str, Callable[[Any], str]] = {
     "string": string,
     "i64[]": i64_list,
     "f32[]": f32_list,
+    "bool[]": boolean_list,
 }
 
 

@@ -6,7 +6,7 @@ A hook takes the lowering of its entry and the kernel for calls that the entry d
 returns a kernel with the operator's signature.
 """
 
-# ruff: noqa: E501
+# ruff: noqa: B006, E501
 from __future__ import annotations
 
 from typing import Any
@@ -397,6 +397,1201 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is STOCK:
             return _otherwise(grad_output, alpha, scale, input_scale, is_result, self_or_result)  # type: ignore[no-any-return]
         return _insert('ptxla::elu_backward', (grad_output, self_or_result), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def embedding(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor
+
+    becomes ptxla.embedding, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+        _key = (weight.shape, weight.dtype, indices.shape, indices.dtype, padding_idx, scale_grad_by_freq, sparse)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(weight, indices),
+                attributes=dict,
+                call=lambda _op, weight, indices: _op(weight, indices, padding_idx, scale_grad_by_freq, sparse),
+            )
+        if _computation is STOCK:
+            return _otherwise(weight, indices, padding_idx, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
+        return _insert('ptxla::embedding', (weight, indices), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def embedding_dense_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor
+
+    becomes ptxla.embedding_dense_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, indices.shape, indices.dtype, num_weights, padding_idx, scale_grad_by_freq)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, indices),
+                attributes=lambda: {
+                    'num_weights': _attr.i64(num_weights),
+                    'padding_idx': _attr.i64(padding_idx),
+                    'scale_grad_by_freq': _attr.boolean(scale_grad_by_freq),
+                },
+                call=lambda _op, grad_output, indices: _op(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]
+        return _insert('ptxla::embedding_dense_backward', (grad_output, indices), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def nll_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)
+
+    becomes ptxla.nll_loss, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, target, weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                },
+                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
+        return tuple(_insert('ptxla::nll_loss', [t for t in (self, target, weight) if t is not None], _computation))
+
+    return hook
+
+def nll_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor
+
+    becomes ptxla.nll_loss_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self, target, weight, total_weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                },
+                call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
+        return _insert('ptxla::nll_loss_backward', [t for t in (grad_output, self, target, weight, total_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def nll_loss2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)
+
+    becomes ptxla.nll_loss2d, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, target, weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                },
+                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
+        return tuple(_insert('ptxla::nll_loss2d', [t for t in (self, target, weight) if t is not None], _computation))
+
+    return hook
+
+def nll_loss2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor
+
+    becomes ptxla.nll_loss2d_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self, target, weight, total_weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                },
+                call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
+        return _insert('ptxla::nll_loss2d_backward', [t for t in (grad_output, self, target, weight, total_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def mse_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
+
+    becomes ptxla.mse_loss, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                },
+                call=lambda _op, self, target: _op(self, target, reduction),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, target, reduction)  # type: ignore[no-any-return]
+        return _insert('ptxla::mse_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def mse_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor
+
+    becomes ptxla.mse_loss_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                },
+                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, target, reduction)  # type: ignore[no-any-return]
+        return _insert('ptxla::mse_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def smooth_l1_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor
+
+    becomes ptxla.smooth_l1_loss, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'beta': _attr.f32(beta),
+                },
+                call=lambda _op, self, target: _op(self, target, reduction, beta),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, target, reduction, beta)  # type: ignore[no-any-return]
+        return _insert('ptxla::smooth_l1_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def smooth_l1_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor
+
+    becomes ptxla.smooth_l1_loss_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'beta': _attr.f32(beta),
+                },
+                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, beta),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, target, reduction, beta)  # type: ignore[no-any-return]
+        return _insert('ptxla::smooth_l1_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def binary_cross_entropy(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
+
+    becomes ptxla.binary_cross_entropy, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, target, weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                },
+                call=lambda _op, self, target, weight: _op(self, target, weight, reduction),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, target, weight, reduction)  # type: ignore[no-any-return]
+        return _insert('ptxla::binary_cross_entropy', [t for t in (self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def binary_cross_entropy_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
+
+    becomes ptxla.binary_cross_entropy_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self, target, weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                },
+                call=lambda _op, grad_output, self, target, weight: _op(grad_output, self, target, weight, reduction),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, target, weight, reduction)  # type: ignore[no-any-return]
+        return _insert('ptxla::binary_cross_entropy_backward', [t for t in (grad_output, self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def hardsigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::hardsigmoid(Tensor self) -> Tensor
+
+    becomes ptxla.hardsigmoid, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor) -> Tensor:
+        _key = (self.shape, self.dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=dict,
+                call=lambda _op, self: _op(self),
+            )
+        if _computation is STOCK:
+            return _otherwise(self)  # type: ignore[no-any-return]
+        return _insert('ptxla::hardsigmoid', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def hardsigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor
+
+    becomes ptxla.hardsigmoid_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self),
+                attributes=dict,
+                call=lambda _op, grad_output, self: _op(grad_output, self),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self)  # type: ignore[no-any-return]
+        return _insert('ptxla::hardsigmoid_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def log_sigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)
+
+    becomes ptxla.log_sigmoid, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=dict,
+                call=lambda _op, self: _op(self),
+            )
+        if _computation is STOCK:
+            return _otherwise(self)  # type: ignore[no-any-return]
+        return tuple(_insert('ptxla::log_sigmoid', (self,), _computation))
+
+    return hook
+
+def log_sigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor
+
+    becomes ptxla.log_sigmoid_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, buffer: Tensor) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, buffer.shape, buffer.dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self, buffer),
+                attributes=dict,
+                call=lambda _op, grad_output, self, buffer: _op(grad_output, self, buffer),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, buffer)  # type: ignore[no-any-return]
+        return _insert('ptxla::log_sigmoid_backward', (grad_output, self, buffer), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def softplus(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor
+
+    becomes ptxla.softplus, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, beta: Number = 1, threshold: Number = 20) -> Tensor:
+        _key = (self.shape, self.dtype, beta, type(beta), threshold, type(threshold))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'beta': _attr.f32(beta),
+                    'threshold': _attr.f32(threshold),
+                },
+                call=lambda _op, self: _op(self, beta, threshold),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, beta, threshold)  # type: ignore[no-any-return]
+        return _insert('ptxla::softplus', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def softplus_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor
+
+    becomes ptxla.softplus_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, beta: Number, threshold: Number) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, beta, type(beta), threshold, type(threshold))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self),
+                attributes=lambda: {
+                    'beta': _attr.f32(beta),
+                    'threshold': _attr.f32(threshold),
+                },
+                call=lambda _op, grad_output, self: _op(grad_output, self, beta, threshold),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, beta, threshold)  # type: ignore[no-any-return]
+        return _insert('ptxla::softplus_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def leaky_relu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
+
+    becomes ptxla.leaky_relu, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, negative_slope: Number = 0.01) -> Tensor:
+        _key = (self.shape, self.dtype, negative_slope, type(negative_slope))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'negative_slope': _attr.f32(negative_slope),
+                },
+                call=lambda _op, self: _op(self, negative_slope),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, negative_slope)  # type: ignore[no-any-return]
+        return _insert('ptxla::leaky_relu', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def leaky_relu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor
+
+    becomes ptxla.leaky_relu_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, negative_slope: Number, self_is_result: bool) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, negative_slope, type(negative_slope), self_is_result)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self),
+                attributes=lambda: {
+                    'negative_slope': _attr.f32(negative_slope),
+                    'self_is_result': _attr.boolean(self_is_result),
+                },
+                call=lambda _op, grad_output, self: _op(grad_output, self, negative_slope, self_is_result),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, negative_slope, self_is_result)  # type: ignore[no-any-return]
+        return _insert('ptxla::leaky_relu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def hardtanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
+
+    becomes ptxla.hardtanh, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
+        _key = (self.shape, self.dtype, min_val, type(min_val), max_val, type(max_val))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'min_val': _attr.f32(min_val),
+                    'max_val': _attr.f32(max_val),
+                },
+                call=lambda _op, self: _op(self, min_val, max_val),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, min_val, max_val)  # type: ignore[no-any-return]
+        return _insert('ptxla::hardtanh', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def hardtanh_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor
+
+    becomes ptxla.hardtanh_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, min_val: Number, max_val: Number) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, min_val, type(min_val), max_val, type(max_val))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self),
+                attributes=lambda: {
+                    'min_val': _attr.f32(min_val),
+                    'max_val': _attr.f32(max_val),
+                },
+                call=lambda _op, grad_output, self: _op(grad_output, self, min_val, max_val),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, min_val, max_val)  # type: ignore[no-any-return]
+        return _insert('ptxla::hardtanh_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
+
+    becomes ptxla.avg_pool2d, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
+        _key = (self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), ceil_mode, count_include_pad, divisor_override)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'kernel_size': _attr.i64_list(kernel_size),
+                    'stride': _attr.i64_list(stride),
+                    'padding': _attr.i64_list(padding),
+                    'ceil_mode': _attr.boolean(ceil_mode),
+                    'count_include_pad': _attr.boolean(count_include_pad),
+                    'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
+                },
+                call=lambda _op, self: _op(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
+        return _insert('ptxla::avg_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def avg_pool2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
+
+    becomes ptxla.avg_pool2d_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), ceil_mode, count_include_pad, divisor_override)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, self),
+                attributes=lambda: {
+                    'kernel_size': _attr.i64_list(kernel_size),
+                    'stride': _attr.i64_list(stride),
+                    'padding': _attr.i64_list(padding),
+                    'ceil_mode': _attr.boolean(ceil_mode),
+                    'count_include_pad': _attr.boolean(count_include_pad),
+                    'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
+                },
+                call=lambda _op, grad_output, self: _op(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
+        return _insert('ptxla::avg_pool2d_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def batch_norm_inference(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+
+    becomes ptxla.batch_norm_inference, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+        _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), training, momentum, eps)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=(weight is not None or bias is None) and (bias is not None or running_mean is None) and (running_mean is not None or running_var is None) and training in (False,),
+                operands=(input, weight, bias, running_mean, running_var),
+                attributes=lambda: {
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
+            )
+        if _computation is STOCK:
+            return _otherwise(input, weight, bias, running_mean, running_var, training, momentum, eps)  # type: ignore[no-any-return]
+        return tuple(_insert('ptxla::batch_norm_inference', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
+
+    return hook
+
+def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
+
+    becomes ptxla.batch_norm_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
+        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, tuple(output_mask))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=(weight is not None or running_mean is None) and (running_mean is not None or running_var is None) and (running_var is not None or save_mean is None) and (save_mean is not None or save_invstd is None),
+                operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
+                attributes=lambda: {
+                    'train': _attr.boolean(train),
+                    'eps': _attr.f32(eps),
+                    'output_mask': _attr.boolean_list(output_mask),
+                },
+                call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
+        return tuple(_insert('ptxla::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
+
+    return hook
+
+def binary_cross_entropy_with_logits(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor
+
+    becomes ptxla.binary_cross_entropy_with_logits, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), None if pos_weight is None else (pos_weight.shape, pos_weight.dtype), reduction)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=(weight is not None or pos_weight is None),
+                operands=(self, target, weight, pos_weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                },
+                call=lambda _op, self, target, weight, pos_weight: _op(self, target, weight, pos_weight, reduction),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, target, weight, pos_weight, reduction)  # type: ignore[no-any-return]
+        return _insert('ptxla::binary_cross_entropy_with_logits', [t for t in (self, target, weight, pos_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def var(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
+
+    becomes ptxla.var, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
+        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
+                    'correction': None if correction is None else _attr.f32(correction),
+                    'keepdim': _attr.boolean(keepdim),
+                },
+                call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
+        return _insert('ptxla::var', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def std(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
+
+    becomes ptxla.std, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
+        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
+                    'correction': None if correction is None else _attr.f32(correction),
+                    'keepdim': _attr.boolean(keepdim),
+                },
+                call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
+        return _insert('ptxla::std', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
+
+    becomes ptxla.var_mean, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
+                    'correction': None if correction is None else _attr.f32(correction),
+                    'keepdim': _attr.boolean(keepdim),
+                },
+                call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
+        return tuple(_insert('ptxla::var_mean', (self,), _computation))
+
+    return hook
+
+def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
+
+    becomes ptxla.topk, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, k, dim, largest, sorted)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'k': _attr.i64(k),
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'largest': _attr.boolean(largest),
+                    'sorted': _attr.boolean(sorted),
+                },
+                call=lambda _op, self: _op(self, k, dim, largest, sorted),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
+        return tuple(_insert('ptxla::topk', (self,), _computation))
+
+    return hook
+
+def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
+
+    becomes ptxla.argmax, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        _key = (self.shape, self.dtype, dim, keepdim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': None if dim is None else _attr.i64(_attr.dim(dim, self.dim())),
+                    'keepdim': _attr.boolean(keepdim),
+                },
+                call=lambda _op, self: _op(self, dim, keepdim),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, dim, keepdim)  # type: ignore[no-any-return]
+        return _insert('ptxla::argmax', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def upsample_nearest2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor
+
+    becomes ptxla.upsample_nearest2d, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, output_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
+        _key = (self.shape, self.dtype, tuple(output_size), scales_h, scales_w)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'output_size': _attr.i64_list(output_size),
+                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
+                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
+                },
+                call=lambda _op, self: _op(self, output_size, scales_h, scales_w),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, output_size, scales_h, scales_w)  # type: ignore[no-any-return]
+        return _insert('ptxla::upsample_nearest2d', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def upsample_nearest2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor
+
+    becomes ptxla.upsample_nearest2d_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), scales_h, scales_w)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                operands=(grad_output,),
+                attributes=lambda: {
+                    'output_size': _attr.i64_list(output_size),
+                    'input_size': _attr.i64_list(input_size),
+                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
+                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
+                },
+                call=lambda _op, grad_output: _op(grad_output, output_size, input_size, scales_h, scales_w),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, output_size, input_size, scales_h, scales_w)  # type: ignore[no-any-return]
+        return _insert('ptxla::upsample_nearest2d_backward', (grad_output,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def upsample_bilinear2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
+
+    becomes ptxla.upsample_bilinear2d, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
+        _key = (self.shape, self.dtype, tuple(output_size), align_corners, scales_h, scales_w)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'output_size': _attr.i64_list(output_size),
+                    'align_corners': _attr.boolean(align_corners),
+                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
+                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
+                },
+                call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, output_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
+        return _insert('ptxla::upsample_bilinear2d', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def upsample_bilinear2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
+
+    becomes ptxla.upsample_bilinear2d_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), align_corners, scales_h, scales_w)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                operands=(grad_output,),
+                attributes=lambda: {
+                    'output_size': _attr.i64_list(output_size),
+                    'input_size': _attr.i64_list(input_size),
+                    'align_corners': _attr.boolean(align_corners),
+                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
+                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
+                },
+                call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, output_size, input_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
+        return _insert('ptxla::upsample_bilinear2d_backward', (grad_output,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def glu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::glu(Tensor self, int dim=-1) -> Tensor
+
+    becomes ptxla.glu, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, dim: int = -1) -> Tensor:
+        _key = (self.shape, self.dtype, dim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                },
+                call=lambda _op, self: _op(self, dim),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, dim)  # type: ignore[no-any-return]
+        return _insert('ptxla::glu', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def glu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor
+
+    becomes ptxla.glu_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, dim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                operands=(grad_output, self),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
+                },
+                call=lambda _op, grad_output, self: _op(grad_output, self, dim),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, dim)  # type: ignore[no-any-return]
+        return _insert('ptxla::glu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def upsample_bicubic2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
+
+    becomes ptxla.upsample_bicubic2d, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
+        _key = (self.shape, self.dtype, tuple(output_size), align_corners, scales_h, scales_w)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                operands=(self,),
+                attributes=lambda: {
+                    'output_size': _attr.i64_list(output_size),
+                    'align_corners': _attr.boolean(align_corners),
+                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
+                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
+                },
+                call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, output_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
+        return _insert('ptxla::upsample_bicubic2d', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def upsample_bicubic2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
+
+    becomes ptxla.upsample_bicubic2d_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), align_corners, scales_h, scales_w)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                operands=(grad_output,),
+                attributes=lambda: {
+                    'output_size': _attr.i64_list(output_size),
+                    'input_size': _attr.i64_list(input_size),
+                    'align_corners': _attr.boolean(align_corners),
+                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
+                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
+                },
+                call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, output_size, input_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
+        return _insert('ptxla::upsample_bicubic2d_backward', (grad_output,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def grid_sampler_2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
+
+    becomes ptxla.grid_sampler_2d, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+        _key = (input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                operands=(input, grid),
+                attributes=lambda: {
+                    'interpolation_mode': _attr.i64(interpolation_mode),
+                    'padding_mode': _attr.i64(padding_mode),
+                    'align_corners': _attr.boolean(align_corners),
+                },
+                call=lambda _op, input, grid: _op(input, grid, interpolation_mode, padding_mode, align_corners),
+            )
+        if _computation is STOCK:
+            return _otherwise(input, grid, interpolation_mode, padding_mode, align_corners)  # type: ignore[no-any-return]
+        return _insert('ptxla::grid_sampler_2d', (input, grid), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def grid_sampler_2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)
+
+    becomes ptxla.grid_sampler_2d_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool, output_mask: list[bool]) -> tuple[Tensor, Tensor]:
+        _key = (grad_output.shape, grad_output.dtype, input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners, tuple(output_mask))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                operands=(grad_output, input, grid),
+                attributes=lambda: {
+                    'interpolation_mode': _attr.i64(interpolation_mode),
+                    'padding_mode': _attr.i64(padding_mode),
+                    'align_corners': _attr.boolean(align_corners),
+                    'output_mask': _attr.boolean_list(output_mask),
+                },
+                call=lambda _op, grad_output, input, grid: _op(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask)  # type: ignore[no-any-return]
+        return tuple(_insert('ptxla::grid_sampler_2d_backward', (grad_output, input, grid), _computation))
+
+    return hook
+
+def huber_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor
+
+    becomes ptxla.huber_loss, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                operands=(self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'delta': _attr.f32(delta),
+                },
+                call=lambda _op, self, target: _op(self, target, reduction, delta),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, target, reduction, delta)  # type: ignore[no-any-return]
+        return _insert('ptxla::huber_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def huber_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor
+
+    becomes ptxla.huber_loss_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                operands=(grad_output, self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'delta': _attr.f32(delta),
+                },
+                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, delta),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, self, target, reduction, delta)  # type: ignore[no-any-return]
+        return _insert('ptxla::huber_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -978,6 +2173,50 @@ HOOKS = {
     'mish_backward': mish_backward,
     'elu': elu,
     'elu_backward': elu_backward,
+    'embedding': embedding,
+    'embedding_dense_backward': embedding_dense_backward,
+    'nll_loss': nll_loss,
+    'nll_loss_backward': nll_loss_backward,
+    'nll_loss2d': nll_loss2d,
+    'nll_loss2d_backward': nll_loss2d_backward,
+    'mse_loss': mse_loss,
+    'mse_loss_backward': mse_loss_backward,
+    'smooth_l1_loss': smooth_l1_loss,
+    'smooth_l1_loss_backward': smooth_l1_loss_backward,
+    'binary_cross_entropy': binary_cross_entropy,
+    'binary_cross_entropy_backward': binary_cross_entropy_backward,
+    'hardsigmoid': hardsigmoid,
+    'hardsigmoid_backward': hardsigmoid_backward,
+    'log_sigmoid': log_sigmoid,
+    'log_sigmoid_backward': log_sigmoid_backward,
+    'softplus': softplus,
+    'softplus_backward': softplus_backward,
+    'leaky_relu': leaky_relu,
+    'leaky_relu_backward': leaky_relu_backward,
+    'hardtanh': hardtanh,
+    'hardtanh_backward': hardtanh_backward,
+    'avg_pool2d': avg_pool2d,
+    'avg_pool2d_backward': avg_pool2d_backward,
+    'batch_norm_inference': batch_norm_inference,
+    'batch_norm_backward': batch_norm_backward,
+    'binary_cross_entropy_with_logits': binary_cross_entropy_with_logits,
+    'var': var,
+    'std': std,
+    'var_mean': var_mean,
+    'topk': topk,
+    'argmax': argmax,
+    'upsample_nearest2d': upsample_nearest2d,
+    'upsample_nearest2d_backward': upsample_nearest2d_backward,
+    'upsample_bilinear2d': upsample_bilinear2d,
+    'upsample_bilinear2d_backward': upsample_bilinear2d_backward,
+    'glu': glu,
+    'glu_backward': glu_backward,
+    'upsample_bicubic2d': upsample_bicubic2d,
+    'upsample_bicubic2d_backward': upsample_bicubic2d_backward,
+    'grid_sampler_2d': grid_sampler_2d,
+    'grid_sampler_2d_backward': grid_sampler_2d_backward,
+    'huber_loss': huber_loss,
+    'huber_loss_backward': huber_loss_backward,
     'scaled_dot_product_attention': scaled_dot_product_attention,
     'layer_norm': layer_norm,
     'group_norm': group_norm,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 
 from lowering.emission import attributes as attr
 
@@ -29,6 +30,9 @@ TEXTS = [
     (attr.i64_list([1, -2]), "dense<[1, -2]> : tensor<2xi64>"),
     (attr.i64_list([]), "dense<> : tensor<0xi64>"),
     (attr.f32_list([1, 0.5]), "dense<[1.0, 0.5]> : tensor<2xf32>"),
+    (attr.boolean_list([True, False, 1]), "dense<[true, false, true]> : tensor<3xi1>"),
+    (attr.boolean_list([]), "dense<> : tensor<0xi1>"),
+    (attr.string(attr.element_type(torch.bfloat16)), '"bf16"'),
 ]
 
 
@@ -59,6 +63,18 @@ def test_not_an_integer(value: object) -> None:
 def test_not_a_real_number(value: object) -> None:
     with pytest.raises(attr.UnsupportedValueError):
         attr.f32(value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"), [(torch.float64, "f64"), (torch.uint8, "ui8"), (torch.bool, "i1")]
+)
+def test_dtypes_are_named_as_stablehlo_names_them(dtype: torch.dtype, name: str) -> None:
+    assert attr.element_type(dtype) == name
+
+
+def test_a_dtype_that_no_composite_has() -> None:
+    with pytest.raises(attr.UnsupportedValueError, match=r"torch\.complex64"):
+        attr.element_type(torch.complex64)
 
 
 def test_dimensions_count_from_the_front() -> None:

@@ -39,7 +39,8 @@ def test_passes_run_before_the_text_is_written(example: Any) -> None:
         return module
 
     program = example("bert").export(passes=[note, partial(decompose, only="ptxla.gelu"), note])
-    assert program.composites == {"ptxla.softmax": 2, "ptxla.log_softmax": 1}
+    assert "ptxla.gelu" not in program.composites
+    assert program.composites["ptxla.softmax"] == 2
     assert "ptxla.gelu" in seen[0].text
     assert program.mlir == seen[1].text
 

@@ -77,7 +77,8 @@ def test_a_name_of_two_vendors_must_be_qualified() -> None:
 
 def test_an_unknown_name_lists_the_known_ones_and_the_closest() -> None:
     with pytest.raises(
-        AllowlistError, match=r"no composite 'sofmax'; did you mean 'softmax'\? \(there are elu, .*"
+        AllowlistError,
+        match=r"no composite 'sofmax'; did you mean 'softmax'\? \(there are argmax, .*",
     ):
         names("gelu,sofmax")
 

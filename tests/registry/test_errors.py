@@ -140,7 +140,7 @@ WRONG = {
         entry(SOFTMAX, "attributes:", "  dim: {from: dim, type: i65}"),
         [
             "7: e: 'i65' is not an attribute type; did you mean 'i64'? (there are i64, i32, f32,"
-            " f64, bool, string, i64[], f32[])"
+            " f64, bool, string, i64[], f32[], bool[])"
         ],
     ),
     "attribute type of another kind": (
@@ -161,7 +161,8 @@ WRONG = {
     "constant of no type": (
         entry(SOFTMAX, "attributes: {a: {value: [1, x]}}"),
         [
-            "6: e: attribute a: [1, 'x'] has no attribute type; a list holds numbers of one kind",
+            "6: e: attribute a: [1, 'x'] has no attribute type; a list holds numbers of one kind,"
+            " or booleans",
         ],
     ),
     "normalize": (

@@ -17,11 +17,23 @@ def builtin() -> Registry:
 
 
 def test_every_forward_has_its_backward(builtin: Registry) -> None:
-    forwards = [entry for entry in builtin.composites if not entry.name.endswith("_backward")]
-    assert {entry.name: entry.backward for entry in forwards} == {
-        name: f"{name}_backward"
-        for name in ("gelu", "softmax", "log_softmax", "silu", "hardswish", "mish", "elu")
+    backwards = {entry.name for entry in builtin.composites if entry.name.endswith("_backward")}
+    paired = {entry.name: entry.backward for entry in builtin.composites if entry.backward}
+    assert set(paired.values()) == backwards
+    irregular = {
+        "batch_norm_inference": "batch_norm_backward",
+        "embedding": "embedding_dense_backward",
     }
+    assert paired == {name: f"{name}_backward" for name in paired} | irregular
+
+
+def test_forwards_without_backward_are_those_that_pytorch_differentiates_otherwise(
+    builtin: Registry,
+) -> None:
+    alone = {e.name for e in builtin.composites if not e.backward} - {
+        e.backward for e in builtin.composites
+    }
+    assert alone == {"binary_cross_entropy_with_logits", "var", "std", "var_mean", "topk", "argmax"}
 
 
 def test_builtin_registry_prints_back(builtin: Registry) -> None:
@@ -46,6 +58,8 @@ def test_an_entry_with_everything_prints_back() -> None:
         "      flavour: {value: 'a \"b\"'}\n"
         "      tile: {value: [8, 128]}\n"
         "      scales: {value: [1, 0.5]}\n"
+        "      mask: {value: [true, false]}\n"
+        "      accumulator: {from: dtype, optional: true}\n"
         "    when: {keepdim: [true, false], dtypes: [bf16, f32], rank: [2, 3]}\n"
         "    decomposition: torch:mean\n"
     )
@@ -58,6 +72,8 @@ def test_an_entry_with_everything_prints_back() -> None:
         Attribute("flavour", "string", value='a "b"'),
         Attribute("tile", "i64[]", value=(8, 128)),
         Attribute("scales", "f32[]", value=(1, 0.5)),
+        Attribute("mask", "bool[]", value=(True, False)),
+        Attribute("accumulator", "string", "dtype", optional=True),
     )
     assert entry.when == When((("keepdim", (True, False)),), ("bf16", "f32"), (2, 3))
     assert entry.decomposition == Decomposition("torch", "torch:mean")

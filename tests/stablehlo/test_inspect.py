@@ -82,6 +82,7 @@ def test_wrapping_and_sharing_do_not_change_the_report(load: Load) -> None:
         ("array<i64: 1, 2>", [1, 2]),
         ("dense<[[1, 2]]> : tensor<1x2xi64>", [[1, 2]]),
         ("dense<true> : tensor<2xi1>", [True, True]),
+        ("dense<[true, false, true]> : tensor<3xi1>", [True, False, True]),
         ("dense<2.5> : tensor<f32>", 2.5),
         ("dense<1.5> : tensor<2xbf16>", "dense<1.500000e+00> : tensor<2xbf16>"),
     ],

@@ -417,13 +417,17 @@ def test_methods_and_other_names(same_as_stock: SameAsStock) -> None:
         "method": lambda t: t.log_softmax(-1),
         "torch": lambda t: torch.log_softmax(t, 1),
         "special": lambda t: torch.special.log_softmax(t, 0),
+    }
+    calls = {form: gradient_call(function, X) for form, function in log_softmaxes.items()}
+    same_as_stock(calls, emits=pair("log_softmax"))
+    losses: dict[str, Function] = {
         "loss": lambda t: F.cross_entropy(t, torch.tensor([0, 5, 2, -100]).to("xla")),
         "smoothed loss": lambda t: F.cross_entropy(
             t, torch.tensor([0, 5, 2, 1]).to("xla"), label_smoothing=0.1, reduction="none"
         ),
     }
-    calls = {form: gradient_call(function, X) for form, function in log_softmaxes.items()}
-    same_as_stock(calls, emits=pair("log_softmax"))
+    calls = {form: gradient_call(function, X) for form, function in losses.items()}
+    same_as_stock(calls, emits=pair("log_softmax") | pair("nll_loss"))
 
 
 # Gradients of gradients

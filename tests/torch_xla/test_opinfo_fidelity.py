@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -39,18 +39,46 @@ class Reaches:
     forward: tuple[str, ...]
     backward: tuple[str, ...]
     floats: tuple[torch.dtype, ...] = FLOATS
-    refuses_scalars: bool = False
-    """Whether stock torch_xla raises for 0-d tensors."""
+    may: tuple[str, ...] = ()
+    """Composites that some of the samples become, and others do not."""
+    refuses: Callable[[SampleInput], bool] = lambda sample: False
+    """The samples with which stock torch_xla raises."""
+    differentiates: bool = True
+    """False where stock torch_xla leaves the graph for the gradient; see test_backend_operators."""
+    aborts: Callable[[SampleInput], bool] = lambda sample: False
+    """The samples with which stock torch_xla ends the process."""
+    stock_numbers: Literal["data", "constants"] = "data"
+    """See `compare`."""
+
+
+def is_scalar(sample: SampleInput) -> bool:
+    return bool(sample.input.dim() == 0)
+
+
+def is_scalar_with_dim(sample: SampleInput) -> bool:
+    return is_scalar(sample) and sample.kwargs.get("dim") is not None
+
+
+def is_complex(sample: SampleInput) -> bool:
+    return bool(sample.input.is_complex())
+
+
+def is_vector(sample: SampleInput) -> bool:
+    return bool(sample.input.dim() == 1)
+
+
+def normalizes_with_running_statistics(sample: SampleInput) -> bool:
+    return not sample.kwargs.get("training", False) and bool(sample.input.numel())
 
 
 SOFTMAX = (("softmax",), ("softmax_backward",))
 LOG_SOFTMAX = (("log_softmax",), ("log_softmax_backward",))
 OPERATORS = (
     Reaches("nn.functional.gelu", ("gelu",), ("gelu_backward",)),
-    Reaches("softmax", *SOFTMAX, refuses_scalars=True),
+    Reaches("softmax", *SOFTMAX, refuses=is_scalar),
     # Its own gradient with respect to grad_output is a softmax backward too.
     Reaches("_softmax_backward_data", ("softmax_backward",), ("softmax_backward",)),
-    Reaches("log_softmax", *LOG_SOFTMAX, refuses_scalars=True),
+    Reaches("log_softmax", *LOG_SOFTMAX, refuses=is_scalar),
     Reaches("nn.functional.silu", ("silu",), ("silu_backward",)),
     Reaches("nn.functional.hardswish", ("hardswish",), ("hardswish_backward",)),
     Reaches("nn.functional.mish", ("mish",), ("mish_backward",)),
@@ -58,14 +86,98 @@ OPERATORS = (
     Reaches("nn.functional.selu", ("elu",), ("elu_backward",), NARROW_AND_WIDE),
     # torch_xla lowers aten::celu itself; only the backward is elu's.
     Reaches("nn.functional.celu", (), ("elu_backward",), NARROW_AND_WIDE),
-    Reaches("nn.functional.softmin", *SOFTMAX, NARROW_AND_WIDE, refuses_scalars=True),
-    Reaches("masked.softmax", *SOFTMAX, ONE, refuses_scalars=True),
-    Reaches("masked.softmin", *SOFTMAX, ONE, refuses_scalars=True),
+    Reaches("nn.functional.softmin", *SOFTMAX, NARROW_AND_WIDE, refuses=is_scalar),
+    Reaches("masked.softmax", *SOFTMAX, ONE, refuses=is_scalar),
+    Reaches("masked.softmin", *SOFTMAX, ONE, refuses=is_scalar),
     Reaches("torch.ops.aten._safe_softmax.default", *SOFTMAX, NARROW_AND_WIDE),
     Reaches("nn.functional.scaled_dot_product_attention", *SOFTMAX, NARROW_AND_WIDE),
     Reaches("nn.functional.multi_head_attention_forward", *SOFTMAX, NARROW_AND_WIDE),
-    Reaches("masked.log_softmax", *LOG_SOFTMAX, ONE, refuses_scalars=True),
-    Reaches("nn.functional.cross_entropy", *LOG_SOFTMAX, NARROW_AND_WIDE),
+    Reaches("masked.log_softmax", *LOG_SOFTMAX, ONE, refuses=is_scalar),
+    Reaches(
+        "nn.functional.cross_entropy",
+        *LOG_SOFTMAX,
+        NARROW_AND_WIDE,
+        may=("nll_loss", "nll_loss_backward", "nll_loss2d", "nll_loss2d_backward"),
+    ),
+    Reaches("nn.functional.embedding", ("embedding",), (), may=("embedding_dense_backward",)),
+    Reaches(
+        "nn.functional.nll_loss",
+        (),
+        (),
+        may=("nll_loss", "nll_loss_backward", "nll_loss2d", "nll_loss2d_backward"),
+        aborts=is_vector,
+    ),
+    Reaches("nn.functional.mse_loss", ("mse_loss",), ("mse_loss_backward",)),
+    Reaches(  # an l1_loss where beta is 0
+        "nn.functional.smooth_l1_loss",
+        (),
+        (),
+        may=("smooth_l1_loss", "smooth_l1_loss_backward"),
+        stock_numbers="constants",
+    ),
+    Reaches(
+        "nn.functional.binary_cross_entropy",
+        ("binary_cross_entropy",),
+        ("binary_cross_entropy_backward",),
+    ),
+    Reaches(
+        "nn.functional.binary_cross_entropy_with_logits",
+        ("binary_cross_entropy_with_logits",),
+        (),
+        may=("log_sigmoid",),
+    ),
+    Reaches("nn.functional.hardsigmoid", ("hardsigmoid",), ("hardsigmoid_backward",)),
+    Reaches("nn.functional.logsigmoid", ("log_sigmoid",), ("log_sigmoid_backward",)),
+    Reaches(
+        "nn.functional.multilabel_soft_margin_loss",
+        ("log_sigmoid",),
+        ("log_sigmoid_backward",),
+        NARROW_AND_WIDE,
+    ),
+    Reaches(
+        "nn.functional.softplus", ("softplus",), ("softplus_backward",), stock_numbers="constants"
+    ),
+    Reaches("nn.functional.leaky_relu", ("leaky_relu",), ("leaky_relu_backward",)),
+    Reaches("nn.functional.hardtanh", ("hardtanh",), ("hardtanh_backward",)),
+    Reaches("nn.functional.relu6", ("hardtanh",), ("hardtanh_backward",), NARROW_AND_WIDE),
+    # The gradient of some forms of pooling leaves the graph in stock torch_xla.
+    Reaches("nn.functional.avg_pool2d", ("avg_pool2d",), (), may=("avg_pool2d_backward",)),
+    Reaches(
+        "nn.functional.avg_pool1d",
+        ("avg_pool2d",),
+        (),
+        NARROW_AND_WIDE,
+        may=("avg_pool2d_backward",),
+    ),
+    Reaches(
+        "nn.functional.local_response_norm", (), (), ONE, may=("avg_pool2d", "avg_pool2d_backward")
+    ),
+    Reaches(
+        "nn.functional.batch_norm", (), (), may=("batch_norm_inference",), differentiates=False
+    ),
+    Reaches(
+        "nn.functional.batch_norm",
+        (),
+        (),
+        may=("batch_norm_backward",),
+        refuses=normalizes_with_running_statistics,
+    ),
+    Reaches("nn.functional.instance_norm", (), (), NARROW_AND_WIDE, may=("batch_norm_backward",)),
+    Reaches("var", ("var",), (), refuses=is_complex),
+    Reaches("std", ("std",), (), refuses=is_complex),
+    Reaches("var_mean", ("var_mean",), (), refuses=is_complex),
+    Reaches("topk", ("topk",), (), refuses=is_scalar),
+    Reaches("argmax", ("argmax",), (), refuses=is_scalar_with_dim),
+    Reaches("masked.argmax", ("argmax",), (), ONE, refuses=is_scalar_with_dim),
+    Reaches(
+        "nn.functional.upsample_nearest",
+        (),
+        (),
+        may=("upsample_nearest2d",),
+        differentiates=False,
+    ),
+    Reaches("nn.functional.upsample_bilinear", ("upsample_bilinear2d",), (), differentiates=False),
+    Reaches("nn.functional.glu", ("glu",), (), differentiates=False),
 )
 
 
@@ -88,14 +200,20 @@ def others(operator: Reaches) -> tuple[torch.dtype, ...]:
     return OTHERS
 
 
-def samples(info: OpInfo, dtype: torch.dtype, *, requires_grad: bool) -> dict[str, SampleInput]:
+def samples(
+    operator: Reaches, info: OpInfo, dtype: torch.dtype, *, requires_grad: bool
+) -> dict[str, SampleInput]:
     torch.manual_seed(0)
     # The reference inputs of elementwise operators are their samples, and large, extremal and
     # non-contiguous tensors; those of multi-head attention are 192 shapes.
     more = info.reference_inputs_func and dtype == torch.float32 and "attention" not in info.name
     make = info.reference_inputs if more else info.sample_inputs
     made = make("cpu", dtype, requires_grad=requires_grad)
-    return {f"sample {i}: {sample.summary()}": sample for i, sample in enumerate(made)}
+    return {
+        f"sample {i}: {sample.summary()}": sample
+        for i, sample in enumerate(made)
+        if not operator.aborts(sample)
+    }
 
 
 def on_device(value: Any) -> Any:
@@ -136,19 +254,23 @@ def subjects(
 
 
 def refused(operator: Reaches, samples: Mapping[str, SampleInput]) -> list[str]:
-    return [name for name, s in samples.items() if operator.refuses_scalars and s.input.dim() == 0]
+    return [name for name, sample in samples.items() if operator.refuses(sample)]
 
 
 @pytest.mark.parametrize(("operator", "info", "dtype"), variants(floats))
 def test_results_and_gradients_are_those_of_stock(
     same_as_stock: Callable[..., Any], operator: Reaches, info: OpInfo, dtype: torch.dtype
 ) -> None:
-    made = samples(info, dtype, requires_grad=True)
-    same_as_stock(
+    made = samples(operator, info, dtype, requires_grad=operator.differentiates)
+    both = same_as_stock(
         subjects(info.op, made),
         emits={*operator.forward, *operator.backward},
+        may=operator.may,
         raises=refused(operator, made),
+        stock_numbers=operator.stock_numbers,
     )
+    found = {name for nodes in both.ours.nodes.values() for name in nodes}
+    assert {f"ptxla.{name}" for name in operator.may} <= found
 
 
 @pytest.mark.parametrize(
@@ -164,7 +286,10 @@ def test_in_place_results_and_gradients_are_those_of_stock(
         for i, s in enumerate(info.sample_inputs("cpu", dtype, requires_grad=True))
     }
     same_as_stock(
-        subjects(partial(in_place, info), made), emits={*operator.forward, *operator.backward}
+        subjects(partial(in_place, info), made),
+        emits={*operator.forward, *operator.backward},
+        may=operator.may,
+        stock_numbers=operator.stock_numbers,
     )
 
 
@@ -172,14 +297,25 @@ def test_in_place_results_and_gradients_are_those_of_stock(
 def test_other_dtypes_give_what_stock_gives(
     same_as_stock: Callable[..., Any], operator: Reaches, info: OpInfo, dtype: torch.dtype
 ) -> None:
-    made = samples(info, dtype, requires_grad=False)
-    same_as_stock(subjects(info.op, made), emits=operator.forward, raises=refused(operator, made))
+    made = samples(operator, info, dtype, requires_grad=False)
+    same_as_stock(
+        subjects(info.op, made),
+        emits=operator.forward,
+        may=operator.may,
+        raises=refused(operator, made),
+        stock_numbers=operator.stock_numbers,
+    )
 
 
-def test_every_entry_of_the_registry_is_reached() -> None:
+def test_every_entry_with_the_stock_lowering_is_reached() -> None:
     registry = yaml.safe_load((Path(__file__).parents[2] / "registry.yaml").read_text())
-    reached = {name for operator in OPERATORS for name in (*operator.forward, *operator.backward)}
-    assert set(registry["composites"]) == reached
+    entries = registry["composites"].items()
+    reached = {
+        name
+        for operator in OPERATORS
+        for name in (*operator.forward, *operator.backward, *operator.may)
+    }
+    assert {name for name, entry in entries if entry["decomposition"] == "native"} == reached
 
 
 def test_every_operator_is_in_the_database() -> None:

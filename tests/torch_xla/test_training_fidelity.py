@@ -79,10 +79,12 @@ def both_ways(**forward: int) -> dict[str, int]:
     return {f"ptxla.{name}{way}": n for name, n in forward.items() for way in ("", "_backward")}
 
 
+EMBEDDING = {"ptxla.embedding": 1, "ptxla.embedding_dense_backward": 1}
 MODELS = {
-    "f32": Model(Transformer, both_ways(gelu=2, softmax=2, log_softmax=1)),
+    "f32": Model(Transformer, both_ways(gelu=2, softmax=2, log_softmax=1, nll_loss=1) | EMBEDDING),
     "autocast": Model(
-        partial(MixedPrecision, layers=1), both_ways(gelu=1, softmax=1, log_softmax=1)
+        partial(MixedPrecision, layers=1),
+        both_ways(gelu=1, softmax=1, log_softmax=1, nll_loss=1) | EMBEDDING,
     ),
 }
 

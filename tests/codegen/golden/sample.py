@@ -6,7 +6,7 @@ A hook takes the lowering of its entry and the kernel for calls that the entry d
 returns a kernel with the operator's signature.
 """
 
-# ruff: noqa: E501
+# ruff: noqa: B006, E501
 from __future__ import annotations
 
 from typing import Any
@@ -15,11 +15,32 @@ import torch
 from torch import Tensor
 from torch.types import Number
 
+from lowering.composite_function import Arguments, CompositeFunction
 from lowering.emission import attributes as _attr
 from lowering.frontends import Kernel
 from lowering.hooks import STOCK, EntryLowering
+from lowering.keys import tensor_key as _tensor_key
+from lowering.keys import value_key as _value_key
+from lowering.stand_in import stand_in as _stand_in
 
-__all__ = ["ABOVE_DECOMPOSITIONS", "HOOKS", "Any", "Number", "torch"]
+__all__ = [
+    "ABOVE_DECOMPOSITIONS",
+    "FUNCTIONS",
+    "HOOKS",
+    "STOCK",
+    "Any",
+    "Arguments",
+    "CompositeFunction",
+    "EntryLowering",
+    "Kernel",
+    "Number",
+    "Tensor",
+    "_attr",
+    "_stand_in",
+    "_tensor_key",
+    "_value_key",
+    "torch",
+]
 
 
 def gelu_tanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
@@ -62,7 +83,7 @@ def batch_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                matches=(weight is not None or bias is None) and (bias is not None or running_mean is None) and (running_mean is not None or running_var is None),
                 operands=(input, weight, bias, running_mean, running_var),
                 attributes=lambda: {
                     'eps': _attr.f32(eps),
@@ -73,6 +94,33 @@ def batch_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is STOCK:
             return _otherwise(input, weight, bias, running_mean, running_var, training, momentum, eps)  # type: ignore[no-any-return]
         return tuple(_insert('sample::batch_norm', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
+
+    return hook
+
+def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
+
+    becomes sample.batch_norm_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
+        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, tuple(output_mask))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=(weight is not None or running_mean is None) and (running_mean is not None or running_var is None) and (running_var is not None or save_mean is None) and (save_mean is not None or save_invstd is None),
+                operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
+                attributes=lambda: {
+                    'eps': _attr.f32(eps),
+                    'output_mask': _attr.boolean_list(output_mask),
+                },
+                call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
+        return tuple(_insert('sample::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
 
     return hook
 
@@ -180,18 +228,52 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
 
-def silu_backward_above_decompositions(_operator: Kernel, _otherwise: Kernel) -> Kernel:
-    """Sends aten::silu_backward to an operator of ours before PyTorch takes it apart.
+    becomes sample.softmax_backward, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
-    Calls that autograd has to see take the stock route, which is differentiable.
+    def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(grad_output, output),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
+                    'input_dtype': _attr.string(_attr.element_type(input_dtype)),
+                },
+                call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
+            )
+        if _computation is STOCK:
+            return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
+        return _insert('sample::softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def silu_backward_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::silu_backward before PyTorch takes it apart.
+
+    aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
+
+    becomes sample.silu_backward, where autograd sees it.
     """
 
-    def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Tensor:
-        _differentiable = torch.is_grad_enabled() and (grad_output.requires_grad or self.requires_grad)
-        if _differentiable or not (grad_output.dtype in (torch.float32,) and self.dtype in (torch.float32,)):
-            return _otherwise(_keys, grad_output, self)  # type: ignore[no-any-return]
-        return _operator(grad_output, self)  # type: ignore[no-any-return]
+    def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(grad_output), _tensor_key(self)),
+                operands=(grad_output, self),
+                matches=lambda: grad_output.dtype in (torch.float32,) and self.dtype in (torch.float32,),
+                attributes=dict,
+                call=lambda _op, grad_output, self: _op(grad_output, self),
+                otherwise=lambda: _otherwise(_keys, grad_output, self),
+            )
+        )
 
     return hook
 
@@ -199,12 +281,17 @@ def silu_backward_above_decompositions(_operator: Kernel, _otherwise: Kernel) ->
 HOOKS = {
     'gelu_tanh': gelu_tanh,
     'batch_norm': batch_norm,
+    'batch_norm_backward': batch_norm_backward,
     'mean': mean,
     'topk': topk,
     'addmm': addmm,
     'silu_backward': silu_backward,
+    'softmax_backward': softmax_backward,
 }
 
 ABOVE_DECOMPOSITIONS = {
     'silu_backward': silu_backward_above_decompositions,
+}
+
+FUNCTIONS = {
 }
