@@ -1,7 +1,7 @@
 """Composites for PyTorch on XLA: operators arrive in StableHLO as one `stablehlo.composite` each.
 
 `XLA_COMPOSITE_OP=gelu,softmax python train.py` turns them on without a change to the script. In
-code: `enable`, `disable`, `enabled` and `active`.
+code: `enable`, `disable`, `enabled` and `active`; `composite` makes one of a function of yours.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from composites.activation import active, disable, enable, enabled
+    from composites.decorator import composite
     from composites.errors import (
         AllowlistError,
         CompositesError,
@@ -30,6 +31,7 @@ __all__ = [
     "Program",
     "RegistryError",
     "active",
+    "composite",
     "disable",
     "enable",
     "enabled",
@@ -40,6 +42,7 @@ _HOMES = {
     **dict.fromkeys(("active", "disable", "enable", "enabled"), "composites.activation"),
     **dict.fromkeys(("ExportError", "export"), "composites.exporting"),
     "Program": "composites.program",
+    "composite": "composites.decorator",
 }
 
 

@@ -49,11 +49,24 @@ def codegen(
         from lowering.codegen import generate
 
         text = generate(load_registry(registry), registry.name)
-    current = output.exists() and output.read_text(encoding="utf-8") == text
-    if check and not current:
-        _fail(f"{output} is stale; run: composites codegen {registry} -o {output}")
-    if not check and not current:
-        _write(output, text)
+    _generated(text, output, f"composites codegen {registry} -o {output}", check=check)
+
+
+@app.command()
+def docs(
+    registry: RegistryFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The Markdown file to write.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail where the file is not current.")
+    ] = False,
+) -> None:
+    """Write the reference of a registry: operands, attributes and results of each composite."""
+    with _clear_errors():
+        from composites.registry.reference import reference
+        from composites.registry.validation import load_registry
+
+        text = reference(load_registry(registry), registry.name)
+    _generated(text, output, f"composites docs {registry} -o {output}", check=check)
 
 
 @app.command()
@@ -203,6 +216,15 @@ def _clear_errors() -> Iterator[None]:
         if error.name not in ("torch", "torch_xla"):
             raise
         _fail(f"this command needs {error.name}; pip install 'torch-xla-composites[torch]'")
+
+
+def _generated(text: str, output: Path, command: str, *, check: bool) -> None:
+    """Write a generated file, or fail where it is not what it should be."""
+    current = output.exists() and output.read_text(encoding="utf-8") == text
+    if check and not current:
+        _fail(f"{output} is stale; run: {command}")
+    if not check and not current:
+        _write(output, text)
 
 
 def _fail(message: str) -> None:

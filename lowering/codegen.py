@@ -225,10 +225,7 @@ def _composite_hook(
 ) -> CompositeHook:
     paths = _paths(entry, operator)
     operands = [_local(name) for name in entry.operands]
-    call = [
-        _with_tensors(a, entry) if any(path.startswith(f"{a.name}.") for path in paths) else a.name
-        for a in operator.arguments
-    ]
+    call = [_with_tensors(a, entry) if _is_owner(a, paths) else a.name for a in operator.arguments]
     passed = [
         f"{a.name}={written}" if a.keyword_only else written
         for a, written in zip(operator.arguments, call, strict=True)
@@ -280,9 +277,15 @@ def _paths(entry: Composite, operator: Operator) -> list[str]:
 
 
 def _call_key(argument: Argument, entry: Composite, paths: Sequence[str]) -> str:
-    if any(path.startswith(f"{argument.name}.") for path in paths):
+    if _is_owner(argument, paths):
         return f"type({argument.name})"
     return _path_key(argument.name, entry)
+
+
+def _is_owner(argument: Argument, paths: Sequence[str]) -> bool:
+    """Whether an argument is an object that the entry reads attributes of, as a method's `self`."""
+    owned = any(path.startswith(f"{argument.name}.") for path in paths)
+    return owned or (argument.name == "self" and argument.kind == "other")
 
 
 def _path_key(path: str, entry: Composite) -> str:

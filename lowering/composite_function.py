@@ -26,6 +26,7 @@ from lowering.emission import attributes as attribute_text
 from lowering.frontends import Frontend, Kernel, Seed
 from lowering.gradients import Gradients, gradients_of
 from lowering.hooks import MAX_COMPUTATIONS, STOCK, lower_composite
+from lowering.keys import UNKNOWN
 
 log = logging.getLogger("composites")
 
@@ -53,7 +54,7 @@ class _Computation:
 class Arguments:
     """One call, as a generated hook hands it over."""
 
-    key: Hashable
+    key: tuple[Hashable, ...]
     """Everything the composite depends on."""
     operands: Operands
     """In the composite's order; None for an absent one."""
@@ -147,7 +148,8 @@ class CompositeFunction:
         computation = self._forward.get(key)
         if computation is None:
             with self.lowering_active():
-                computation = self._lower(arguments, training) if arguments.matches() else STOCK
+                claimed = UNKNOWN not in arguments.key and arguments.matches()
+                computation = self._lower(arguments, training) if claimed else STOCK
             _remember(self._forward, key, computation)
         return computation
 

@@ -12,6 +12,7 @@ from composites.registry.model import Composite
 from composites.registry.operators import Operator
 from lowering.emission.composite import DecompositionHlo
 from lowering.frontends import Frontend, Kernel
+from lowering.stand_in import UnlistedReadError
 
 Call = Callable[..., Any]
 """`call(function, *operands)`: calls a function that has the operator's signature, the operands in
@@ -89,6 +90,8 @@ def lower_function(
         return frontend.trace(function, operands, whole_dispatch=True, autocast=autocast)
     except UnsupportedCallError:
         raise
+    except UnlistedReadError as error:
+        raise LoweringError(f"{entry.location}: {entry.qualified} {error}") from error
     except Exception as error:
         if entry.decomposition.target is None:
             raise

@@ -11,7 +11,9 @@ import copy
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from composites.errors import LoweringError
+
+class UnlistedReadError(Exception):
+    """A method's body reads something of `self` that its entry does not list."""
 
 
 def stand_in(original: Any, listed: Collection[str], tensors: Mapping[str, Any]) -> Any:
@@ -37,7 +39,7 @@ def stand_in(original: Any, listed: Collection[str], tensors: Mapping[str, Any])
 def _guarded(original: type[Any], listed: tuple[str, ...]) -> type[Any]:
     def read(self: Any, name: str) -> Any:
         if name[0] != "_" and name not in listed and not callable(getattr(original, name, None)):
-            raise LoweringError(
+            raise UnlistedReadError(
                 f"reads self.{name}, which is neither operand nor attribute: list it in `operands`"
                 " if it is a tensor, in `attributes` or `when` if not"
             )

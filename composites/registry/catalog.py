@@ -107,7 +107,7 @@ class Catalog:
         known = [entry.name for entry in self] + [entry.qualified for entry in self]
         return (
             f"there is no composite {name!r}{did_you_mean(name, known)}"
-            f" (there are {', '.join(sorted({entry.name for entry in self}))})"
+            "; `composites list` prints them all"
         )
 
 

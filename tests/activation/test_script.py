@@ -78,7 +78,7 @@ def test_an_unknown_name_stops_the_program_at_the_import(imports: str) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith(
         "composites.errors.AllowlistError: XLA_COMPOSITE_OP=gelu,sofmax: there is no composite"
-        " 'sofmax'; did you mean 'softmax'? (there are argmax, avg_pool2d,"
+        " 'sofmax'; did you mean 'softmax'?; `composites list` prints them all"
     )
 
 

@@ -56,9 +56,9 @@ def test_check_reports_every_problem(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
         f"{wrong}:4: a: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?",
-        f"{wrong}:5: b: key 'op' is missing",
-        f"{wrong}:5: b: unknown key 'opp'; did you mean 'op'? (the keys are op, version, operands,"
-        " attributes, when, decomposition, backward)",
+        f"{wrong}:5: b: unknown key 'opp'; did you mean 'op'? (the keys are op, function,"
+        " composite, version, operands, attributes, when, adapt, decomposition, backward, saves,"
+        " gradients)",
     ]
 
 

@@ -24,6 +24,54 @@ GELU = "op: aten::gelu"
 SOFTMAX = "op: aten::_softmax"
 
 WRONG = {
+    "neither operator nor function": (
+        entry("version: 1"),
+        [
+            "4: e: key 'op' is missing (or `function:`; or `gradients:`, where the entry is the"
+            " backward of another)"
+        ],
+    ),
+    "operator and function": (
+        entry(GELU, "function: acme.gelu:Gelu.forward", "operands: [input]"),
+        ["4: e: an entry catches either an op or a function, not both"],
+    ),
+    "function without operands": (
+        entry("function: acme.gelu:Gelu.forward"),
+        ["4: e: function: needs operands, the tensors that the composite takes"],
+    ),
+    "no function's name": (
+        entry("function: acme.gelu", "operands: [input]"),
+        [
+            "5: e: 'acme.gelu' is not a function; write package.module:function or"
+            " package.module:Class.method"
+        ],
+    ),
+    "adapted to nothing": (
+        entry(GELU, "adapt: composites.decompositions.norms:of_module"),
+        [
+            "6: e: adapt: needs decomposition: package.module:function, a PyTorch function of what"
+            " the composite takes"
+        ],
+    ),
+    "condition that names nothing": (
+        entry(GELU, "when: {where: ['slf.dim() == 4']}"),
+        ["6: e: when: where: 'slf.dim() == 4': there is no argument 'slf'; did you mean 'self'?"],
+    ),
+    "condition that calls": (
+        entry(GELU, "when: {where: ['self.cpu()']}"),
+        ["6: e: when: where: 'self.cpu()': 'self.cpu()' cannot be called"],
+    ),
+    "condition that asks for more": (
+        entry(GELU, "when: {where: ['self.data == 1']}"),
+        [
+            "6: e: when: where: 'self.data == 1': 'self.data' cannot be asked (there are shape,"
+            " dtype, ndim, dim(), numel(), is_floating_point())"
+        ],
+    ),
+    "condition that is no expression": (
+        entry(GELU, "when: {where: ['self ==']}"),
+        ["6: e: when: where: 'self ==' is not an expression: invalid syntax"],
+    ),
     "not yaml": ("a: [1", ["1: not valid YAML: expected ',' or ']', but got '<stream end>'"]),
     "empty": ("", ["1: the file must be a mapping of keys to values, not None"]),
     "a list": ("- 1", ["1: the file must be a mapping of keys to values, not [1]"]),
@@ -75,8 +123,9 @@ WRONG = {
     "unknown key": (
         entry(GELU, "atributes: {approximate: approximate}"),
         [
-            "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op, version,"
-            " operands, attributes, when, decomposition, backward)"
+            "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op,"
+            " function, composite, version, operands, attributes, when, adapt, decomposition,"
+            " backward, saves, gradients)"
         ],
     ),
     "version": (

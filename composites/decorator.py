@@ -1,0 +1,122 @@
+"""`@composite("acme.swiglu")`: a function of the user's own as one composite."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from composites.errors import Problem, RegistryError
+from composites.registry.document import NAME, NAMESPACE
+from composites.registry.model import (
+    DERIVE,
+    Attribute,
+    Composite,
+    Decomposition,
+    Location,
+    Registry,
+    When,
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def composite(
+    name: str,
+    *,
+    operands: Sequence[str] | None = None,
+    attributes: Sequence[str] = (),
+    version: int = 1,
+    saves: Sequence[str] | None = None,
+) -> Callable[[Function], Function]:
+    """Make a function of tensors one composite wherever it is called with XLA tensors.
+
+    Its body is the decomposition, and the composite's backward, `<name>_backward`, is derived from
+    it. Composites called in the body stay inside the decomposition. It needs no allowlist; for
+    other tensors, and under torch.compile, the function is what it was.
+
+    Args:
+        name: the composite's name, `namespace.name`.
+        operands: tensor arguments in the composite's order, also paths such as `self.weight`;
+            by default every argument that is no attribute.
+        attributes: the other arguments, written on the composite: bool, int (i64), float (f32),
+            str, or lists of one of these.
+        version: of the composite's meaning.
+        saves: operands and results (`result`, `result.1`) that the backward takes; by default all
+            operands.
+
+    Raises:
+        RegistryError: the name is no composite's name, or the function has no such argument.
+    """
+
+    def decorate(function: Function) -> Function:
+        entry = _entry(function, name, operands, attributes, version, saves)
+        hook: list[Callable[..., Any]] = []
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            if not hook:
+                if "torch_xla" not in sys.modules:
+                    return function(*arguments, **keywords)
+                hook.append(_hook(entry, function))
+            return hook[0](*arguments, **keywords)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _entry(
+    function: Callable[..., Any],
+    name: str,
+    operands: Sequence[str] | None,
+    attributes: Sequence[str],
+    version: int,
+    saves: Sequence[str] | None,
+) -> Composite:
+    code = function.__code__
+    location = Location(code.co_filename, code.co_firstlineno)
+    namespace, _, own = name.rpartition(".")
+    parameters = list(inspect.signature(function).parameters)
+    listed = parameters if operands is None else operands
+    problems = [
+        f"{function.__qualname__} has no argument {item!r}; it has {', '.join(parameters)}"
+        for item in (*listed, *attributes)
+        if item.partition(".")[0] not in parameters
+    ]
+    if not (NAMESPACE.fullmatch(namespace) and NAME.fullmatch(own)):
+        problems.append(f"{name!r} is not a composite's name; write namespace.name")
+    if problems:
+        raise RegistryError(
+            [Problem(location.file, location.line, name, problem) for problem in problems]
+        )
+    return Composite(
+        namespace=namespace,
+        name=own,
+        composite=own,
+        op=None,
+        functions=(f"{function.__module__}:{function.__qualname__}",),
+        version=version,
+        operands=tuple(item for item in listed if item not in (*attributes, "self")),
+        attributes=tuple(
+            Attribute(item.rpartition(".")[2], None, item, optional=True) for item in attributes
+        ),
+        when=When(),
+        decomposition=Decomposition(),
+        backward=DERIVE,
+        location=location,
+        saves=None if saves is None else tuple(saves),
+    )
+
+
+def _hook(entry: Composite, function: Callable[..., Any]) -> Callable[..., Any]:
+    from composites.activation import frontend
+    from lowering.codegen import function_hook
+    from lowering.composite_function import CompositeFunction
+
+    registry = Registry(entry.location.file, entry.namespace, (entry,))
+    hook = function_hook(entry, function, entry.functions[0], registry)
+    made: Callable[..., Any] = hook(CompositeFunction(entry, frontend(), function), function)
+    return made
