@@ -1,6 +1,6 @@
 """How much of a training step the composites hold, and whether the step stays the same.
 
-    python benchmarks/share.py [--models bert,gpt2,…] [--markdown benchmarks/SHARE.md]
+    python -m benchmarks.share [--models bert,gpt2,…] [--markdown benchmarks/SHARE.md]
 
 Each model is built from its config with random weights and takes training steps with AdamW: once
 with stock torch_xla, once with every composite on, from the same weights, data and seeds.
@@ -206,7 +206,7 @@ def markdown(rows: list[Row]) -> str:
     explained = (__doc__ or "").partition("\n\n- ")[2]
     return (
         "# Share of a training step that is inside composites\n\n"
-        "Printed by `python benchmarks/share.py --markdown benchmarks/SHARE.md` with torch"
+        "Printed by `python -m benchmarks.share --markdown benchmarks/SHARE.md` with torch"
         f" {version('torch')}, torch_xla {version('torch_xla')} on the CPU; every composite of the"
         " built-in registry is on.\n\n" + "\n".join(lines) + f"\n\n- {explained.strip()}\n"
     )

@@ -209,14 +209,14 @@ def _hook(entry: Composite, function: str, operator: Operator) -> Hook:
         version=entry.version,
         schema=operator.schema,
         parameters=_parameters(operator),
-        arguments=[f"{a.name}={a.name}" if a.keyword_only else a.name for a in operator.arguments],
+        arguments=[_passed(argument) for argument in operator.arguments],
         operands=operands,
         operand_tuple=_tuple(operands),
         key=_tuple([part for argument in operator.arguments for part in _key(argument)]),
         matches=_matches(entry, operator),
         attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
         returns="Tensor" if returns == 1 else f"tuple[{', '.join(['Tensor'] * returns)}]",
-        result=_result(entry, operands, optional, returns),
+        result=_result(entry, operator, optional),
     )
 
 
@@ -230,7 +230,7 @@ def _composite_hook(
         f"{a.name}={written}" if a.keyword_only else written
         for a, written in zip(operator.arguments, call, strict=True)
     ]
-    arguments = [f"{a.name}={a.name}" if a.keyword_only else a.name for a in operator.arguments]
+    arguments = [_passed(argument) for argument in operator.arguments]
     plain = [a.name for a in operator.arguments if a.name not in entry.operands]
     return CompositeHook(
         function=function,
@@ -253,6 +253,10 @@ def _composite_hook(
         call=", ".join(passed),
         values=plain if values else None,
     )
+
+
+def _passed(argument: Argument) -> str:
+    return f"{argument.name}={argument.name}" if argument.keyword_only else argument.name
 
 
 def _local(path: str) -> str:
@@ -401,13 +405,18 @@ def _attribute(attribute: Attribute, entry: Composite, operator: Operator) -> st
     return f"{writer}({value})"
 
 
-def _result(entry: Composite, operands: list[str], optional: set[str], returns: int) -> str:
+def _result(entry: Composite, operator: Operator, optional: set[str]) -> str:
+    operands, returns = list(entry.operands), len(operator.results)
     # torch wants `namespace::name`; a name with dots is as good as one without.
     symbol = repr(f"{entry.namespace}::{entry.composite}")
     passed = _tuple(operands)
     if optional.intersection(operands):
         passed = f"[t for t in {passed} if t is not None]"
     call = f"_insert({symbol}, {passed}, _computation)"
+    if entry.results:
+        arguments = ", ".join(_passed(argument) for argument in operator.arguments)
+        others = f"lambda: _otherwise({arguments})"
+        return f"tuple(_lowering.entry.completed({call}, {others}))"
     return f"{call}[0]  # type: ignore[no-any-return]" if returns == 1 else f"tuple({call})"
 
 

@@ -121,7 +121,13 @@ class CompositeFunction:
             results = self.insert(self._symbol, operands, seed, computation.handle)
         if seed is not None:
             self.frontend.advance(computation.draws)
+        if self.entry.results:
+            return tuple(self.entry.completed(results, arguments.otherwise))
         return pytree.tree_unflatten(list(results), computation.structure)
+
+    def _run(self, call: Call, *operands: torch.Tensor | None) -> Any:
+        """What the composite stands for, on other operands."""
+        return self.entry.exposed(call(self.function, *operands))
 
     @property
     def _symbol(self) -> str:
@@ -158,7 +164,7 @@ class CompositeFunction:
         saved = [find_function(target) for _, target in self.entry.saved] if training else []
 
         def forward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-            outputs = arguments.call(self.function, *tensors)
+            outputs = self._run(arguments.call, *tensors)
             flat, spec = pytree.tree_flatten(outputs)
             structure[:] = [spec]
             return [*flat, *(arguments.call(function, *tensors) for function in saved)]
@@ -217,7 +223,7 @@ class CompositeFunction:
         """Through the stock route, which can be differentiated once more."""
         with self.lowering_active(), self.frontend.random_state(step.seed):
             return gradients_of(
-                lambda *tensors: step.call(self.function, *tensors),
+                lambda *tensors: self._run(step.call, *tensors),
                 context.operands,
                 context.wanted,
                 context.grads,
@@ -256,7 +262,7 @@ class CompositeFunction:
                 for place, type_ in zip(places, step.types, strict=True)
             ]
             found = gradients_of(
-                lambda *leaves: step.call(self.function, *leaves),
+                lambda *leaves: self._run(step.call, *leaves),
                 inputs,
                 wanted,
                 [next(grads) if there else None for there in present],

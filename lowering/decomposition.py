@@ -45,7 +45,7 @@ class Decomposer:
         kind, target = self.entry.decomposition.kind, self.entry.decomposition.target
         if target is None:
             return self.frontend.trace(
-                lambda *tensors: call(self.stock, *tensors),
+                lambda *tensors: self.entry.exposed(call(self.stock, *tensors)),
                 operands,
                 whole_dispatch=self.stock_dispatches,
             )
@@ -54,7 +54,9 @@ class Decomposer:
             if kind == "jax":
                 return self._lower_jax(function, call, operands)
             return self.frontend.trace(
-                lambda *tensors: call(function, *tensors), operands, whole_dispatch=True
+                lambda *tensors: self.entry.exposed(call(function, *tensors)),
+                operands,
+                whole_dispatch=True,
             )
         except UnsupportedCallError:
             raise
@@ -71,7 +73,7 @@ class Decomposer:
                 f"a jax: decomposition needs jax ({error}); pip install jax"
             ) from error
         types = [None if t is None else self.frontend.tensor_type(t) for t in operands]
-        return lower_function(lambda *arrays: call(function, *arrays), types)
+        return lower_function(lambda *arrays: self.entry.exposed(call(function, *arrays)), types)
 
 
 def lower_function(

@@ -138,6 +138,7 @@ class CompositeDocument(_Strict):
     adapt: FunctionName | None = None
     decomposition: Annotated[str, BeforeValidator(_check_decomposition)] = "native"
     backward: str | None = None
+    results: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
     saves: list[str | Annotated[dict[str, str], BeforeValidator(_saved)]] | None = None
     gradients: list[str] = Field(default_factory=list)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -117,6 +118,8 @@ class Composite:
     backward: str | None
     """The entry of the same registry that is this one's backward, or DERIVE."""
     location: Location = field(compare=False)
+    results: tuple[int, ...] = ()
+    """The operator's results that the composite gives; empty for all."""
     adapt: str | None = None
     """`package.module:function` between the operator's arguments and the composite's."""
     saves: tuple[str, ...] | None = None
@@ -135,6 +138,19 @@ class Composite:
     def composite_name(self) -> str:
         """The composite's name in StableHLO."""
         return f"{self.namespace}.{self.composite}"
+
+    def exposed(self, results: Any) -> Any:
+        """What the composite gives of the operator's results."""
+        return [results[number] for number in self.results] if self.results else results
+
+    def completed(self, exposed: Sequence[Any], others: Callable[[], Sequence[Any]]) -> list[Any]:
+        """All results of the operator: the composite's, and the others computed beside it."""
+        if not self.results:
+            return list(exposed)
+        results = list(others())
+        for number, result in zip(self.results, exposed, strict=True):
+            results[number] = result
+        return results
 
     @property
     def derives(self) -> bool:

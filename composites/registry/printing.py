@@ -48,6 +48,8 @@ def entry_document(entry: Composite) -> dict[str, Any]:
     if entry.saves is not None:
         targets = dict(entry.saved)
         document["saves"] = [{n: targets[n]} if n in targets else n for n in entry.saves]
+    if entry.results:
+        document["results"] = list(entry.results)
     if entry.gradients:
         document["gradients"] = list(entry.gradients)
     return document

@@ -99,6 +99,8 @@ def _conditions(entry: Composite) -> str:
 def _results(entry: Composite, callee: Operator | None) -> str:
     if entry.gradients:
         return "the gradients of " + ", ".join(f"`{name}`" for name in entry.gradients)
+    if entry.results:
+        return ", ".join(f"number {number} of the operator's" for number in entry.results)
     if callee is not None and callee.results:
         return str(len(callee.results))
     return ""

@@ -146,6 +146,7 @@ class _EntryReader:
             decomposition=self._decomposition(operator, callee),
             backward=self.entry.backward,
             location=Location(self.source, self.text.line(("composites", self.name))),
+            results=self._results(operator, callee),
             adapt=self.entry.adapt,
             saves=self._saves(),
             saved=self._saved(),
@@ -198,6 +199,21 @@ class _EntryReader:
                     "operands",
                 )
         return tuple(self.entry.operands)
+
+    def _results(self, operator: Operator | None, callee: Operator | None) -> tuple[int, ...]:
+        results = tuple(self.entry.results)
+        if results and (operator is None or callee is not operator):
+            self._problem("results: are chosen of an operator's only", "results")
+        elif operator is not None and any(n >= len(operator.results) for n in results):
+            count = len(operator.results)
+            self._problem(
+                f"results: {operator.qualified} has {count} result{'s' * (count != 1)}, numbered"
+                " from 0",
+                "results",
+            )
+        elif len(set(results)) < len(results):
+            self._problem("results: a number is there twice", "results")
+        return results
 
     def _saves(self) -> tuple[str, ...] | None:
         if self.entry.saves is None:
@@ -430,6 +446,11 @@ class _EntryReader:
 
     def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:
         decomposition = Decomposition.parse(self.entry.decomposition)
+        if decomposition.kind == "jax" and self.entry.backward == DERIVE:
+            self._problem(
+                "backward: a JAX decomposition's gradient cannot be derived; name an entry",
+                "backward",
+            )
         if decomposition.target is not None:
             try:
                 function = find_function(decomposition.target)
