@@ -76,14 +76,9 @@ def _is_seed(tensor: torch.Tensor) -> bool:
 
 
 def _scalar_parameter(value: int) -> torch.Tensor:
-    """A 0-d tensor that is data, also where numbers are constants because something is traced."""
-    before = _XLAC._get_xla_all_numbers_special_scalars()
-    _XLAC._set_xla_all_numbers_special_scalars(False)
-    try:
-        tensor = torch.tensor(value).to("xla")
-        torch.neg(tensor)  # what it is in a graph is settled when it is first read
-    finally:
-        _XLAC._set_xla_all_numbers_special_scalars(before)
+    """A 0-d tensor that is data: `torch.tensor(value).to("xla")` is a constant where the value is 0
+    or 1, or where something is traced."""
+    tensor: torch.Tensor = xm.send_cpu_data_to_device([torch.tensor(value)], torch_xla.device())[0]
     return tensor
 
 

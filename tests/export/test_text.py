@@ -41,16 +41,19 @@ def test_functions_say_what_they_are_and_all_are_used(kind: str, model: Any, exp
 
 def test_signatures_share_one_function_and_different_ones_do_not(exported: Any) -> None:
     # Two encoder layers share one gelu; the head's has another shape, so it has another function.
-    # Its three embeddings have tables of three sizes.
+    # Its three embeddings have tables of three sizes, and all its norms one shape.
     functions = FUNCTION.findall(exported("bert", "inference").mlir)
     assert sorted(functions) == [
+        "ptxla.cross_entropy_loss.impl",
         "ptxla.embedding.impl",
         "ptxla.embedding.impl_0",
         "ptxla.embedding.impl_1",
         "ptxla.gelu.impl",
         "ptxla.gelu.impl_0",
+        "ptxla.layer_norm.impl",
         "ptxla.log_softmax.impl",
         "ptxla.nll_loss.impl",
+        "ptxla.scaled_dot_product_attention.impl",
         "ptxla.softmax.impl",
     ]
 

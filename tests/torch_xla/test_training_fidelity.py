@@ -81,10 +81,13 @@ def both_ways(**forward: int) -> dict[str, int]:
 
 EMBEDDING = {"ptxla.embedding": 1, "ptxla.embedding_dense_backward": 1}
 MODELS = {
-    "f32": Model(Transformer, both_ways(gelu=2, softmax=2, log_softmax=1, nll_loss=1) | EMBEDDING),
+    "f32": Model(
+        Transformer,
+        both_ways(gelu=2, softmax=2, dropout=2, layer_norm=4, cross_entropy_loss=1) | EMBEDDING,
+    ),
     "autocast": Model(
         partial(MixedPrecision, layers=1),
-        both_ways(gelu=1, softmax=1, log_softmax=1, nll_loss=1) | EMBEDDING,
+        both_ways(gelu=1, softmax=1, dropout=1, layer_norm=2, cross_entropy_loss=1) | EMBEDDING,
     ),
 }
 
