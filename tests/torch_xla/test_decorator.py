@@ -1,0 +1,175 @@
+"""`@composite` on functions of one's own: values and gradients, graphs, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla.core.xla_model as xm
+
+import composites
+
+
+@pytest.fixture(autouse=True)
+def all_off() -> Iterator[None]:
+    composites.disable()
+    yield
+    composites.disable()
+
+
+@composites.composite("acme.swiglu", attributes=("limit", "name", "sizes"))
+def swiglu(
+    gate: torch.Tensor,
+    up: torch.Tensor,
+    limit: float = 7.0,
+    *,
+    name: str = "plain",
+    sizes: tuple[int, ...] = (1, 2),
+) -> torch.Tensor:
+    """Gate `up`."""
+    return F.silu(gate.clamp(max=limit)) * up
+
+
+@composites.composite("acme.pair")
+def pair(a: torch.Tensor, b: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+    return {"sum": a if b is None else a + b, "square": a * a}
+
+
+@composites.composite("acme.outer")
+def outer(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    return swiglu(gate, up, 1.0) + gate
+
+
+class Norm(torch.nn.Module):
+    def __init__(self, eps: float = 1e-3) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.linspace(1, 2, 3))
+        self.eps = eps
+        self.shift = 2.0
+
+    @composites.composite("acme.norm", operands=("x", "self.weight"), attributes=("self.eps",))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight * torch.rsqrt(x.square().mean() + self.eps)
+
+    @composites.composite("acme.shifted", operands=("x",))
+    def shifted(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.shift
+
+
+def calls(*tensors: torch.Tensor) -> list[str]:
+    """Composites of the graph's main function."""
+    text = xm.get_stablehlo(list(tensors))
+    main = text[text.index("@main") :].partition("\n  func.func private")[0]
+    inner = re.findall(r"call @(\S+?)\(", main)
+    bodies = [
+        re.search(rf"func\.func private @{re.escape(n)}\((.|\n)*?\n  }}", text) for n in inner
+    ]
+    found = [re.findall(r'stablehlo.composite "([^"]+)"', body.group()) for body in bodies if body]
+    return sorted(name for names in found for name in names)
+
+
+def data(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same values on the CPU and on XLA, both wanting gradients."""
+    torch.manual_seed(0)
+    values = torch.randn(*shape)
+    return values.clone().requires_grad_(), values.to("xla").requires_grad_()
+
+
+def test_forward_and_backward_are_a_composite_each() -> None:
+    (a, x), (b, y) = data(4, 3), data(4, 3)
+    result = swiglu(x, y, 0.5)
+    gradients = torch.autograd.grad(result.sum(), [x, y])
+    assert calls(result, *gradients) == ["acme.swiglu", "acme.swiglu_backward"]
+    text = xm.get_stablehlo([result])
+    assert (
+        'limit = 5.000000e-01 : f32, name = "plain", sizes = dense<[1, 2]> : tensor<2xi64>' in text
+    )
+    expected = swiglu(a, b, 0.5)
+    torch.testing.assert_close(result.cpu(), expected)
+    for ours, theirs in zip(gradients, torch.autograd.grad(expected.sum(), [a, b]), strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs)
+
+
+def test_it_stays_the_function_it_was() -> None:
+    assert (swiglu.__name__, swiglu.__doc__) == ("swiglu", "Gate `up`.")
+    a, x = data(4, 3)
+    assert torch.equal(swiglu(a, up=a), F.silu(a.clamp(max=7.0)) * a)
+    assert calls(swiglu(up=x, gate=x)) == ["acme.swiglu"]
+
+
+def test_results_of_any_structure() -> None:
+    a, x = data(4, 3)
+    alone, both = pair(x), pair(x, x)
+    assert calls(alone["sum"], alone["square"]) == ["acme.pair"]
+    torch.testing.assert_close(both["sum"].cpu(), pair(a, a)["sum"])
+    (gradient,) = torch.autograd.grad(both["square"].sum(), [x])
+    torch.testing.assert_close(gradient.cpu(), 2 * a)
+
+
+def test_the_outer_one_wins_and_the_inner_one_stays_inside() -> None:
+    _, x = data(4, 3)
+    with composites.enabled("silu"):
+        result = outer(x, x)
+        assert calls(result) == ["acme.outer"]
+        text = xm.get_stablehlo([result])
+    assert set(re.findall(r'stablehlo.composite "([^"]+)"', text)) == {
+        "acme.outer", "acme.swiglu", "ptxla.silu",
+    }  # fmt: skip
+
+
+def test_a_method_reads_what_it_lists() -> None:
+    a, x = data(4, 3)
+    for eps in (1e-3, 1.0):  # two modules do not share a graph that only one of them is right for
+        on_cpu, on_xla = Norm(eps), Norm(eps).to("xla")
+        result = on_xla(x)
+        torch.testing.assert_close(result.cpu(), on_cpu(a))
+        gradients = torch.autograd.grad(result.sum(), [x, on_xla.weight])
+        assert calls(*gradients) == ["acme.norm_backward"]
+        expected = torch.autograd.grad(on_cpu(a).sum(), [a, on_cpu.weight])
+        for ours, theirs in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(ours.cpu(), theirs)
+    assert type(on_xla) is Norm
+
+
+def test_a_method_that_reads_something_else_says_what_to_list() -> None:
+    _, x = data(4, 3)
+    with pytest.raises(composites.LoweringError) as raised:
+        Norm().to("xla").shifted(x)
+    assert "acme.shifted reads self.shift, which is neither operand nor attribute" in str(
+        raised.value
+    )
+
+
+def test_values_that_no_attribute_can_hold_take_the_plain_route() -> None:
+    _, x = data(4, 3)
+    result = swiglu(x, x, name=object())  # type: ignore[arg-type]
+    assert calls(result) == []
+
+
+def test_gradients_of_gradients() -> None:
+    a, x = data(4, 3)
+    found = []
+    for tensor in (a, x):
+        (first,) = torch.autograd.grad(swiglu(tensor, tensor).sum(), [tensor], create_graph=True)
+        found.append(torch.autograd.grad(first.square().sum(), [tensor])[0].cpu())
+    torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"name": "swiglu"}, "'swiglu' is not a composite's name; write namespace.name"),
+        ({"name": "acme.s", "attributes": ("alpha",)}, "has no argument 'alpha'; it has x, limit"),
+        ({"name": "acme.s", "operands": ("self.w",)}, "has no argument 'self.w'; it has x, limit"),
+    ],
+)
+def test_what_is_refused(options: dict[str, object], problem: str) -> None:
+    def function(x: torch.Tensor, limit: float) -> torch.Tensor:
+        return x
+
+    with pytest.raises(composites.RegistryError) as raised:
+        composites.composite(**options)(function)  # type: ignore[arg-type]
+    assert problem in str(raised.value)

@@ -1,0 +1,144 @@
+"""Vendor entries: chosen results, conditions, adapted arguments, backwards of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla.core.xla_model as xm
+
+import composites
+from composites import activation
+from composites.errors import UnsupportedCallError
+
+HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
+
+
+@pytest.fixture
+def enable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Turns on the entries of a registry text."""
+
+    def turn_on(text: str) -> None:
+        path = tmp_path / "umbra.yaml"
+        path.write_text(HEAD + text)
+        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+        activation.catalog.cache_clear()
+        composites.enable("umbra.*")
+
+    composites.disable()
+    yield turn_on
+    composites.disable()
+    activation.catalog.cache_clear()
+
+
+def emitted(*tensors: torch.Tensor) -> list[str]:
+    return re.findall(r'stablehlo.composite "umbra\.([^"]+)"', xm.get_stablehlo(list(tensors)))
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    torch.manual_seed(0)
+    return torch.randn(*shape).to("xla").requires_grad_()
+
+
+def test_some_results_of_a_backend_operator(enable: Callable[[str], None]) -> None:
+    enable("  values: {op: aten::topk, results: [0], attributes: {k: k}}\n")
+    x = leaf(4, 8)
+    values, indices = x.topk(2)
+    assert (emitted(values), emitted(indices)) == (["values"], [])
+    expected = x.detach().cpu().topk(2)
+    assert torch.equal(values.detach().cpu(), expected.values)
+    assert torch.equal(indices.cpu(), expected.indices)
+
+
+def test_some_results_where_autograd_sees_the_operator(enable: Callable[[str], None]) -> None:
+    enable(
+        "  norm:\n    op: aten::native_layer_norm\n    results: [0]\n    backward: derive\n"
+        "    attributes: {normalized_shape: normalized_shape, eps: eps}\n"
+    )
+    x = leaf(4, 8)
+    output, mean, _ = torch.native_layer_norm(x, (8,), None, None, 1e-5)
+    (gradient,) = torch.autograd.grad(output.square().sum() + mean.sum(), [x])
+    assert sorted(emitted(output, gradient)) == ["norm", "norm_backward"]
+    on_cpu = x.detach().cpu().requires_grad_()
+    expected, means, _ = torch.native_layer_norm(on_cpu, (8,), None, None, 1e-5)
+    (theirs,) = torch.autograd.grad(expected.square().sum() + means.sum(), [on_cpu])
+    torch.testing.assert_close(gradient.cpu(), theirs)
+
+
+@pytest.mark.parametrize(
+    ("condition", "claims"),
+    [
+        ("not is_causal or query.shape[-2] == key.shape[-2]", [True, False, True]),
+        ("attn_mask is not None", [False, False, True]),
+        ("query.dtype == f32 and key.dim() in (3, 4)", [True, True, True]),
+        ("query.shape[-1] % 16 == 0", [False, False, False]),
+        ("len(query.shape) == 4 if is_causal else attn_mask is None", [True, True, False]),
+    ],
+)
+def test_conditions(enable: Callable[[str], None], condition: str, claims: list[bool]) -> None:
+    enable(
+        "  sdpa:\n    op: aten::scaled_dot_product_attention\n    backward: derive\n"
+        f"    when: {{where: [{condition!r}]}}\n"
+    )
+    q, k, mask = leaf(1, 2, 4, 8), leaf(1, 2, 6, 8), torch.zeros(4, 6, device="xla")
+    results = [
+        F.scaled_dot_product_attention(q, q, q, is_causal=True),
+        F.scaled_dot_product_attention(q, k, k, is_causal=True),
+        F.scaled_dot_product_attention(q, k, k, mask),
+    ]
+    assert [bool(emitted(result)) for result in results] == claims
+
+
+def test_an_absent_operand_before_a_present_one_takes_the_stock_route(
+    enable: Callable[[str], None],
+) -> None:
+    enable("  norm: {op: aten::native_layer_norm, backward: derive}\n")
+    x, bias = leaf(4, 8), leaf(8)
+    assert emitted(F.layer_norm(x, (8,), None, bias)) == []
+    assert emitted(F.layer_norm(x, (8,), bias, None)) == ["norm"]
+    torch.testing.assert_close(
+        F.layer_norm(x, (8,), None, bias).cpu(), F.layer_norm(x.cpu(), (8,), None, bias.cpu())
+    )
+
+
+def scale_to_unit(composite: Callable[..., torch.Tensor], input: torch.Tensor) -> torch.Tensor:
+    """Takes rows outside; refuses scalars."""
+    if input.dim() == 0:
+        raise UnsupportedCallError("a scalar has no rows")
+    return composite(input.reshape(-1, input.shape[-1]), power=2).reshape(input.shape)
+
+
+def rows(input: torch.Tensor, *, power: int) -> torch.Tensor:
+    return torch.relu(input) ** power
+
+
+def rows_backward(grad_output: torch.Tensor, input: torch.Tensor, *, power: int) -> torch.Tensor:
+    return grad_output * power * input.clamp(min=0) ** (power - 1)
+
+
+@pytest.mark.parametrize("backward", ["derive", "rows_backward"])
+def test_adapted_arguments(enable: Callable[[str], None], backward: str) -> None:
+    here = __name__
+    enable(
+        f"  rows:\n    op: aten::relu\n    adapt: {here}:scale_to_unit\n"
+        f"    decomposition: {here}:rows\n    attributes: {{power: power}}\n"
+        f"    backward: {backward}\n"
+        f"  rows_backward:\n    gradients: [input]\n    decomposition: {here}:rows_backward\n"
+        "    attributes: {power: power}\n"
+    )
+    x = leaf(2, 3, 4)
+    result = torch.relu(x)
+    (gradient,) = torch.autograd.grad(result.sum(), [x])
+    assert sorted(emitted(result, gradient)) == ["rows", "rows_backward"]
+    assert "tensor<6x4xf32>" in xm.get_stablehlo([result])
+    torch.testing.assert_close(result.detach().cpu(), torch.relu(x.detach().cpu()) ** 2)
+    torch.testing.assert_close(gradient.cpu(), 2 * torch.relu(x.detach().cpu()))
+    with torch.inference_mode():
+        assert emitted(torch.relu(leaf(2, 4).detach())) == ["rows"]
+    scalar = torch.tensor(2.0, device="xla")
+    assert torch.relu(scalar).item() == 2.0
+    assert emitted(torch.relu(scalar)) == []
