@@ -21,8 +21,9 @@ from torch.utils import _pytree as pytree
 
 from composites.registry.functions import find_function
 from composites.registry.model import Composite
-from lowering.decomposition import Call, lower_function
+from lowering.decomposition import Call, lower_function, lower_jax
 from lowering.emission import attributes as attribute_text
+from lowering.emission.composite import DecompositionHlo
 from lowering.frontends import Frontend, Kernel, Seed
 from lowering.gradients import Gradients, gradients_of
 from lowering.hooks import MAX_COMPUTATIONS, STOCK, lower_composite
@@ -169,6 +170,12 @@ class CompositeFunction:
             structure[:] = [spec]
             return [*flat, *(arguments.call(function, *tensors) for function in saved)]
 
+        def decompose() -> DecompositionHlo:
+            if self.entry.decomposition.kind == "jax":
+                return lower_jax(self.entry, self.frontend, arguments.call, arguments.operands)
+            autocast = self.frontend.autocast_dtype()
+            return lower_function(self.entry, self.frontend, forward, arguments.operands, autocast)
+
         attributes = arguments.attributes()
         lowered = lower_composite(
             self.entry,
@@ -176,17 +183,11 @@ class CompositeFunction:
             self.frontend,
             arguments.operands,
             lambda: attributes,
-            lambda: lower_function(
-                self.entry,
-                self.frontend,
-                forward,
-                arguments.operands,
-                self.frontend.autocast_dtype(),
-            ),
+            decompose,
         )
         if lowered is STOCK:
             return STOCK
-        spec = structure[0]
+        spec = structure[0] if structure else _structure(lowered.results)
         return _Computation(lowered.handle, spec.num_leaves, spec, lowered.draws, attributes)
 
     @property
@@ -416,6 +417,11 @@ def _transformed() -> bool:
     return (
         forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
     )
+
+
+def _structure(results: int) -> pytree.TreeSpec:
+    """How an operator returns so many results."""
+    return pytree.tree_structure(0 if results == 1 else (0,) * results)
 
 
 def _remember(computations: dict[Hashable, Any], key: Hashable, value: Any) -> None:

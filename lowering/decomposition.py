@@ -49,10 +49,10 @@ class Decomposer:
                 operands,
                 whole_dispatch=self.stock_dispatches,
             )
+        if kind == "jax":
+            return lower_jax(self.entry, self.frontend, call, operands)
         function = find_function(target)
         try:
-            if kind == "jax":
-                return self._lower_jax(function, call, operands)
             return self.frontend.trace(
                 lambda *tensors: self.entry.exposed(call(function, *tensors)),
                 operands,
@@ -63,17 +63,32 @@ class Decomposer:
         except Exception as error:
             raise _failed(self.entry, self.frontend, operands, error) from error
 
-    def _lower_jax(
-        self, function: Callable[..., Any], call: Call, operands: Sequence[Any]
-    ) -> DecompositionHlo:
-        try:
-            from lowering.frontends.jax import lower_function
-        except ModuleNotFoundError as error:
-            raise MissingPackageError(
-                f"a jax: decomposition needs jax ({error}); pip install jax"
-            ) from error
-        types = [None if t is None else self.frontend.tensor_type(t) for t in operands]
-        return lower_function(lambda *arrays: self.entry.exposed(call(function, *arrays)), types)
+
+def lower_jax(
+    entry: Composite, frontend: Frontend, call: Call, operands: Sequence[Any]
+) -> DecompositionHlo:
+    """The HLO of an entry's JAX function.
+
+    Raises:
+        LoweringError: the function failed.
+        MissingPackageError: jax is not installed.
+        UnsupportedCallError: the function leaves the call to the stock lowering.
+    """
+    assert entry.decomposition.target is not None
+    function = find_function(entry.decomposition.target)
+    try:
+        from lowering.frontends import jax
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"a jax: decomposition needs jax ({error}); pip install jax"
+        ) from error
+    types = [None if t is None else frontend.tensor_type(t) for t in operands]
+    try:
+        return jax.lower_function(lambda *arrays: entry.exposed(call(function, *arrays)), types)
+    except UnsupportedCallError:
+        raise
+    except Exception as error:
+        raise _failed(entry, frontend, operands, error) from error
 
 
 def lower_function(

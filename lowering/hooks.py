@@ -150,6 +150,7 @@ class Lowered:
     handle: Any
     draws: int
     """How often it advances the generator of random numbers, whose state is its last operand."""
+    results: int
 
 
 def lower_composite(
@@ -199,7 +200,8 @@ def lower_composite(
     if check is not None:
         check(composite)
     log.debug("%s for %s", name, ", ".join(map(str, present)))
-    return Lowered(frontend.computation(name, composite.module), decomposition.draws)
+    handle = frontend.computation(name, composite.module)
+    return Lowered(handle, decomposition.draws, len(composite.results))
 
 
 def make_lowering(

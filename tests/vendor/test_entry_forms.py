@@ -142,3 +142,22 @@ def test_adapted_arguments(enable: Callable[[str], None], backward: str) -> None
     scalar = torch.tensor(2.0, device="xla")
     assert torch.relu(scalar).item() == 2.0
     assert emitted(torch.relu(scalar)) == []
+
+
+def jax_silu_backward(grad_output: object, input: object) -> object:
+    import jax
+
+    return jax.vjp(jax.nn.silu, input)[1](grad_output)[0]
+
+
+def test_a_jax_decomposition_above_the_backend(enable: Callable[[str], None]) -> None:
+    enable(
+        "  silu_backward:\n    op: aten::silu_backward\n"
+        f"    decomposition: jax:{__name__}:jax_silu_backward\n"
+    )
+    x = leaf(4, 8)
+    (gradient,) = torch.autograd.grad(F.silu(x).sum(), [x])
+    assert emitted(gradient) == ["silu_backward"]
+    on_cpu = x.detach().cpu().requires_grad_()
+    (expected,) = torch.autograd.grad(F.silu(on_cpu).sum(), [on_cpu])
+    torch.testing.assert_close(gradient.cpu(), expected)
