@@ -24,6 +24,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("dimensions", 3, "int64*"),
         ("tuple_shapes", 4, "Shape*"),
         ("layout", 5, "Layout"),
+        ("is_dynamic_dimension", 6, "bool*"),  # none, or one for each dimension
     ),
     "ProgramShape": (
         ("parameters", 1, "Shape*"),

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 
 from lowering.emission import hlo_proto
+from lowering.hlo import wire
 from lowering.hlo.shrink import reachable, serialize, shrink
 from lowering.hlo.simplify import ERF, PURE, Body
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
 from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
-from lowering.stablehlo.symbols import CUSTOM_CALL
+from lowering.stablehlo.symbols import CALL, COMPOSITE, CUSTOM_CALL
 
 # What is converted to the text that torch_xla's converter gives, but for folds of a few constants.
 # Convolutions and windows come with every default written out, some operations as MHLO, which only
@@ -28,6 +29,8 @@ _COUNTER = re.compile(r"\.\d+$")
 _PIPELINE = (
     "builtin.module(func.func(stablehlo-legalize-deprecated-ops,canonicalize,cse),symbol-dce)"
 )
+
+_SAID = "mhlo.frontend_attributes"
 
 # Attributes that say nothing: those that the converter writes with their default values,
 # and the memory layout that XLA chose for its own HLO.
@@ -54,9 +57,12 @@ def to_stablehlo(hlo: bytes) -> Module | None:
     module = hlo_proto.Module.FromString(hlo)
     module.name = _COUNTER.sub("", module.name)
     bodies = reachable(module, shrink(module))
-    if not all(map(_converted, bodies)):
+    if not all(_CONVERTED.issuperset(body.opcodes) for body in bodies):
         return None
+    for body in bodies:
+        _call_plainly(body)
     result = Module.from_bytes(convert(serialize(module, bodies)), "StableHLO of the graph")
+    _restore_composites(result.ir)
     if any("erf" in body.opcodes for body in bodies):
         _restore_erf(result.ir)
     bindings.run_pipeline(result.ir, _PIPELINE)
@@ -90,9 +96,38 @@ def _restore_erf(module: IrModule) -> None:
         call.erase()
 
 
-def _converted(body: Body) -> bool:
-    """A composite of several results, which is a call of a tuple, becomes invalid StableHLO."""
-    return _CONVERTED.issuperset(body.opcodes) and not any(
-        opcode == "call" and instruction.shape.element_type == hlo_proto.TUPLE
-        for opcode, instruction in zip(body.opcodes, body.instructions, strict=True)
-    )
+def _call_plainly(body: Body) -> None:
+    """Make composites of several results plain calls, which keep what the composites say.
+
+    The converter gives a composite of a tuple one result, which is invalid; a call gets several.
+    """
+    for place, (opcode, instruction) in enumerate(
+        zip(body.opcodes, body.instructions, strict=True)
+    ):
+        if opcode == "call" and instruction.shape.element_type == hlo_proto.TUPLE:
+            body.serialized[place] += wire.NOT_COMPOSITE
+
+
+def _restore_composites(module: IrModule) -> None:
+    """Composites again, of the calls that say what they were."""
+    for call in bindings.find_operations(module.operation, CALL):
+        if _SAID not in call.attributes:
+            continue
+        said = {item.name: item.attr.value for item in call.attributes[_SAID]}
+        ir = bindings.ir()
+        with bindings.building(call.context):
+            composite = ir.Operation.create(
+                COMPOSITE,
+                results=[result.type for result in call.results],
+                operands=list(call.operands),
+                attributes={
+                    "name": ir.StringAttr.get(said["composite.name"]),
+                    "composite_attributes": ir.Attribute.parse(said["composite.attributes"]),
+                    "decomposition": call.attributes["callee"],
+                    "version": ir.Attribute.parse(f"{said['composite.version']} : i32"),
+                },
+                ip=ir.InsertionPoint(call),
+            )
+        for before, after in zip(call.results, composite.results, strict=True):
+            before.replace_all_uses_with(after)
+        call.erase()

@@ -188,7 +188,7 @@ def table_literal(values: np.ndarray[Any, Any], shape: Any) -> Any | None:
     literal = hlo_proto.Literal(shape=shape)
     flat = values.ravel().tolist()
     if flat.count(flat[0]) == len(flat):
-        del literal.shape.dimensions[:], flat[1:]
+        del literal.shape.dimensions[:], literal.shape.is_dynamic_dimension[:], flat[1:]
         literal.shape.layout.minor_to_major[:] = []
     getattr(literal, field).extend(flat)
     return literal

@@ -53,6 +53,9 @@ def varint(number: int) -> bytes:
 
 _SMALL = [bytes((number,)) for number in range(0x80)]
 
+NOT_COMPOSITE = varint(89 << 3) + b"\0"
+"""Behind a serialized instruction: `is_composite` is false, whatever was said before."""
+
 # Tags of the fields that are written here, see hlo_proto for their numbers.
 _NAME = varint(1 << 3 | _BYTES)
 _ID = varint(35 << 3)

@@ -96,3 +96,18 @@ def test_folds_that_are_not_exact_are_left() -> None:
 def test_varints_are_read_back(value: int) -> None:
     read = hlo_proto.Instruction.FromString(b"\x98\x02" + varint(value))
     assert read.id == value
+
+
+def test_a_composite_of_several_results_keeps_them() -> None:
+    composite = jax.lax.composite(lambda x: (jnp.exp(x), x * 2.0), "acme.pair", version=3)
+
+    def function(x: Any) -> Any:
+        exponential, double = composite(x, axis=1)
+        return exponential - double
+
+    text = converted(function, X).text
+    assert '%0:2 = stablehlo.composite "acme.pair" %arg0' in text
+    assert "composite_attributes = {axis = 1 : i64}" in text
+    assert "version = 3 : i32" in text
+    assert "-> (tensor<3x4xf32>, tensor<3x4xf32>)" in text
+    np.testing.assert_array_equal(compile_module(converted(function, X))(X)[0], function(X))
