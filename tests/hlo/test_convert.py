@@ -99,7 +99,7 @@ def test_varints_are_read_back(value: int) -> None:
 
 
 def test_a_composite_of_several_results_keeps_them() -> None:
-    composite = jax.lax.composite(lambda x: (jnp.exp(x), x * 2.0), "acme.pair", version=3)
+    composite = jax.lax.composite(lambda x, *, axis: (jnp.exp(x), x * 2.0), "acme.pair", version=3)
 
     def function(x: Any) -> Any:
         exponential, double = composite(x, axis=1)
