@@ -1789,6 +1789,36 @@ def kl_div(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
+
+    becomes ptxla.max_pool2d, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Tensor:
+        _key = (self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), tuple(dilation), ceil_mode)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self,),
+                attributes=lambda: {
+                    'kernel_size': _attr.i64_list(kernel_size),
+                    'stride': _attr.i64_list(stride),
+                    'padding': _attr.i64_list(padding),
+                    'dilation': _attr.i64_list(dilation),
+                    'ceil_mode': _attr.boolean(ceil_mode),
+                },
+                call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
+        return _insert('ptxla::max_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
 def silu_backward_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """Catches aten::silu_backward before PyTorch takes it apart.
 
@@ -2013,6 +2043,34 @@ def kl_div_above_decompositions(_composite: CompositeFunction, _otherwise: Kerne
 
     return hook
 
+def max_pool2d_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::max_pool2d before PyTorch takes it apart.
+
+    aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
+
+    becomes ptxla.max_pool2d, where autograd sees it.
+    """
+
+    def hook(_keys: Any, self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(self), _value_key(kernel_size), _value_key(stride), _value_key(padding), _value_key(dilation), _value_key(ceil_mode)),
+                operands=(self,),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'kernel_size': _attr.i64_list(kernel_size),
+                    'stride': _attr.i64_list(stride),
+                    'padding': _attr.i64_list(padding),
+                    'dilation': _attr.i64_list(dilation),
+                    'ceil_mode': _attr.boolean(ceil_mode),
+                },
+                call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
+                otherwise=lambda: _otherwise(_keys, self, kernel_size, stride, padding, dilation, ceil_mode),
+            )
+        )
+
+    return hook
+
 def llama_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -2224,6 +2282,7 @@ HOOKS = {
     'dropout': dropout,
     'cross_entropy_loss': cross_entropy_loss,
     'kl_div': kl_div,
+    'max_pool2d': max_pool2d,
 }
 
 ABOVE_DECOMPOSITIONS = {
@@ -2236,6 +2295,7 @@ ABOVE_DECOMPOSITIONS = {
     'dropout': dropout_above_decompositions,
     'cross_entropy_loss': cross_entropy_loss_above_decompositions,
     'kl_div': kl_div_above_decompositions,
+    'max_pool2d': max_pool2d_above_decompositions,
 }
 
 FUNCTIONS = {
