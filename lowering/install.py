@@ -199,7 +199,7 @@ def _adapted(adapter: Kernel, otherwise: Kernel, *, keyed: bool) -> Kernel:
             return otherwise(keys, *arguments, **keywords)
 
     def function(*arguments: Any, **keywords: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():
             return otherwise(*arguments, **keywords)
         try:
             return adapter(*arguments, **keywords)
