@@ -8,6 +8,7 @@ another in its place, see `patches`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -170,12 +171,15 @@ class _Installer:
         assert target is not None
         function = find_function(target)
         hook = self._hooks(entry).FUNCTIONS[entry.name]
-        signature = describe_function(function, target)
-        return ExplicitBackward(
-            entry,
-            hook(CompositeFunction(entry, self.frontend, function), _nothing),
-            tuple(argument.name for argument in signature.arguments),
-        )
+        composite = CompositeFunction(entry, self.frontend, function)
+        arguments = describe_function(function, target).arguments
+        kernel: Kernel = hook(composite, _nothing)
+        if entry.adapt is not None:
+            adapt = find_function(entry.adapt)
+            arguments = describe_function(adapt, entry.adapt).arguments[1:]
+            adapter = functools.partial(adapt, hook(composite, _decline))
+            kernel = _adapted(adapter, _nothing, keyed=False)
+        return ExplicitBackward(entry, kernel, tuple(argument.name for argument in arguments))
 
     def _registry(self, entry: Composite) -> Registry:
         return next(r for r in self.catalog.registries if entry in r.composites)
@@ -195,7 +199,7 @@ def _adapted(adapter: Kernel, otherwise: Kernel, *, keyed: bool) -> Kernel:
             return otherwise(keys, *arguments, **keywords)
 
     def function(*arguments: Any, **keywords: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():
             return otherwise(*arguments, **keywords)
         try:
             return adapter(*arguments, **keywords)

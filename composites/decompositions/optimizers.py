@@ -236,7 +236,7 @@ class _Scalars:
     def tensor(self, value: Any, device: torch.device) -> Tensor:
         key = (float(value), device)
         if key not in self._made:
-            self._made[key] = torch.tensor(key[0], dtype=torch.float32).to(device)
+            self._made[key] = torch.full((), key[0], dtype=torch.float32, device=device)
         return self._made[key]
 
 

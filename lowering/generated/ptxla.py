@@ -2080,7 +2080,7 @@ def llama_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -
     """
 
     def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():
             return _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps)
         return _composite(
             Arguments(
@@ -2107,7 +2107,7 @@ def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> K
     """
 
     def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():
             return _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps)
         return _composite(
             Arguments(
@@ -2134,7 +2134,7 @@ def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """
 
     def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():
             return _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize)
         return _composite(
             Arguments(
@@ -2164,7 +2164,7 @@ def adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """
 
     def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():
             return _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize)
         return _composite(
             Arguments(
@@ -2194,7 +2194,7 @@ def sgd_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """
 
     def hook(param: Tensor, grad: Tensor, lr: Tensor, momentum_buffer: Tensor | None = None, *, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():
             return _otherwise(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize)
         return _composite(
             Arguments(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from ai_edge_litert.interpreter import Interpreter
 from litert_converter import converter_api_ext as converter
 from litert_converter.mlir import ir, passmanager
@@ -24,6 +25,39 @@ from composites.factories import load_factory
 SIGNATURE = "serving_default"
 
 
+class Operators(torch.nn.Module):
+    """One call for each form of the registries; the results end to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(7, 8)
+        self.layer = torch.nn.LayerNorm(8)
+        self.root = torch.nn.RMSNorm(8, eps=1e-6)
+        self.group = torch.nn.GroupNorm(2, 4)
+
+    def forward(self, tokens: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
+        x = self.root(self.layer(self.table(tokens)))
+        heads = x.unflatten(-1, (2, 4)).transpose(1, 2)
+        attended = F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        results = [
+            F.normalize(attended, dim=-1),
+            torch.softmax(x, -1),
+            torch.stack([x, x + 1, x + 2, x + 3], -1),
+            x.mean((0, 2), keepdim=True),
+            self.group(image),
+            F.avg_pool2d(image, 2),
+            F.avg_pool2d(image, 3, 1, 1, count_include_pad=False),
+            F.avg_pool2d(image, 3, 2, 1),
+            F.adaptive_avg_pool2d(image, (3, 2)),
+            F.interpolate(image, scale_factor=2.0, mode="bilinear"),
+            F.interpolate(image, scale_factor=2.0),
+            F.pad(image, (1, 2, 2, 1), mode="reflect"),
+            F.gelu(image, approximate="tanh"),
+            F.hardswish(image),
+        ]
+        return torch.cat([result.flatten() for result in results])
+
+
 def example(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     """A model for inference, in the operators that LiteRT has.
 
@@ -32,6 +66,9 @@ def example(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]
     them.
     """
     torch.manual_seed(0)
+    if name == "operators":
+        args = (torch.tensor([[1, 4, 2], [0, 6, 6]]), torch.randn(1, 4, 6, 8))
+        return Operators().eval(), args, {}
     module, args, kwargs = load_factory(
         f"{Path(__file__).parents[2] / 'examples/models.py'}:{name}"
     )

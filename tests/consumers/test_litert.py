@@ -16,28 +16,89 @@ import pytest
 
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
 
-# By model: composites of the program, and operators of the flatbuffer.
+FILES = ("litert", "litert_odml", "litert_tfl")
+
+# By model: composites of the program, and operators of the flatbuffer. Norms and attention stay
+# composites, for delegates.
 EXPECTED = {
-    "bert": ({"aten.gelu.default": 3, "odml.softmax": 2}, {"GELU": 3, "SOFTMAX": 2}),
-    "gpt2": ({"aten.gelu.default": 2, "odml.softmax": 2}, {"GELU": 2, "SOFTMAX": 2}),
-    "vit": ({"aten.gelu.default": 2, "odml.softmax": 2}, {"GELU": 2, "SOFTMAX": 2}),
-    # LiteRT has no name for silu: a composite that runs its decomposition.
+    "bert": (
+        {
+            "aten.gelu.default": 3,
+            "odml.embedding_lookup": 3,
+            "odml.group_norm": 6,
+            "odml.softmax": 2,
+        },
+        {"GELU": 3, "SOFTMAX": 2, "EMBEDDING_LOOKUP": 3, "STABLEHLO_COMPOSITE": 6},
+    ),
+    "gpt2": (
+        {
+            "aten.gelu.default": 2,
+            "odml.embedding_lookup": 2,
+            "odml.group_norm": 5,
+            "odml.softmax": 2,
+        },
+        {"GELU": 2, "SOFTMAX": 2, "EMBEDDING_LOOKUP": 2, "STABLEHLO_COMPOSITE": 5},
+    ),
+    "vit": (
+        {"aten.gelu.default": 2, "odml.group_norm": 5, "odml.softmax": 2},
+        {"GELU": 2, "SOFTMAX": 2, "STABLEHLO_COMPOSITE": 5},
+    ),
+    # LiteRT has no name for silu and batch norm: composites that run their decomposition.
     "conv_net": (
-        {"aten.hardswish.default": 1, "ptxla.silu": 1},
-        {"HARD_SWISH": 1, "STABLEHLO_COMPOSITE": 1},
+        {
+            "aten.avg_pool2d.default": 1,
+            "aten.hardswish.default": 1,
+            "ptxla.batch_norm_inference": 2,
+            "ptxla.silu": 1,
+        },
+        {"HARD_SWISH": 1, "AVERAGE_POOL_2D": 1, "STABLEHLO_COMPOSITE": 3},
+    ),
+    "operators": (
+        {
+            "aten.avg_pool2d.default": 4,
+            "aten.gelu.default": 1,
+            "aten.hardswish.default": 1,
+            "odml.embedding_lookup": 1,
+            "odml.group_norm": 2,
+            "odml.l2_norm": 1,
+            "odml.rms_norm": 1,
+            "odml.scaled_dot_product_attention": 1,
+            "odml.softmax": 2,  # one of them in the decomposition of attention
+            "odml.upsample_bilinear2d": 1,
+            "ptxla.avg_pool2d": 3,  # in the decompositions of LiteRT's
+            "tfl.mean": 1,
+            "tfl.mirror_pad": 1,
+            "tfl.pack": 1,
+            "tfl.resize_nearest_neighbor": 1,
+        },
+        {
+            "GELU": 1,
+            "SOFTMAX": 1,
+            "HARD_SWISH": 1,
+            "EMBEDDING_LOOKUP": 1,
+            "AVERAGE_POOL_2D": 4,
+            "RESIZE_BILINEAR": 1,
+            "RESIZE_NEAREST_NEIGHBOR": 1,
+            "MEAN": 1,
+            "MIRROR_PAD": 1,
+            "PACK": 1,
+            "STABLEHLO_COMPOSITE": 5,
+        },
     ),
 }
+OPERATORS = {operator for _, operators in EXPECTED.values() for operator in operators}
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_the_flatbuffer_holds_litert_operators_and_agrees(name: str) -> None:
+    inherited = os.environ.get("PYTHONPATH")
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("convert_to_litert.py")), name],
         env=os.environ
         | {
             "PJRT_DEVICE": "CPU",
-            "XLA_COMPOSITE_REGISTRY": f"{REGISTRIES / 'litert.yaml'}{os.pathsep}"
-            f"{REGISTRIES / 'litert_odml.yaml'}",
+            "XLA_COMPOSITE_REGISTRY": os.pathsep.join(str(REGISTRIES / f"{f}.yaml") for f in FILES),
+            "PYTHONPATH": os.pathsep.join([str(REGISTRIES), *filter(None, [inherited])]),
         },
         capture_output=True,
         text=True,
@@ -47,8 +108,7 @@ def test_the_flatbuffer_holds_litert_operators_and_agrees(name: str) -> None:
     found = json.loads(done.stdout.splitlines()[-1])
     composites, operators = EXPECTED[name]
     assert found["composites"] == composites
-    named = ("GELU", "SOFTMAX", "HARD_SWISH", "STABLEHLO_COMPOSITE")
-    assert {key: n for key, n in found["operators"].items() if key in named} == operators
+    assert {key: n for key, n in found["operators"].items() if key in OPERATORS} == operators
     # What gelu and softmax would have been decomposed into.
     assert not {"ERF", "TANH", "EXP"} & set(found["operators"])
     assert found["difference"] < 1e-6

@@ -31,6 +31,20 @@ def test_ops_choose_the_composites(example: Any, exported: Any) -> None:
     assert model.export().composites == exported("bert", "inference").composites
 
 
+def test_python_functions_are_caught_too(computed: Any, x: torch.Tensor) -> None:
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    module = computed(lambda m, x: m.norm(m.linear(x)).sum(), norm=LlamaRMSNorm(4))
+    program = composites.export(
+        module, (x,), optimizer=partial(torch.optim.SGD, lr=0.1), ops=["rms_norm", "sgd"]
+    )
+    assert program.composites == {
+        "ptxla.rms_norm": 1,
+        "ptxla.rms_norm_backward": 1,
+        "ptxla.sgd": 3,
+    }
+
+
 def test_passes_run_before_the_text_is_written(example: Any) -> None:
     seen: list[Module] = []
 

@@ -177,6 +177,27 @@ def test_a_composite_inside_a_decomposition_stays_there(registry_file: Callable[
     torch.testing.assert_close(result.cpu(), x.cpu() * torch.softmax(x.cpu(), -1))
 
 
+def test_a_backward_of_its_own_with_adapted_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "umbra.yaml"
+    path.write_text(
+        "schema: 1\nnamespace: umbra\ncomposites:\n"
+        "  square: {op: aten::square, adapt: acme.torch_ops:to_square,"
+        " decomposition: acme.torch_ops:square, backward: slope}\n"
+        "  slope: {gradients: [self], adapt: acme.torch_ops:to_slope,"
+        " decomposition: acme.torch_ops:slope}\n"
+    )
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+    activation.catalog.cache_clear()
+    with composites.enabled("square"):
+        for shape, emitted in (((4, 6), ['"umbra.slope"']), ((24,), [])):
+            x = data(*shape).requires_grad_()
+            torch.square(x).backward(data(*shape))
+            assert [call.split()[0] for call in composite_calls(x.grad)] == emitted
+            torch.testing.assert_close(x.grad, 2 * x.detach() * data(*shape))
+
+
 DECOMPOSITION_ERRORS = {
     "wrong_shape": "gives tensor<f32>, but aten::gelu gives tensor<2x3xf32>",
     "fails": "failed for tensor<2x3xf32>: AttributeError: 'Tensor' object has no attribute",

@@ -3,6 +3,9 @@
 import math
 
 import torch
+from torch import Tensor
+
+from composites.errors import UnsupportedCallError
 
 
 def gelu_tanh(self, *, approximate="none"):
@@ -37,3 +40,21 @@ def carries_data(self, *, approximate="none"):
 def prints(self, *, approximate="none"):
     print(self)
     return self.cpu().to(self.device)
+
+
+def square(self: Tensor) -> Tensor:
+    return self * self
+
+
+def to_square(composite, self):
+    return composite(self)
+
+
+def slope(self: Tensor) -> Tensor:
+    return self * 2
+
+
+def to_slope(composite, grad_output, self):
+    if self.dim() == 1:
+        raise UnsupportedCallError("vectors take the stock gradient")
+    return composite(self) * grad_output

@@ -1,0 +1,324 @@
+"""What litert.yaml, litert_odml.yaml and litert_tfl.yaml name: decompositions and ways to them.
+
+A vendor ships such a module in a package of its own. Decompositions are made of operators that
+LiteRT runs, because it runs them wherever no delegate has a kernel for a composite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from composites.errors import UnsupportedCallError
+
+Composite = Callable[..., Tensor]
+
+# Pooling.
+
+
+def avg_pool2d(
+    input: Tensor,
+    *,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Tensor:
+    """`[N, C, H, W]`; sizes are (height, width)."""
+    return F.avg_pool2d(
+        input, list(kernel_size), list(stride), list(padding), ceil_mode, count_include_pad
+    )
+
+
+def to_avg_pool2d(
+    composite: Composite,
+    self: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0, 0),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """From `aten::avg_pool2d`, where the converter has a pattern."""
+    kernel = _pair(kernel_size)
+    steps = _pair(stride) if stride else kernel
+    pads = _pair(padding)
+    if divisor_override is not None or (ceil_mode and not count_include_pad):
+        raise UnsupportedCallError("the converter has no pattern for it")
+    if not count_include_pad and any(pads) and not _is_same(self.shape[2:], kernel, steps, pads):
+        raise UnsupportedCallError("the padding is neither SAME nor VALID")
+    return composite(
+        self,
+        kernel_size=kernel,
+        stride=steps,
+        padding=pads,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+    )
+
+
+def tiled_avg_pool2d(
+    input: Tensor,
+    *,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Tensor:
+    """The same for windows that fill `[N, C, H, W]` without overlap, without the operator."""
+    height, width = kernel_size
+    tiles = input.unflatten(3, (-1, width)).unflatten(2, (-1, height))
+    summed: Tensor = tiles.sum((3, 5))
+    return summed / (height * width)
+
+
+def from_adaptive_avg_pool2d(
+    composite: Composite, self: Tensor, output_size: Sequence[int]
+) -> Tensor:
+    """From `aten::adaptive_avg_pool2d`, where the input's sizes are multiples of the output's."""
+    sizes = list(zip(self.shape[-2:], _pair(output_size), strict=True))
+    if any(n == 0 or n % wanted for n, wanted in sizes):
+        raise UnsupportedCallError("windows of several sizes")
+    kernel = [n // wanted for n, wanted in sizes]
+    return composite(
+        self,
+        kernel_size=kernel,
+        stride=kernel,
+        padding=[0, 0],
+        ceil_mode=False,
+        count_include_pad=True,
+    )
+
+
+def _pair(sizes: Sequence[int]) -> list[int]:
+    return [*sizes] if len(sizes) == 2 else [*sizes, *sizes]
+
+
+def _is_same(
+    shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
+) -> bool:
+    """Whether this is TensorFlow's SAME padding, which keeps `ceil(size / stride)`."""
+    for size, window, step, pad in zip(shape, kernel, stride, padding, strict=True):
+        needed = max(0, (-(-size // step) - 1) * step + window - size)
+        if needed != 2 * pad:
+            return False
+    return True
+
+
+# Embeddings.
+
+
+def embedding_lookup(indices: Tensor, table: Tensor) -> Tensor:
+    """Rows of `[V, D]` for indices `[N]`: `[N, D]`."""
+    return torch.index_select(table, 0, indices)
+
+
+def to_embedding_lookup(
+    composite: Composite,
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """From `aten::embedding`; the cast and the shapes are outside."""
+    found = composite(indices.reshape(-1).to(torch.int32), weight)
+    return found.reshape(*indices.shape, weight.shape[1])
+
+
+# Norms.
+
+
+def rms_norm(input: Tensor, weight: Tensor | None = None, *, epsilon: float) -> Tensor:
+    """`[…, C]` over the last dimension; weight `[C]`."""
+    normed = input * torch.rsqrt(_mean(input.square(), -1) + epsilon)
+    return normed if weight is None else normed * weight
+
+
+def to_rms_norm(
+    composite: Composite,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """From `aten::rms_norm`, whose epsilon without one is that of f32."""
+    if len(normalized_shape) != 1:
+        raise UnsupportedCallError("over the last dimension only")
+    return composite(input, weight, epsilon=torch.finfo(torch.float32).eps if eps is None else eps)
+
+
+def group_norm(
+    input: Tensor, weight: Tensor, bias: Tensor, *, num_groups: int, epsilon: float
+) -> Tensor:
+    """`[N, H, W, C]`; weight and bias `[C]`."""
+    n, height, width, channels = input.shape
+    grouped = input.reshape(n, height * width, num_groups, channels // num_groups)
+    centered = grouped - _mean(grouped, 1, 3)
+    variance = _mean(centered.square(), 1, 3)
+    normed = (centered * torch.rsqrt(variance + epsilon)).reshape(input.shape)
+    return normed * weight + bias
+
+
+def to_group_norm(
+    composite: Composite,
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:
+    """From `aten::group_norm`; the channels move to the end, and back."""
+    if weight is None or bias is None or input.dim() != 4:
+        raise UnsupportedCallError("images, weight and bias are needed")
+    last = input.permute(0, 2, 3, 1)
+    result = composite(last, weight, bias, num_groups=num_groups, epsilon=eps)
+    return result.permute(0, 3, 1, 2)
+
+
+def layer_norm(input: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float) -> Tensor:
+    """`[…, C]` over the last dimension; weight and bias `[C]`."""
+    centered = input - _mean(input, -1)
+    variance = _mean(centered.square(), -1)
+    return centered * torch.rsqrt(variance + epsilon) * weight + bias
+
+
+def to_layer_norm(
+    composite: Composite,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
+    """From `aten::layer_norm`."""
+    if weight is None or bias is None or len(normalized_shape) != 1:
+        raise UnsupportedCallError("weight and bias of the last dimension are needed")
+    return composite(input, weight, bias, epsilon=eps)
+
+
+def l2_norm(input: Tensor, *, epsilon: float) -> Tensor:
+    """`[…, C]` to vectors of length 1 (litert/test/testdata/l2_norm_composite.mlir of LiteRT)."""
+    return input * torch.rsqrt(input.square().sum(-1, keepdim=True) + epsilon)
+
+
+def to_l2_norm(
+    composite: Composite,
+    input: Tensor,
+    p: float = 2.0,
+    dim: int = 1,
+    eps: float = 1e-12,
+    out: Tensor | None = None,
+) -> Tensor:
+    """From `torch.nn.functional.normalize`."""
+    if p != 2 or out is not None or dim not in (-1, input.dim() - 1) or input.dim() == 0:
+        raise UnsupportedCallError("the Euclidean norm of the last dimension only")
+    return composite(input, epsilon=eps * eps)
+
+
+def _mean(input: Tensor, *dims: int) -> Tensor:
+    """Without `aten::mean`, which is a composite itself."""
+    return input.sum(dims, keepdim=True) / math.prod(input.shape[dim] for dim in dims)
+
+
+# Attention.
+
+
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, scale: float
+) -> Tensor:
+    """Query `[B, T, N, H]`, key and value `[B, S, Nkv, H]`, additive mask to `[B, N, T, S]`.
+
+    The softmax in it is a composite of its own where `odml.softmax` is on, which LiteRT takes.
+
+    Returns:
+        `[B, T, N, H]`.
+    """
+    q, k, v = (t.transpose(1, 2) for t in (query, key, value))
+    shared = q.shape[1] // k.shape[1]
+    if shared > 1:
+        k, v = (t.repeat_interleave(shared, 1) for t in (k, v))
+    scores = torch.matmul(q, k.transpose(-2, -1)) * scale
+    if mask is not None:
+        scores = scores + mask
+    return torch.matmul(torch.softmax(scores, -1), v).transpose(1, 2)
+
+
+def to_attention(
+    composite: Composite,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """From PyTorch's attention: heads change places, and what is masked becomes a number.
+
+    That number is the lowest one, so that a row of which nothing is kept stays a number too: the
+    mean of the values, where PyTorch has 0.
+    """
+    if dropout_p != 0 or not query.dim() == key.dim() == value.dim() == 4:
+        raise UnsupportedCallError("no dropout, and four dimensions")
+    if key.shape[1] != query.shape[1] and not enable_gqa:
+        raise UnsupportedCallError("heads are not shared without enable_gqa")
+    rows, columns = query.shape[2], key.shape[2]
+    if is_causal:
+        if attn_mask is not None:
+            raise UnsupportedCallError("causal, and a mask")
+        attn_mask = torch.ones(rows, columns, dtype=torch.bool, device=query.device).tril()
+    if attn_mask is not None:
+        if attn_mask.dim() > 4:
+            raise UnsupportedCallError("the mask has more than 4 dimensions")
+        if attn_mask.dtype == torch.bool:
+            allowed = torch.zeros_like(attn_mask, dtype=query.dtype)
+            lowest = torch.finfo(query.dtype).min
+            attn_mask = allowed.masked_fill(attn_mask.logical_not(), lowest)
+        attn_mask = attn_mask.expand(
+            *[1] * (4 - attn_mask.dim()), *attn_mask.shape[:-2], rows, columns
+        )
+    operands = [t.transpose(1, 2) for t in (query, key, value)]
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    return composite(*operands, attn_mask, scale=factor).transpose(1, 2)
+
+
+# TFLite's own.
+
+
+def pack(first: Tensor, second: Tensor, third: Tensor, fourth: Tensor, *, axis: int) -> Tensor:
+    """Four tensors of one shape along a new dimension."""
+    return torch.cat([t.unsqueeze(axis) for t in (first, second, third, fourth)], axis)
+
+
+def to_pack(composite: Composite, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """From `aten::stack`."""
+    if len(tensors) != 4 or len({(t.shape, t.dtype) for t in tensors}) != 1:
+        raise UnsupportedCallError("four tensors of one type only")
+    return composite(*tensors, axis=dim if dim >= 0 else dim + tensors[0].dim() + 1)
+
+
+def dynamic_update_slice(x: Tensor, update: Tensor, begin: Tensor) -> Tensor:
+    """`x` with `update` from `begin` on, which is `[rank]` in i32; all of it stays inside."""
+    places = []
+    for dim, (size, new) in enumerate(zip(x.shape, update.shape, strict=True)):
+        first = begin[dim].clamp(0, size - new)
+        along = [-1 if n == dim else 1 for n in range(x.dim())]
+        places.append((first + torch.arange(new, device=x.device)).reshape(along))
+    return x.index_put(tuple(places), update)
+
+
+def bmm_4d_adj_y(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """`[B, N, T, H]` and `[B, N, S, H]` to `[B, N, T, S]`."""
+    return torch.matmul(lhs, rhs.transpose(-2, -1))

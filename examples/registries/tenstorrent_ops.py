@@ -1,0 +1,552 @@
+"""What tenstorrent.yaml and tenstorrent_2026_09.yaml name: decompositions and ways to them.
+
+A vendor ships such a module in a package of its own. Shapes are those of tt-mlir's operations
+(include/ttmlir/Dialect/TTIR/IR/TTIROps.td, verifiers in lib/Dialect/TTIR/IR/TTIROps.cpp):
+B batch, Hq and Hkv heads, S sequence, D and Dv head dimensions, R rows, C columns.
+
+Decompositions are written out where an operator of PyTorch would be a composite of the same
+registry, so that none holds another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from composites.errors import UnsupportedCallError
+
+One = Callable[..., Tensor]
+Several = Callable[..., Sequence[Tensor]]
+
+NO_MASK, CAUSAL, ARBITRARY = range(3)
+"""Values of `mask_type`: none, causal, a mask that is an operand."""
+
+TILE = 32
+"""Width of a tile, and of the intermediates of `sdpa_fw`."""
+
+
+def _is_trained(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+# Norms.
+
+
+def rms_norm(
+    input: Tensor, weight: Tensor | None = None, *, normalized_shape: Sequence[int], epsilon: float
+) -> Tensor:
+    """`[…, C]` over the last dimension; weight `[C]`."""
+    return F.rms_norm(input, list(normalized_shape), weight, epsilon)
+
+
+def to_rms_norm(
+    composite: One,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """From `aten::rms_norm`, with its epsilon written out.
+
+    Without epsilon PyTorch takes that of the type it computes in, which is f32 for shorter ones;
+    the composite without epsilon means 1e-5 (TTIROps.td, RMSNormOp).
+    """
+    if eps is None:
+        wide = torch.float64 if input.dtype == torch.float64 else torch.float32
+        eps = torch.finfo(wide).eps
+    return composite(input, weight, normalized_shape=list(normalized_shape), epsilon=eps)
+
+
+def layernorm_fw(
+    input: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Layer norm of `[1, 1, R, C]`; weight and bias `[1, 1, 1, C]`.
+
+    Returns:
+        The result, mean and reciprocal standard deviation `[1, 1, R, 1]`.
+    """
+    wide = input.to(torch.float32)
+    mean = wide.mean(-1, keepdim=True)
+    centered = wide - mean
+    rstd = torch.rsqrt(centered.square().mean(-1, keepdim=True) + epsilon)
+    result = (centered * rstd) * weight + bias
+    return result.to(input.dtype), mean.to(input.dtype), rstd.to(input.dtype)
+
+
+def layernorm_bw(
+    input: Tensor, weight: Tensor, result_1: Tensor, result_2: Tensor, grad_output: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of input, weight and bias from mean, reciprocal deviation and `[1, 1, R, C]`."""
+    wide = grad_output.to(torch.float32)
+    normed = (input.to(torch.float32) - result_1) * result_2
+    scaled = wide * weight
+    inner = scaled - scaled.mean(-1, keepdim=True) - normed * (scaled * normed).mean(-1, True)
+    grad_weight = (wide * normed).sum(-2, keepdim=True)
+    return (
+        (inner * result_2).to(input.dtype),
+        grad_weight.to(weight.dtype),
+        wide.sum(-2, keepdim=True).to(weight.dtype),
+    )
+
+
+def to_layernorm_fw(
+    composite: Several,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
+    """From `aten::layer_norm` whose gradient is wanted, as four dimensions."""
+    if weight is None or bias is None or len(normalized_shape) != 1:
+        raise UnsupportedCallError("weight and bias of the last dimension are needed")
+    if not _is_trained(input, weight, bias):
+        raise UnsupportedCallError("layer_norm does for inference")
+    columns = input.shape[-1]
+    result, _, _ = composite(
+        input.reshape(1, 1, -1, columns),
+        weight.reshape(1, 1, 1, columns),
+        bias.reshape(1, 1, 1, columns),
+        epsilon=eps,
+    )
+    return result.reshape(input.shape)
+
+
+# Attention.
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    is_causal: bool,
+    scale: float,
+) -> Tensor:
+    """`[B, Hq, S, D]` with key and value `[B, Hkv, Sk, D]` and an additive mask."""
+    return F.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask,
+        is_causal=is_causal,
+        scale=scale,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )
+
+
+def to_attention(
+    composite: One,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """From PyTorch's attention: four dimensions, an additive mask `[…, Sk]`, a scale in numbers."""
+    if dropout_p != 0:
+        raise UnsupportedCallError("the composite has no dropout")
+    if query.dim() not in (3, 4) or not query.dim() == key.dim() == value.dim():
+        raise UnsupportedCallError("query, key and value have 3 or 4 dimensions")
+    if key.shape[-3] != query.shape[-3] and not enable_gqa:
+        raise UnsupportedCallError("heads are not shared without enable_gqa")
+    if attn_mask is not None:
+        if attn_mask.dim() > 4:
+            raise UnsupportedCallError("the mask has more than 4 dimensions")
+        if attn_mask.dtype == torch.bool:
+            allowed = torch.zeros_like(attn_mask, dtype=query.dtype)
+            attn_mask = allowed.masked_fill(attn_mask.logical_not(), -math.inf)
+        attn_mask = attn_mask.expand(*attn_mask.shape[:-1], key.shape[-2])
+        attn_mask = attn_mask.reshape(*[1] * (4 - attn_mask.dim()), *attn_mask.shape)
+    whole = query.dim() == 4
+    operands = [t if whole else t.unsqueeze(0) for t in (query, key, value)]
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    result = composite(*operands, attn_mask, is_causal=is_causal, scale=factor)
+    return result if whole else result.squeeze(0)
+
+
+def sdpa_fw(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    mask_type: int,
+    dropout_probability: float,
+) -> tuple[Tensor, Tensor]:
+    """Attention with the fixed scale `1 / sqrt(D)`, and what its backward takes.
+
+    Args:
+        query: `[B, Hq, S, D]`.
+        key: `[B, Hkv, S, D]`.
+        value: `[B, Hkv, S, Dv]`.
+        mask: `[1, 1, S, S]`, 1 where a score is kept and 0 where it is dropped, as in tt-metal's
+            kernel (tt-train/sources/ttml/metal/ops/sdpa_fw/device/kernels/compute).
+
+    Returns:
+        `[B, Hq, S, Dv]`, and `[B, Hq, S, 32]` in f32: the logarithm of the sum of exponentials in
+        column 0 of a tile, zeros elsewhere.
+    """
+    scores = _scores(query, key, mask, mask_type)
+    total = torch.logsumexp(scores, -1, keepdim=True)
+    probabilities = _probabilities(scores, total).to(value.dtype)
+    result = torch.matmul(probabilities, _for_heads(value, query))
+    return result, F.pad(total, (0, TILE - 1))
+
+
+def sdpa_bw(
+    grad_output: Tensor,
+    result: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    result_1: Tensor,
+    mask: Tensor | None = None,
+    *,
+    mask_type: int,
+    dropout_probability: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of query, key and value.
+
+    Dao et al., "FlashAttention" (2022), section B.2.
+
+    Args:
+        grad_output, result: `[B, Hq, S, Dv]`.
+        result_1: the intermediates of `sdpa_fw`.
+    """
+    probabilities = _probabilities(_scores(query, key, mask, mask_type), result_1[..., :1])
+    wide = grad_output.to(torch.float32)
+    grad_value = torch.matmul(probabilities.transpose(-2, -1), wide)
+    from_value = torch.matmul(wide, _for_heads(value, query).to(torch.float32).transpose(-2, -1))
+    inner = (wide * result).sum(-1, keepdim=True)
+    grad_scores = probabilities * (from_value - inner) / math.sqrt(query.shape[-1])
+    grad_query = torch.matmul(grad_scores, _for_heads(key, query).to(torch.float32))
+    grad_key = torch.matmul(grad_scores.transpose(-2, -1), query.to(torch.float32))
+    return (
+        grad_query.to(query.dtype),
+        _of_shared_heads(grad_key, key),
+        _of_shared_heads(grad_value, value),
+    )
+
+
+def to_sdpa_fw(
+    composite: Several,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """From PyTorch's attention whose gradient is wanted; a scale of its own goes into `query`."""
+    if not _is_trained(query, key, value):
+        raise UnsupportedCallError("scaled_dot_product_attention does for inference")
+    if dropout_p != 0 or query.dim() != 4 or key.dim() != 4:
+        raise UnsupportedCallError("no dropout, and four dimensions")
+    if key.shape[1] != query.shape[1] and not enable_gqa:
+        raise UnsupportedCallError("heads are not shared without enable_gqa")
+    mask_type = CAUSAL if is_causal else NO_MASK
+    if attn_mask is not None:
+        size = attn_mask.shape
+        if is_causal or attn_mask.dtype != torch.bool or any(n != 1 for n in size[:-2]):
+            raise UnsupportedCallError("the mask is one bool mask for all heads")
+        mask_type = ARBITRARY
+        rows = query.shape[2]
+        attn_mask = attn_mask.to(query.dtype).reshape(1, 1, *[1] * (2 - len(size[-2:])), *size[-2:])
+        attn_mask = attn_mask.expand(1, 1, rows, rows)
+    if scale is not None:
+        factor = scale * math.sqrt(query.shape[-1])
+        query = query if math.isclose(factor, 1) else query * factor
+    result, _ = composite(
+        query, key, value, attn_mask, mask_type=mask_type, dropout_probability=0.0
+    )
+    return result
+
+
+def _scores(query: Tensor, key: Tensor, mask: Tensor | None, mask_type: int) -> Tensor:
+    keys = _for_heads(key, query).to(torch.float32)
+    scores = torch.matmul(query.to(torch.float32), keys.transpose(-2, -1))
+    scores = scores / math.sqrt(query.shape[-1])
+    if mask_type == CAUSAL:
+        places = torch.arange(query.shape[-2], device=query.device)
+        scores = torch.where(places <= places.unsqueeze(-1), scores, -math.inf)
+    if mask is not None:
+        scores = torch.where(mask != 0, scores, -math.inf)
+    return scores
+
+
+def _probabilities(scores: Tensor, total: Tensor) -> Tensor:
+    """Zero where dropped, also in a row of which nothing is kept."""
+    return torch.where(scores == -math.inf, 0.0, torch.exp(scores - total))
+
+
+def _for_heads(shared: Tensor, query: Tensor) -> Tensor:
+    """`[B, Hkv, …]` repeated to `[B, Hq, …]`."""
+    return shared.repeat_interleave(query.shape[1] // shared.shape[1], 1)
+
+
+def _of_shared_heads(grad: Tensor, shared: Tensor) -> Tensor:
+    """The sum of `[B, Hq, …]` over the heads that share one, as `shared`."""
+    groups = grad.reshape(grad.shape[0], shared.shape[1], -1, *grad.shape[2:])
+    return groups.sum(2).to(shared.dtype)
+
+
+# Cross entropy.
+
+
+def cross_entropy_fw(logits: Tensor, target: Tensor) -> Tensor:
+    """The negative log likelihood of each row: logits `[N, 1, H, W]`, target `[N, H]`.
+
+    Returns:
+        `[N, 1, H, 1]`, of the dtype of `logits`.
+    """
+    wide = logits.to(torch.float32)
+    largest = wide.amax(-1, keepdim=True)
+    total = (wide - largest).exp().sum(-1, keepdim=True).log() + largest
+    chosen = torch.where(_is_target(logits, target), wide, 0.0).sum(-1, keepdim=True)
+    return (total - chosen).to(logits.dtype)
+
+
+def cross_entropy_bw(logits: Tensor, target: Tensor, grad: Tensor, *, scaler: float) -> Tensor:
+    """`(softmax - onehot) * scaler * grad`, `[N, 1, H, W]`; grad is `[1, 1, 1, 1]`."""
+    wide = logits.to(torch.float32)
+    exponentials = (wide - wide.amax(-1, keepdim=True)).exp()
+    softmax = exponentials / exponentials.sum(-1, keepdim=True)
+    onehot = _is_target(logits, target).to(torch.float32)
+    return ((softmax - onehot) * scaler * grad).to(logits.dtype)
+
+
+def to_cross_entropy_fw(
+    composite: One,
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """From `aten::cross_entropy_loss`; ignored rows and the reduction stay outside."""
+    if weight is not None or label_smoothing != 0 or target.is_floating_point():
+        raise UnsupportedCallError("no class weights, no smoothing, and targets that are indices")
+    if self.dim() < 2 or self.numel() == 0:
+        raise UnsupportedCallError("rows of classes are needed")
+    counted = target != ignore_index
+    labels = torch.where(counted, target, 0).to(torch.int32)
+    rows = self.movedim(1, -1).reshape(1, 1, -1, self.shape[1])
+    losses = composite(rows, labels.reshape(1, -1)).reshape(target.shape)
+    losses = torch.where(counted, losses, 0)
+    if reduction == 0:
+        return losses
+    if reduction == 2:
+        return losses.sum()
+    return (losses.sum(dtype=torch.float32) / counted.sum()).to(self.dtype)
+
+
+def to_cross_entropy_bw(
+    composite: One, grad_output: Tensor, logits: Tensor, target: Tensor
+) -> Tensor:
+    """The composite knows one gradient for all rows; that of each row is multiplied outside."""
+    one = torch.ones((1, 1, 1, 1), dtype=logits.dtype, device=logits.device)
+    return composite(logits, target, one, scaler=1.0) * grad_output
+
+
+def _is_target(logits: Tensor, target: Tensor) -> Tensor:
+    classes = torch.arange(logits.shape[-1], dtype=target.dtype, device=logits.device)
+    return classes == target.unsqueeze(1).unsqueeze(-1)
+
+
+# AdamW.
+
+
+def adamw(
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    max_exp_avg_sq: Tensor | None = None,
+    *,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    beta1_pow: float,
+    beta2_pow: float,
+    epsilon: float,
+    weight_decay: float,
+) -> list[Tensor]:
+    """One step of AdamW; `beta1_pow` is `beta1^t`.
+
+    Returns:
+        New param, exp_avg, exp_avg_sq, and max_exp_avg_sq where it is given.
+    """
+    exp_avg = exp_avg.lerp(grad, 1 - beta1)
+    exp_avg_sq = (exp_avg_sq * beta2).addcmul(grad, grad, value=1 - beta2)
+    largest = exp_avg_sq if max_exp_avg_sq is None else max_exp_avg_sq.maximum(exp_avg_sq)
+    denominator = largest.sqrt() / math.sqrt(1 - beta2_pow) + epsilon
+    param = param * (1 - lr * weight_decay) - exp_avg / denominator * (lr / (1 - beta1_pow))
+    updated = [param, exp_avg, exp_avg_sq]
+    return updated if max_exp_avg_sq is None else [*updated, largest]
+
+
+def adamw_operands(
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    lr: Tensor,
+    beta1_pow: Tensor,
+    beta2_pow: Tensor,
+    max_exp_avg_sq: Tensor | None = None,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+) -> list[Tensor]:
+    """The same with `lr`, `beta1^t` and `beta2^t` as `[1]` in f32."""
+    exp_avg = exp_avg.lerp(grad, 1 - beta1)
+    exp_avg_sq = (exp_avg_sq * beta2).addcmul(grad, grad, value=1 - beta2)
+    largest = exp_avg_sq if max_exp_avg_sq is None else max_exp_avg_sq.maximum(exp_avg_sq)
+    root = (1 - beta2_pow).sqrt().reshape(()).to(param.dtype)
+    step_size = (lr / (1 - beta1_pow)).reshape(()).to(param.dtype)
+    decay = (1 - lr * weight_decay).reshape(()).to(param.dtype)
+    param = param * decay - exp_avg / (largest.sqrt() / root + epsilon) * step_size
+    updated = [param, exp_avg, exp_avg_sq]
+    return updated if max_exp_avg_sq is None else [*updated, largest]
+
+
+def to_adamw(
+    composite: Several,
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    grad_scale: Tensor | None,
+    found_inf: Tensor | None,
+    **keywords: Any,
+) -> None:
+    """From `torch.optim.adam._single_tensor_adam`, where the step count is on the host."""
+    _check_adamw(grad_scale, found_inf, **keywords)
+    lr, beta1, beta2 = keywords["lr"], keywords["beta1"], keywords["beta2"]
+    if isinstance(lr, Tensor) or any(step.device.type != "cpu" for step in state_steps):
+        raise UnsupportedCallError("only plain numbers can be attributes")
+    updates = []
+    for i, param in enumerate(params):
+        step = state_steps[i].item() + 1
+        updates.append(
+            composite(
+                param,
+                -grads[i] if keywords["maximize"] else grads[i],
+                exp_avgs[i],
+                exp_avg_sqs[i],
+                max_exp_avg_sqs[i] if keywords["amsgrad"] else None,
+                lr=lr,
+                beta1=beta1,
+                beta2=beta2,
+                beta1_pow=beta1**step,
+                beta2_pow=beta2**step,
+                epsilon=keywords["eps"],
+                weight_decay=float(keywords["weight_decay"]),
+            )
+        )
+    _write(updates, params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps)
+
+
+def to_adamw_operands(
+    composite: Several,
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    grad_scale: Tensor | None,
+    found_inf: Tensor | None,
+    **keywords: Any,
+) -> None:
+    """The same, where the step count and `lr` may be on the device (`capturable`) as well."""
+    _check_adamw(grad_scale, found_inf, **keywords)
+    beta1, beta2 = keywords["beta1"], keywords["beta2"]
+    scalars: dict[Any, Tensor] = {}
+
+    def scalar(value: Any, device: torch.device) -> Tensor:
+        if isinstance(value, Tensor):
+            return value.to(device=device, dtype=torch.float32).reshape(1)
+        if (value, device) not in scalars:  # filled on the device: a number is data of its graph
+            scalars[value, device] = torch.full((1,), value, dtype=torch.float32, device=device)
+        return scalars[value, device]
+
+    updates = []
+    for i, param in enumerate(params):
+        on_host = state_steps[i].device.type == "cpu"
+        step = (state_steps[i].item() if on_host else state_steps[i]) + 1
+        updates.append(
+            composite(
+                param,
+                -grads[i] if keywords["maximize"] else grads[i],
+                exp_avgs[i],
+                exp_avg_sqs[i],
+                scalar(keywords["lr"], param.device),
+                scalar(beta1**step, param.device),
+                scalar(beta2**step, param.device),
+                max_exp_avg_sqs[i] if keywords["amsgrad"] else None,
+                beta1=beta1,
+                beta2=beta2,
+                epsilon=keywords["eps"],
+                weight_decay=float(keywords["weight_decay"]),
+            )
+        )
+    _write(updates, params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps)
+
+
+def _check_adamw(
+    grad_scale: Tensor | None,
+    found_inf: Tensor | None,
+    *,
+    has_complex: bool,
+    beta1: float | Tensor,
+    beta2: float | Tensor,
+    weight_decay: float,
+    eps: float,
+    differentiable: bool,
+    decoupled_weight_decay: bool,
+    **others: Any,
+) -> None:
+    if not decoupled_weight_decay and weight_decay != 0:
+        raise UnsupportedCallError("this is Adam with an L2 penalty")
+    numbers = (beta1, beta2, weight_decay, eps)
+    if differentiable or has_complex or grad_scale is not None or found_inf is not None:
+        raise UnsupportedCallError("only real tensors, without a scaler of gradients")
+    if any(isinstance(number, Tensor) for number in numbers):
+        raise UnsupportedCallError("only plain numbers")
+
+
+def _write(
+    updates: Sequence[Sequence[Tensor]],
+    params: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+) -> None:
+    """Everything is computed before anything is written: a call may yet take the stock route."""
+    for i, updated in enumerate(updates):
+        state_steps[i] += 1
+        state = (params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1])
+        for tensor, value in zip(state, updated, strict=True):
+            tensor.copy_(value)

@@ -1,0 +1,18 @@
+module @IrToHlo {
+  func.func @main(%arg0: tensor<6xf32>, %arg1: tensor<6xf32>, %arg2: tensor<4x6xf32>) -> tensor<4x6xf32> {
+    %0 = stablehlo.composite "tenstorrent.layer_norm" %arg2, %arg1, %arg0 {composite_attributes = {epsilon = 9.99999974E-6 : f32, normalized_shape = dense<6> : tensor<1xi64>}, decomposition = @tenstorrent.layer_norm.impl} : (tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+    return %0 : tensor<4x6xf32>
+  }
+  func.func private @tenstorrent.layer_norm.impl(%arg0: tensor<4x6xf32>, %arg1: tensor<6xf32>, %arg2: tensor<6xf32>) -> tensor<4x6xf32> {
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<4xf32>
+    %cst_0 = stablehlo.constant dense<1.000000e+00> : tensor<4xf32>
+    %0 = stablehlo.broadcast_in_dim %arg2, dims = [1] : (tensor<6xf32>) -> tensor<4x6xf32>
+    %1 = stablehlo.reshape %arg0 : (tensor<4x6xf32>) -> tensor<1x4x6xf32>
+    %output, %batch_mean, %batch_var = "stablehlo.batch_norm_training"(%1, %cst_0, %cst) <{epsilon = 9.99999974E-6 : f32, feature_index = 1 : i64}> : (tensor<1x4x6xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<1x4x6xf32>, tensor<4xf32>, tensor<4xf32>)
+    %2 = stablehlo.reshape %output : (tensor<1x4x6xf32>) -> tensor<4x6xf32>
+    %3 = stablehlo.broadcast_in_dim %arg1, dims = [1] : (tensor<6xf32>) -> tensor<4x6xf32>
+    %4 = stablehlo.multiply %2, %3 : tensor<4x6xf32>
+    %5 = stablehlo.add %0, %4 : tensor<4x6xf32>
+    return %5 : tensor<4x6xf32>
+  }
+}
