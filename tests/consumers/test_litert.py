@@ -49,9 +49,10 @@ EXPECTED = {
             "aten.avg_pool2d.default": 1,
             "aten.hardswish.default": 1,
             "ptxla.batch_norm_inference": 2,
+            "ptxla.max_pool2d": 1,
             "ptxla.silu": 1,
         },
-        {"HARD_SWISH": 1, "AVERAGE_POOL_2D": 1, "STABLEHLO_COMPOSITE": 3},
+        {"HARD_SWISH": 1, "AVERAGE_POOL_2D": 1, "STABLEHLO_COMPOSITE": 4},
     ),
     "operators": (
         {

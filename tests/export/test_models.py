@@ -18,7 +18,7 @@ FORWARD = {
     "bert": LOSS | ATTENTION | {"ptxla.gelu": 3, "ptxla.layer_norm": 6, "ptxla.embedding": 3},
     "gpt2": LOSS | ATTENTION | {"ptxla.gelu": 2, "ptxla.layer_norm": 5, "ptxla.embedding": 2},
     "vit": LOSS | ATTENTION | {"ptxla.gelu": 2, "ptxla.layer_norm": 5},
-    "conv_net": LOSS | {"ptxla.hardswish": 1, "ptxla.silu": 1},
+    "conv_net": LOSS | {"ptxla.hardswish": 1, "ptxla.max_pool2d": 1, "ptxla.silu": 1},
 }
 # What stays in the decompositions of others. A derived backward computes the forward again.
 INSIDE = {
@@ -66,7 +66,10 @@ def test_composites_are_counted(model: Any, exported: Any) -> None:
     both |= {BACKWARD.get(name, f"{name}_backward"): count for name, count in forward.items()}
     assert exported(model.name, "inference").composites == forward
     assert exported(model.name, "gradients").composites == both
-    assert exported(model.name, "step").composites == both
+    # AdamW's step count is a tensor in an exported step, so its update is not one composite.
+    parameters = len(list(model.module.parameters()))
+    update = {"ptxla.sgd": parameters} if model.name in ("vit", "conv_net") else {}
+    assert exported(model.name, "step").composites == both | update
 
 
 def test_inputs_are_named_in_order_and_typed(model: Any, exported: Any) -> None:

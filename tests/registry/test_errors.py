@@ -125,7 +125,7 @@ WRONG = {
         [
             "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op,"
             " function, composite, version, operands, attributes, when, adapt, decomposition,"
-            " backward, saves, gradients)"
+            " backward, results, saves, gradients)"
         ],
     ),
     "version": (

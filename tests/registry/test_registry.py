@@ -94,5 +94,5 @@ def test_json_schema_names_every_key_of_an_entry() -> None:
     assert set(schema["properties"]) == {"schema", "namespace", "composites"}
     assert set(schema["$defs"]["CompositeDocument"]["properties"]) == {
         "op", "function", "composite", "version", "operands", "attributes", "when", "adapt",
-        "decomposition", "backward", "saves", "gradients",
+        "decomposition", "backward", "results", "saves", "gradients",
     }  # fmt: skip
