@@ -19,6 +19,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
+from composites.errors import UnsupportedCallError
 from composites.registry.functions import find_function
 from composites.registry.model import Composite
 from lowering.decomposition import Call, lower_function
@@ -43,6 +44,8 @@ class _Computation:
     """Results of the function itself; what follows is saved for the backward."""
     structure: pytree.TreeSpec
     """How the function returns its results."""
+    differentiable: tuple[bool, ...]
+    """For each result whether autograd on the stock route gives it a gradient."""
     draws: int
     """How often it advances the generator of random numbers; its last operand is the state."""
     attributes: Mapping[str, str | None]
@@ -100,9 +103,11 @@ class CompositeFunction:
             return arguments.otherwise()
         if differentiable and not self._can_differentiate(operands):
             return arguments.otherwise()
-        computation = self._computation(arguments, differentiable)
+        wanted = tuple(t is not None and t.requires_grad for t in operands)
+        computation = self._computation(arguments, wanted if differentiable else None)
         if computation is STOCK:
             return arguments.otherwise()
+        differentiable = any(computation.differentiable)
         seed = self.frontend.seed() if computation.draws else None
         if differentiable:
             step = _Step(
@@ -142,24 +147,33 @@ class CompositeFunction:
         known = self.backward.entry.gradients
         return all(n in known for n, w in zip(self.entry.operands, wanted, strict=True) if w)
 
-    def _computation(self, arguments: Arguments, training: bool) -> Any:
-        key = (arguments.key, training, self.frontend.autocast_dtype())
+    def _computation(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
+        """The computation of a call; `wanted` says which operands have gradients, None that
+        autograd is off."""
+        key = (arguments.key, wanted, self.frontend.autocast_dtype())
         computation = self._forward.get(key)
         if computation is None:
             with self.lowering_active():
-                computation = self._lower(arguments, training) if arguments.matches() else STOCK
+                computation = self._lower(arguments, wanted) if arguments.matches() else STOCK
             _remember(self._forward, key, computation)
         return computation
 
-    def _lower(self, arguments: Arguments, training: bool) -> Any:
-        structure: list[pytree.TreeSpec] = []
-        saved = [find_function(target) for _, target in self.entry.saved] if training else []
+    def _lower(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
+        traced: list[tuple[pytree.TreeSpec, tuple[bool, ...]]] = []
+        saved = [find_function(target) for _, target in self.entry.saved] if wanted else []
 
         def forward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-            outputs = arguments.call(self.function, *tensors)
+            for tensor, leaf in zip(tensors, wanted or (), strict=False):
+                if tensor is not None:
+                    tensor.requires_grad_(leaf)
+            with torch.set_grad_enabled(wanted is not None):
+                outputs = arguments.call(self.function, *tensors)
             flat, spec = pytree.tree_flatten(outputs)
-            structure[:] = [spec]
-            return [*flat, *(arguments.call(function, *tensors) for function in saved)]
+            if any(_shares_memory(result, tensors) for result in flat):
+                raise UnsupportedCallError("a result is an operand, or a view of one")
+            traced[:] = [(spec, tuple(result.requires_grad for result in flat))]
+            extra = [arguments.call(function, *tensors) for function in saved]
+            return [result.detach() for result in (*flat, *extra)]
 
         attributes = arguments.attributes()
         lowered = lower_composite(
@@ -178,8 +192,10 @@ class CompositeFunction:
         )
         if lowered is STOCK:
             return STOCK
-        spec = structure[0]
-        return _Computation(lowered.handle, spec.num_leaves, spec, lowered.draws, attributes)
+        spec, differentiable = traced[0]
+        return _Computation(
+            lowered.handle, spec.num_leaves, spec, differentiable, lowered.draws, attributes
+        )
 
     @property
     def function(self) -> Kernel:
@@ -349,7 +365,8 @@ class _Differentiable(torch.autograd.Function):
         ctx.counts = (len(operands), len(results))
         ctx.save_for_backward(*operands, *results, *flat[len(results) :])
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(t for t in results if not t.is_floating_point()))
+        differentiable = zip(results, step.computation.differentiable, strict=True)
+        ctx.mark_non_differentiable(*(t for t, wanted in differentiable if not wanted))
         return tuple(results)
 
     @staticmethod
@@ -397,6 +414,11 @@ def _blank(
     type_: tuple[torch.Size, torch.dtype] | None, device: torch.device
 ) -> torch.Tensor | None:
     return None if type_ is None else torch.zeros(type_[0], dtype=type_[1], device=device)
+
+
+def _shares_memory(result: torch.Tensor, operands: Operands) -> bool:
+    whole = result if result._base is None else result._base
+    return any(whole is operand for operand in operands)
 
 
 def _on_xla(tensor: torch.Tensor) -> bool:

@@ -296,7 +296,9 @@ def _forget_dispatch(overload: Any) -> None:
 
 
 def _keys_from(dispatch_key: str) -> torch._C.DispatchKeySet:
-    order = ("AutogradXLA", "ADInplaceOrView", "Functionalize", "XLA")
+    # ADInplaceOrView has a kernel for operators that write or return views, which no entry is, and
+    # a fallthrough for the others, which must not be called.
+    order = ("AutogradXLA", "Functionalize", "XLA")
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.XLA)
     for name in order[order.index(dispatch_key) :]:
         keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
