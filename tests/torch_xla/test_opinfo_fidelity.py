@@ -114,9 +114,7 @@ OPERATORS = (
     ),
     Reaches("nn.functional.dropout", (), (), may=("dropout", "dropout_backward")),
     # XLA makes of a division by a constant, as in a mean, a product with its reciprocal.
-    Reaches(
-        "nn.functional.kl_div", ("kl_div",), ("kl_div_backward",), stock_numbers="constants"
-    ),
+    Reaches("nn.functional.kl_div", ("kl_div",), ("kl_div_backward",), stock_numbers="constants"),
     Reaches("masked.log_softmax", *LOG_SOFTMAX, ONE, refuses=is_scalar),
     Reaches("nn.functional.cross_entropy", *CROSS_ENTROPY, stock_numbers="constants"),
     Reaches("nn.functional.embedding", ("embedding",), (), may=("embedding_dense_backward",)),
