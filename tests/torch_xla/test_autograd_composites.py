@@ -296,9 +296,10 @@ def test_second_derivatives_are_those_of_the_cpu(name: str) -> None:
 @pytest.mark.parametrize("name", ["attention", "masked attention", "layer_norm", "rms_norm"])
 def test_gradcheck(name: str) -> None:
     operator = OPERATORS[name]
-    inputs = [t[..., :4, :].detach() if t.dim() > 3 else t for t in operator.make(torch.float64)]
+    small = operator.make(torch.float64)
+    inputs = [t[:1, :1, :3].detach() if t.dim() > 3 else t for t in small]
     if name == "masked attention":
-        inputs[3] = inputs[3][:4, :4].detach()
+        inputs[3] = inputs[3][:3, :3].detach()
     with composites.enabled("all"):
         assert torch.autograd.gradcheck(
             operator.function,
@@ -420,12 +421,14 @@ CHECKPOINTS: dict[str, Callable[..., torch.Tensor]] = {
 class Block(nn.Module):
     """A transformer block with everything that is caught above the backend."""
 
-    def __init__(self, width: int = 16, heads: int = 2, dropout: float = 0.3) -> None:
+    def __init__(
+        self, dropout: float = 0.3, norm: type[nn.Module] = nn.LayerNorm, *, width: int = 16
+    ) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.heads, self.p = heads, dropout
+        self.heads, self.p = 2, dropout
         self.norm = nn.LayerNorm(width)
-        self.norm2 = nn.RMSNorm(width, eps=1e-6)
+        self.norm2 = norm(width)
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
@@ -441,7 +444,7 @@ class Block(nn.Module):
         return x + F.dropout(self.down(F.gelu(self.up(self.norm2(x)))), self.p, self.training)
 
 
-BLOCK = {"scaled_dot_product_attention", "layer_norm", "rms_norm", "gelu"}
+BLOCK = {"scaled_dot_product_attention", "layer_norm", "gelu"}
 
 
 def of_block(
@@ -463,8 +466,23 @@ def test_block(same_as_stock: SameAsStock) -> None:
     same_as_stock(
         {"block": lambda: of_block(lambda block, x: block(x))},
         emits=ways(BLOCK | {"dropout"}),
-        stock_numbers="constants",
     )
+
+
+def test_block_with_rms_norm() -> None:
+    """Not stock's bits: stock adds the gradients of x * x and of x to that of the residual one by
+    one, a composite gives their sum. 1.9e-7 of the largest gradient here."""
+
+    def run() -> dict[str, torch.Tensor]:
+        xm.set_rng_state(0)
+        named = of_block(lambda block, x: block(x), Block(norm=nn.RMSNorm))
+        return {key: t.detach().cpu() for key, t in named.items() if key != "state"}
+
+    stock = run()
+    with composites.enabled("all"):
+        ours = run()
+    for name, tensor in stock.items():
+        assert (ours[name] - tensor).abs().max() <= 1e-6 * tensor.abs().max()
 
 
 @pytest.mark.parametrize("kind", CHECKPOINTS)
@@ -477,7 +495,6 @@ def test_checkpoint_draws_the_same_masks(
     same_as_stock(
         {kind: lambda: of_block(partial(CHECKPOINTS[kind]), Block(dropout=p))},
         emits=ways(BLOCK | {"dropout"} if p else BLOCK),
-        stock_numbers="constants",
     )
 
 
@@ -578,7 +595,9 @@ def test_torch_func(same_as_stock: SameAsStock, name: str) -> None:
         return {f"result {n}": result for n, result in enumerate(results)}
 
     ours = same_as_stock({name: run}, emits=(), may=ALL).ours
-    assert not ours.nodes[name].keys() & {"ptxla.layer_norm", "ptxla.rms_norm"}
+    # What vmap makes of layer norm is a plain call of it.
+    allowed = {"ptxla.layer_norm"} if name == "vmap" else set()
+    assert ours.nodes[name].keys() & {"ptxla.layer_norm", "ptxla.rms_norm"} == allowed
     expected = run("cpu")
     found = {key: ours.results[name][key] for key in expected}
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
@@ -733,7 +752,6 @@ def test_composites_of_a_step(written_composites: Callable[[str], Counter[str]])
         loss.backward()
         tensors = [loss, *(p.grad for p in module.parameters() if p.grad is not None)]
         found = written_composites(xm.get_stablehlo(tensors))
-    names = {*BLOCK, "cross_entropy_loss"}
-    assert found == Counter(
-        {f"ptxla.{n}": 1 for n in ways(names)} | {f"ptxla.{n}": 2 for n in both("dropout")}
-    )
+    once = ways({"scaled_dot_product_attention", "gelu", "cross_entropy_loss"})
+    twice = ways({"dropout", "layer_norm"})
+    assert found == Counter({f"ptxla.{n}": 1 for n in once} | {f"ptxla.{n}": 2 for n in twice})
