@@ -91,7 +91,9 @@ def sgd_update(
         grad = grad.add(param, alpha=weight_decay)
     buffer = grad
     if momentum != 0:
-        if momentum_buffer is not None:
+        if momentum_buffer is None:
+            buffer = grad.clone()  # a result of its own
+        else:
             buffer = (momentum_buffer * momentum).add(grad, alpha=1 - dampening)
         grad = grad.add(buffer, alpha=momentum) if nesterov else buffer
     param = param + grad * -lr
