@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from composites.decompositions.opmath import opmath_type
 from composites.errors import UnsupportedCallError
 
 Update = Callable[..., Sequence[Tensor]]
@@ -41,7 +42,8 @@ def adam_update(
         param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq: of one shape; the last one with AMSGrad.
         step_size: 0-d like `param`, `lr / (1 - beta1^t)`.
         bias_correction2_sqrt: 0-d like `param`, `sqrt(1 - beta2^t)`.
-        decay: 0-d like `param`, `1 - lr * weight_decay` with decoupled weight decay, else 1.
+        decay: 0-d, f32 or f64, `1 - lr * weight_decay` with decoupled weight decay, else 1.
+            torch_xla rounds the factors of half-precision products no further than that.
         weight_decay: L2 penalty that is added to the gradient; 0 with decoupled weight decay.
 
     Returns:
@@ -49,7 +51,7 @@ def adam_update(
     """
     if maximize:
         grad = -grad
-    param = param * decay
+    param = (param.to(decay.dtype) * decay).to(param.dtype)
     if weight_decay != 0:
         grad = grad.add(param, alpha=weight_decay)
     exp_avg = exp_avg.lerp(grad, 1 - beta1)
@@ -164,7 +166,7 @@ def _adam(
                 exp_avg_sqs[i],
                 scalars.tensor(lr / (1 - beta1**step), param),
                 scalars.tensor((1 - beta2**step) ** 0.5, param),
-                scalars.tensor(1 - lr * weight_decay if decoupled else 1, param),
+                scalars.tensor(1 - lr * weight_decay if decoupled else 1, param, wide=True),
                 max_exp_avg_sqs[i] if amsgrad else None,
                 beta1=beta1,
                 beta2=beta2,
@@ -235,11 +237,12 @@ class _Scalars:
     def __init__(self) -> None:
         self._made: dict[tuple[float, torch.dtype, torch.device], Tensor] = {}
 
-    def tensor(self, value: Any, like: Tensor) -> Tensor:
-        """The number in the dtype of a parameter, to which torch_xla rounds it too."""
-        key = (float(value), like.dtype, like.device)
+    def tensor(self, value: Any, like: Tensor, *, wide: bool = False) -> Tensor:
+        """The number in the dtype of a parameter, or the one that products are computed in."""
+        dtype = opmath_type(like.dtype) if wide else like.dtype
+        key = (float(value), dtype, like.device)
         if key not in self._made:
-            self._made[key] = torch.tensor(key[0], dtype=like.dtype).to(like.device)
+            self._made[key] = torch.tensor(key[0], dtype=dtype).to(like.device)
         return self._made[key]
 
 

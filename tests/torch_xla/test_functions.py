@@ -261,8 +261,10 @@ assert "acme" not in text([same]) and same._is_view()
 assert "acme" not in text([acme_layers.reads(x)])
 
 # What the entry does not list.
+assert "acme" not in text([scale.shifted(x)])  # without backward an entry takes no such call
 try:
-    scale.shifted(x)
+    with torch.no_grad():
+        scale.shifted(x)
 except LoweringError as error:
     message = str(error)
     assert "self.shift" in message and "attributes" in message, message
