@@ -90,6 +90,10 @@ def lower_function(
     except UnsupportedCallError:
         raise
     except Exception as error:
+        if entry.decomposition.target is None and isinstance(error, LoweringError):
+            raise LoweringError(
+                f"{entry.location}: {entry.qualified}: {entry.caught} {error}"
+            ) from error
         if entry.decomposition.target is None:
             raise
         raise _failed(entry, frontend, operands, error) from error
