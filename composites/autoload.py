@@ -45,12 +45,14 @@ def enable_allowlist() -> None:
         raise AllowlistError(f"{ALLOWLIST.name}={text}: {error}") from None
 
 
-def after_import(module: str, action: Callable[[], None]) -> None:
-    """Run `action` once `module` is imported, or now if it is."""
+def after_import(module: str, action: Callable[[], None]) -> Callable[[], None]:
+    """Run `action` once `module` is imported, or now if it is; the result stops waiting for it."""
     if module in sys.modules:
         action()
-    else:
-        sys.meta_path.insert(0, _ImportWatcher(module, action))
+        return lambda: None
+    watcher = _ImportWatcher(module, action)
+    sys.meta_path.insert(0, watcher)
+    return watcher.stop
 
 
 class _ImportWatcher(importlib.abc.MetaPathFinder):
@@ -60,12 +62,16 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
         self.module = module
         self.action = action
 
+    def stop(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if name != self.module:
             return None
-        sys.meta_path.remove(self)
+        self.stop()
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
             spec.loader = _LoaderWithAction(spec.loader, self.action)

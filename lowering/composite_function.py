@@ -19,6 +19,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
+from composites.errors import LoweringError, UnsupportedCallError
 from composites.registry.functions import find_function
 from composites.registry.model import Composite
 from lowering.decomposition import Call, lower_function, lower_jax
@@ -45,6 +46,12 @@ class _Computation:
     """Results of the function itself; what follows is saved for the backward."""
     structure: pytree.TreeSpec
     """How the function returns its results."""
+    differentiable: tuple[bool, ...]
+    """For each result whether autograd on the stock route gives it a gradient."""
+    taken: tuple[int, ...]
+    """What the derived backward takes: places among operands, results and what is saved beside."""
+    kept: tuple[int, ...]
+    """What autograd keeps of these."""
     draws: int
     """How often it advances the generator of random numbers; its last operand is the state."""
     attributes: Mapping[str, str | None]
@@ -102,9 +109,11 @@ class CompositeFunction:
             return arguments.otherwise()
         if differentiable and not self._can_differentiate(operands):
             return arguments.otherwise()
-        computation = self._computation(arguments, differentiable)
+        wanted = tuple(t is not None and t.requires_grad for t in operands)
+        computation = self._computation(arguments, wanted if differentiable else None)
         if computation is STOCK:
             return arguments.otherwise()
+        differentiable = any(computation.differentiable)
         seed = self.frontend.seed() if computation.draws else None
         if differentiable:
             step = _Step(
@@ -150,25 +159,34 @@ class CompositeFunction:
         known = self.backward.entry.gradients
         return all(n in known for n, w in zip(self.entry.operands, wanted, strict=True) if w)
 
-    def _computation(self, arguments: Arguments, training: bool) -> Any:
-        key = (arguments.key, training, self.frontend.autocast_dtype())
+    def _computation(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
+        """The computation of a call; `wanted` says which operands have gradients, None that
+        autograd is off."""
+        key = (arguments.key, wanted, self.frontend.autocast_dtype())
         computation = self._forward.get(key)
         if computation is None:
             with self.lowering_active():
                 claimed = UNKNOWN not in arguments.key and arguments.matches()
-                computation = self._lower(arguments, training) if claimed else STOCK
+                computation = self._lower(arguments, wanted) if claimed else STOCK
             _remember(self._forward, key, computation)
         return computation
 
-    def _lower(self, arguments: Arguments, training: bool) -> Any:
-        structure: list[pytree.TreeSpec] = []
-        saved = [find_function(target) for _, target in self.entry.saved] if training else []
+    def _lower(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
+        traced: list[tuple[pytree.TreeSpec, tuple[bool, ...]]] = []
+        saved = [find_function(target) for _, target in self.entry.saved] if wanted else []
 
         def forward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-            outputs = self._run(arguments.call, *tensors)
+            for tensor, leaf in zip(tensors, wanted or (), strict=False):
+                if tensor is not None:
+                    tensor.requires_grad_(leaf)
+            with torch.set_grad_enabled(wanted is not None):
+                outputs = self._run(arguments.call, *tensors)
             flat, spec = pytree.tree_flatten(outputs)
-            structure[:] = [spec]
-            return [*flat, *(arguments.call(function, *tensors) for function in saved)]
+            if any(_shares_memory(result, tensors) for result in flat):
+                raise UnsupportedCallError("a result is an operand, or a view of one")
+            traced[:] = [(spec, tuple(result.requires_grad for result in flat))]
+            extra = [arguments.call(function, *tensors) for function in saved]
+            return [result.detach() for result in (*flat, *extra)]
 
         def decompose() -> DecompositionHlo:
             if self.entry.decomposition.kind == "jax":
@@ -187,8 +205,41 @@ class CompositeFunction:
         )
         if lowered is STOCK:
             return STOCK
-        spec = structure[0] if structure else _structure(lowered.results)
-        return _Computation(lowered.handle, spec.num_leaves, spec, lowered.draws, attributes)
+        if traced:
+            spec, differentiable = traced[0]
+        else:  # a JAX function, which autograd does not see
+            spec, differentiable = _structure(lowered.results), (False,) * lowered.results
+        results = spec.num_leaves
+        return _Computation(
+            handle=lowered.handle,
+            results=results,
+            structure=spec,
+            differentiable=differentiable,
+            taken=self._taken(results),
+            kept=self._kept(results),
+            draws=lowered.draws,
+            attributes=attributes,
+        )
+
+    def _names(self, results: int) -> list[str]:
+        """Operands, results and what is saved beside them, as `saves` calls them."""
+        return [
+            *self.entry.operands,
+            *(result_name(n, ".") for n in range(results)),
+            *(name for name, _ in self.entry.saved),
+        ]
+
+    def _taken(self, results: int) -> tuple[int, ...]:
+        """The places of what `saves` lists; all operands where it is not there."""
+        saves = self.entry.operands if self.entry.saves is None else self.entry.saves
+        return tuple(n for n, name in enumerate(self._names(results)) if name in saves)
+
+    def _kept(self, results: int) -> tuple[int, ...]:
+        """The places of what autograd keeps: besides, what a backward of the entry's own names."""
+        named = () if self.backward is None else self.backward.parameters
+        taken = self._taken(results)
+        names = enumerate(self._names(results))
+        return tuple(n for n, name in names if n in taken or local_name(name) in named)
 
     @property
     def function(self) -> Kernel:
@@ -221,11 +272,39 @@ class CompositeFunction:
         return self._derived_gradients(step, context)
 
     def _stock_gradients(self, step: _Step, context: _Context) -> Gradients:
-        """Through the stock route, which can be differentiated once more."""
+        """Through the stock route, which can be differentiated once more.
+
+        An operand that was not saved has no value that matters for the first gradient, so neither
+        has the second one any part from it.
+        """
+        device = next(grad.device for grad in context.grads if grad is not None)
+        operands = [
+            _blank(type_, device, wanted) if tensor is None else tensor
+            for tensor, type_, wanted in zip(
+                context.operands, step.types, context.wanted, strict=True
+            )
+        ]
+        lost = [
+            name
+            for name, tensor, type_ in zip(
+                self.entry.operands, context.operands, step.types, strict=True
+            )
+            if tensor is None and type_ is not None
+        ]
+        if lost and self.backward is not None:
+            raise LoweringError(
+                f"{self.entry.location}: {self.entry.qualified}: this gradient is that of the"
+                f" stock operator, which reads {', '.join(lost)}; list it in `saves`"
+            )
+
+        def function(*tensors: torch.Tensor | None) -> Any:
+            with self.frontend.autocast(step.autocast):
+                return self._run(step.call, *tensors)
+
         with self.lowering_active(), self.frontend.random_state(step.seed):
             return gradients_of(
-                lambda *tensors: self._run(step.call, *tensors),
-                context.operands,
+                function,
+                operands,
                 context.wanted,
                 context.grads,
                 create_graph=torch.is_grad_enabled(),
@@ -235,7 +314,8 @@ class CompositeFunction:
         given = [grad for grad in context.grads if grad is not None]
         present = tuple(grad is not None for grad in context.grads)
         types = tuple((grad.shape, grad.dtype) for grad in given)
-        key = (step.key, present, types, context.wanted, step.autocast)
+        autocast = self.frontend.autocast_dtype()  # mostly off by now
+        key = (step.key, present, types, context.wanted, step.autocast, autocast)
         operands = [*given, *context.saved]
         lowered = self._backward.get(key)
         if lowered is None:
@@ -259,11 +339,16 @@ class CompositeFunction:
             device = next(t.device for t in tensors if t is not None)
             # An operand that is not saved has a shape and a dtype, and no value that matters.
             inputs = [
-                saved[place] if place is not None else _blank(type_, device)
+                saved[place] if place is not None else _blank(type_, device, wanted=False)
                 for place, type_ in zip(places, step.types, strict=True)
             ]
+
+            def forward(*leaves: torch.Tensor | None) -> Any:
+                with self.frontend.autocast(step.autocast):
+                    return self._run(step.call, *leaves)
+
             found = gradients_of(
-                lambda *leaves: self._run(step.call, *leaves),
+                forward,
                 inputs,
                 wanted,
                 [next(grads) if there else None for there in present],
@@ -283,7 +368,13 @@ class CompositeFunction:
             self.frontend,
             operands,
             attributes,
-            lambda: lower_function(self.entry, self.frontend, backward, operands, step.autocast),
+            lambda: lower_function(
+                self.entry,
+                self.frontend,
+                backward,
+                operands,
+                self.frontend.autocast_dtype(),
+            ),
         )
 
 
@@ -355,33 +446,36 @@ class _Differentiable(torch.autograd.Function):
         flat = composite.insert(composite._symbol, operands, step.seed, step.computation.handle)
         results = flat[: step.computation.results]
         ctx.step = step
-        ctx.counts = (len(operands), len(results))
-        ctx.save_for_backward(*operands, *results, *flat[len(results) :])
+        kept = step.computation.kept
+        # A result is kept as a tensor of its own, which has the same value in the graph: stock's
+        # backward mostly does not read it, so programs may write into it.
+        tensors = (*operands, *flat)
+        inner = range(len(operands), len(operands) + len(results))
+        ctx.save_for_backward(
+            *(flat[n - len(operands)].clone() if n in inner else tensors[n] for n in kept)
+        )
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(t for t in results if not t.is_floating_point()))
+        differentiable = zip(results, step.computation.differentiable, strict=True)
+        ctx.mark_non_differentiable(*(t for t, wanted in differentiable if not wanted))
         return tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         step: _Step = ctx.step
-        entry = step.composite.entry
-        count, results = ctx.counts
-        tensors = ctx.saved_tensors
-        names = [
-            *entry.operands,
-            *(result_name(n, ".") for n in range(results)),
-            *(name for name, _ in entry.saved),
-        ]
-        chosen = [n for n, name in enumerate(names) if _is_saved(entry, name, n < count)]
-        places = [chosen.index(n) if n in chosen else None for n in range(count)]
+        computation = step.computation
+        found = dict(zip(computation.kept, ctx.saved_tensors, strict=True))
+        count = len(step.types)
+        results = count + computation.results
+        last = results + len(step.composite.entry.saved)
+        taken = computation.taken
         context = _Context(
             grads=grads,
             wanted=tuple(ctx.needs_input_grad[1 : 1 + count]),
-            operands=tensors[:count],
-            results=tensors[count : count + results],
-            extra=tensors[count + results :],
-            saved=[tensors[n] for n in chosen],
-            places=tuple(places),
+            operands=[found.get(n) for n in range(count)],
+            results=[found.get(n) for n in range(count, results)],
+            extra=[found.get(n) for n in range(results, last)],
+            saved=[found[n] for n in taken],
+            places=tuple(taken.index(n) if n in taken else None for n in range(count)),
         )
         if all(grad is None for grad in grads):
             return (None, *[None] * count)
@@ -398,14 +492,17 @@ def local_name(operand: str) -> str:
     return operand.replace(".", "_")
 
 
-def _is_saved(entry: Composite, name: str, is_operand: bool) -> bool:
-    return is_operand if entry.saves is None else name in entry.saves
-
-
 def _blank(
-    type_: tuple[torch.Size, torch.dtype] | None, device: torch.device
+    type_: tuple[torch.Size, torch.dtype] | None, device: torch.device, wanted: bool
 ) -> torch.Tensor | None:
-    return None if type_ is None else torch.zeros(type_[0], dtype=type_[1], device=device)
+    if type_ is None:
+        return None
+    return torch.zeros(type_[0], dtype=type_[1], device=device, requires_grad=wanted)
+
+
+def _shares_memory(result: torch.Tensor, operands: Operands) -> bool:
+    whole = result if result._base is None else result._base
+    return any(whole is operand for operand in operands)
 
 
 def _on_xla(tensor: torch.Tensor) -> bool:

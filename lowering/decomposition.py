@@ -110,6 +110,10 @@ def lower_function(
     except UnlistedReadError as error:
         raise LoweringError(f"{entry.location}: {entry.qualified} {error}") from error
     except Exception as error:
+        if entry.decomposition.target is None and isinstance(error, LoweringError):
+            raise LoweringError(
+                f"{entry.location}: {entry.qualified}: {entry.caught} {error}"
+            ) from error
         if entry.decomposition.target is None:
             raise
         raise _failed(entry, frontend, operands, error) from error

@@ -23,6 +23,7 @@ class Patch:
     wrapper: Wrapper
     claimed_by: Composite
     removed: bool = False
+    stop_waiting: Callable[[], None] | None = None
     _undo: list[Callable[[], None]] = field(default_factory=list)
 
     def apply(self) -> None:
@@ -39,7 +40,14 @@ class Patch:
         for part in classes:
             owner = self._member(owner, part)
         original = self._member(owner, name)
-        made = functools.wraps(original)(self.wrapper(original))
+        replacement = self.wrapper(original)
+
+        @functools.wraps(original)
+        def made(*arguments: Any, **keywords: Any) -> Any:
+            # Whoever took a reference of its own keeps it when this is removed.
+            called = original if self.removed else replacement
+            return called(*arguments, **keywords)
+
         setattr(owner, name, made)
 
         def undo() -> None:
@@ -51,8 +59,11 @@ class Patch:
     def remove(self) -> None:
         """Put the function back."""
         self.removed = True
+        if self.stop_waiting is not None:
+            self.stop_waiting()
         for undo in self._undo:
             undo()
+        self._undo.clear()
 
     def _member(self, owner: Any, name: str) -> Any:
         try:
@@ -72,5 +83,5 @@ def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patc
     Nothing is imported for it: a program that never imports the module does not call the function.
     """
     patch = Patch(target, wrapper, claimed_by)
-    after_import(target.partition(":")[0], patch.apply)
+    patch.stop_waiting = after_import(target.partition(":")[0], patch.apply)
     return patch

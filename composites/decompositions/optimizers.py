@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from composites.decompositions.opmath import opmath_type
 from composites.errors import UnsupportedCallError
 
 Update = Callable[..., Sequence[Tensor]]
@@ -39,18 +40,18 @@ def adam_update(
 
     Args:
         param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq: of one shape; the last one with AMSGrad.
-        step_size: 0-d f32, `lr / (1 - beta1^t)`.
-        bias_correction2_sqrt: 0-d f32, `sqrt(1 - beta2^t)`.
-        decay: 0-d f32, `1 - lr * weight_decay` with decoupled weight decay, else 1.
+        step_size: 0-d like `param`, `lr / (1 - beta1^t)`.
+        bias_correction2_sqrt: 0-d like `param`, `sqrt(1 - beta2^t)`.
+        decay: 0-d, f32 or f64, `1 - lr * weight_decay` with decoupled weight decay, else 1.
+            torch_xla rounds the factors of half-precision products no further than that.
         weight_decay: L2 penalty that is added to the gradient; 0 with decoupled weight decay.
 
     Returns:
         New `param`, `exp_avg`, `exp_avg_sq`, and `max_exp_avg_sq` with AMSGrad.
     """
-    dtype = param.dtype
     if maximize:
         grad = -grad
-    param = param * decay.to(dtype)
+    param = (param.to(decay.dtype) * decay).to(param.dtype)
     if weight_decay != 0:
         grad = grad.add(param, alpha=weight_decay)
     exp_avg = exp_avg.lerp(grad, 1 - beta1)
@@ -58,8 +59,9 @@ def adam_update(
     largest = exp_avg_sq
     if max_exp_avg_sq is not None:
         largest = torch.maximum(max_exp_avg_sq, exp_avg_sq)
-    denominator = largest.sqrt() / bias_correction2_sqrt.to(dtype) + eps
-    param = param - exp_avg / denominator * step_size.to(dtype)
+    denominator = largest.sqrt() / bias_correction2_sqrt + eps
+    # A sum of two products: which of them is fused with it depends on how it is written.
+    param = param + exp_avg / denominator * -step_size
     updated = [param, exp_avg, exp_avg_sq]
     return updated if max_exp_avg_sq is None else [*updated, largest]
 
@@ -80,7 +82,7 @@ def sgd_update(
 
     Args:
         param, grad, momentum_buffer: of one shape; no buffer in the first step.
-        lr: 0-d f32, the learning rate.
+        lr: 0-d like `param`, the learning rate.
 
     Returns:
         New `param`, and the new buffer where `momentum` is not 0.
@@ -91,10 +93,12 @@ def sgd_update(
         grad = grad.add(param, alpha=weight_decay)
     buffer = grad
     if momentum != 0:
-        if momentum_buffer is not None:
+        if momentum_buffer is None:
+            buffer = grad.clone()  # a result of its own
+        else:
             buffer = (momentum_buffer * momentum).add(grad, alpha=1 - dampening)
         grad = grad.add(buffer, alpha=momentum) if nesterov else buffer
-    param = param - grad * lr.to(param.dtype)
+    param = param + grad * -lr
     return [param, buffer] if momentum != 0 else [param]
 
 
@@ -154,16 +158,15 @@ def _adam(
     # route must find its tensors as they were.
     for i, param in enumerate(params):
         step = state_steps[i].item() + 1
-        device = param.device
         updates.append(
             composite(
                 param,
                 grads[i],
                 exp_avgs[i],
                 exp_avg_sqs[i],
-                scalars.tensor(lr / (1 - beta1**step), device),
-                scalars.tensor((1 - beta2**step) ** 0.5, device),
-                scalars.tensor(1 - lr * weight_decay if decoupled else 1, device),
+                scalars.tensor(lr / (1 - beta1**step), param),
+                scalars.tensor((1 - beta2**step) ** 0.5, param),
+                scalars.tensor(1 - lr * weight_decay if decoupled else 1, param, wide=True),
                 max_exp_avg_sqs[i] if amsgrad else None,
                 beta1=beta1,
                 beta2=beta2,
@@ -200,14 +203,15 @@ def sgd(
         or grad_scale is not None
         or found_inf is not None
         or any(isinstance(number, Tensor) for number in numbers)
+        or any(param.is_complex() for param in params)
     ):
-        raise UnsupportedCallError("only plain numbers, and dense gradients")
+        raise UnsupportedCallError("only plain numbers, real parameters and dense gradients")
     scalars = _Scalars()
     updates = [
         composite(
             param,
             grads[i],
-            scalars.tensor(lr, param.device),
+            scalars.tensor(lr, param),
             momentum_buffer_list[i] if momentum != 0 else None,
             momentum=float(momentum),
             dampening=float(dampening),
@@ -228,15 +232,17 @@ def sgd(
 
 
 class _Scalars:
-    """0-d f32 tensors of one step: parameters mostly have the same ones."""
+    """0-d tensors of one step: parameters mostly have the same ones."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[float, torch.device], Tensor] = {}
+        self._made: dict[tuple[float, torch.dtype, torch.device], Tensor] = {}
 
-    def tensor(self, value: Any, device: torch.device) -> Tensor:
-        key = (float(value), device)
+    def tensor(self, value: Any, like: Tensor, *, wide: bool = False) -> Tensor:
+        """The number in the dtype of a parameter, or the one that products are computed in."""
+        dtype = opmath_type(like.dtype) if wide else like.dtype
+        key = (float(value), dtype, like.device)
         if key not in self._made:
-            self._made[key] = torch.full((), key[0], dtype=torch.float32, device=device)
+            self._made[key] = torch.full((), key[0], dtype=dtype, device=like.device)
         return self._made[key]
 
 

@@ -114,6 +114,9 @@ class Frontend(Protocol):
     def autocast_dtype(self) -> Any:
         """The dtype of the autocast that is on for this backend; None where it is off."""
 
+    def autocast(self, dtype: Any) -> AbstractContextManager[None]:
+        """A context in which autocast has a dtype; None for off."""
+
     def seed(self) -> Seed:
         """The state of the generator of random numbers before the next draw."""
 

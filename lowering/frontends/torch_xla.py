@@ -180,7 +180,12 @@ class TorchXla:
         def traced() -> tuple[DecompositionHlo, dict[int, torch.Tensor]]:
             with self._whole_dispatch() if whole_dispatch else _nothing(), torch.no_grad():
                 placeholders = [None if t is None else _placeholder(t) for t in operands]
-                with _tracing_mode(), _values_unreadable(), _autocast(autocast):
+                with (
+                    _tracing_mode(),
+                    _values_unreadable(),
+                    _autocast(autocast),
+                    _without_saved_tensors_hooks(),
+                ):
                     outputs = function(*placeholders)
                     outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
                     context = _XLAC.lowering.LoweringContext("decomposition")
@@ -208,6 +213,11 @@ class TorchXla:
 
     def autocast_dtype(self) -> torch.dtype | None:
         return torch.get_autocast_dtype("xla") if torch.is_autocast_enabled("xla") else None
+
+    @contextmanager
+    def autocast(self, dtype: torch.dtype | None) -> Iterator[None]:
+        with _autocast(dtype):
+            yield
 
     def seed(self) -> Seed:
         return self._generator.seed()
@@ -291,7 +301,9 @@ def _forget_dispatch(overload: Any) -> None:
 
 
 def _keys_from(dispatch_key: str) -> torch._C.DispatchKeySet:
-    order = ("AutogradXLA", "ADInplaceOrView", "Functionalize", "XLA")
+    # ADInplaceOrView has a kernel for operators that write or return views, which no entry is, and
+    # a fallthrough for the others, which must not be called.
+    order = ("AutogradXLA", "Functionalize", "XLA")
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.XLA)
     for name in order[order.index(dispatch_key) :]:
         keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
@@ -378,17 +390,29 @@ def _values_readable() -> Iterator[None]:
 
 @contextmanager
 def _autocast(dtype: torch.dtype | None) -> Iterator[None]:
-    if dtype is None:
-        yield
-        return
     before = (torch.is_autocast_enabled("xla"), torch.get_autocast_dtype("xla"))
-    torch.set_autocast_enabled("xla", True)
-    torch.set_autocast_dtype("xla", dtype)
+    torch.set_autocast_enabled("xla", dtype is not None)
+    torch.set_autocast_dtype("xla", dtype or before[1])
     try:
         yield
     finally:
         torch.set_autocast_enabled("xla", before[0])
         torch.set_autocast_dtype("xla", before[1])
+
+
+@contextmanager
+def _without_saved_tensors_hooks() -> Iterator[None]:
+    """Take away the user's hooks, which must not see what is traced: it has no values."""
+    api = torch._C._autograd
+    hooks: list[Any] = []
+    while (top := api._top_saved_tensors_default_hooks(True)) is not None:
+        hooks.append(top)
+        api._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(hooks):
+            api._push_saved_tensors_default_hooks(pack, unpack)
 
 
 @contextmanager
