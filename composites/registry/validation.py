@@ -255,7 +255,7 @@ class _EntryReader:
             )
         if any(argument.kind == "tensors" for argument in operator.arguments):
             self._problem(
-                f"{operator.qualified} takes a list of tensors; no entry can do so yet", "op"
+                f"{operator.qualified} takes a list of tensors; take them apart with `adapt`", "op"
             )
         elif not operator.tensors:
             self._problem(f"{operator.qualified} has no tensor argument to be an operand", "op")

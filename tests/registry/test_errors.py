@@ -160,7 +160,7 @@ WRONG = {
     ),
     "list of tensors": (
         entry("op: aten::cat"),
-        ["5: e: aten::cat takes a list of tensors; no entry can do so yet"],
+        ["5: e: aten::cat takes a list of tensors; take them apart with `adapt`"],
     ),
     "operand": (
         entry("op: aten::gelu_backward", "operands: [grad, self]"),
