@@ -415,19 +415,38 @@ def _without_saved_tensors_hooks() -> Iterator[None]:
             api._push_saved_tensors_default_hooks(pack, unpack)
 
 
+_unreadable: dict[int, int] = {}
+"""Threads that trace, and how deep."""
+
+
 @contextmanager
 def _values_unreadable() -> Iterator[None]:
     """Turn torch_xla's abort on reading a placeholder into an exception."""
+    _guard_readers()
+    thread = threading.get_ident()
+    _unreadable[thread] = _unreadable.get(thread, 0) + 1
+    try:
+        yield
+    finally:
+        _unreadable[thread] -= 1
+        if not _unreadable[thread]:
+            del _unreadable[thread]
+
+
+@cache
+def _guard_readers() -> torch.library.Library:
+    """Put guards over the readers, for good.
+
+    Taking a kernel out of the dispatcher while another thread is on its way into it ends the
+    process, and one thread may read a value whenever another one traces.
+    """
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():  # "Overriding a previously registered kernel"
         warnings.simplefilter("ignore")
         for name in _READERS:
             kernel = _refusing(name, _stock_reader(name))
             library.impl(name, kernel, "XLA", allow_override=True)
-    try:
-        yield
-    finally:
-        library._destroy()
+    return library
 
 
 @cache
@@ -437,12 +456,14 @@ def _stock_reader(name: str) -> Callable[..., Any]:
 
 
 def _refusing(name: str, stock: Callable[..., Any]) -> Kernel:
-    thread = threading.get_ident()
     keys = _keys_from("XLA")
 
     def kernel(*arguments: Any, **keywords: Any) -> Any:
+        if not _unreadable:
+            return stock(keys, *arguments, **keywords)
         # Autograd runs the backward of what is traced in threads of its own.
-        traced = threading.get_ident() == thread or torch._C._current_graph_task_id() != -1
+        in_backward = torch._C._current_graph_task_id() != -1
+        traced = in_backward or threading.get_ident() in _unreadable
         allowed = getattr(_reading, "allowed", False)
         if not traced or allowed or _stays_on_xla(name, arguments, keywords):
             return stock(keys, *arguments, **keywords)
