@@ -194,13 +194,12 @@ class CompositeFunction:
             autocast = self.frontend.autocast_dtype()
             return lower_function(self.entry, self.frontend, forward, arguments.operands, autocast)
 
-        attributes = arguments.attributes()
         lowered = lower_composite(
             self.entry,
             self.entry.composite_name,
             self.frontend,
             arguments.operands,
-            lambda: attributes,
+            arguments.attributes,
             decompose,
         )
         if lowered is STOCK:
@@ -218,7 +217,7 @@ class CompositeFunction:
             taken=self._taken(results),
             kept=self._kept(results),
             draws=lowered.draws,
-            attributes=attributes,
+            attributes=lowered.attributes,
         )
 
     def _names(self, results: int) -> list[str]:

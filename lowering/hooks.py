@@ -117,7 +117,8 @@ class EntryLowering:
             lambda: self.decomposer.lower(call, operands),
             check,
         )
-        return lowered if lowered is STOCK else lowered.handle
+        # A kernel at the backend has no state of random numbers to pass on: what draws stays stock.
+        return STOCK if lowered is STOCK or lowered.draws else lowered.handle
 
     def _check_results(
         self, composite: CompositeHlo, operands: Sequence[torch.Tensor | None], call: Call
@@ -151,6 +152,8 @@ class Lowered:
     draws: int
     """How often it advances the generator of random numbers, whose state is its last operand."""
     results: int
+    attributes: Mapping[str, str | None]
+    """MLIR text by name."""
 
 
 def lower_composite(
@@ -177,12 +180,13 @@ def lower_composite(
     """
     present = [frontend.tensor_type(t) for t in operands if t is not None]
     try:
+        written = attributes()
         decomposition = decompose()
         seed = decomposition.seed
         composite = emit_composite(
             name,
             entry.version,
-            attributes(),
+            written,
             present if seed is None else [*present, SEED_TYPE],
             decomposition,
         )
@@ -194,14 +198,14 @@ def lower_composite(
             raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
         # What the stock lowering cannot do with placeholders (a fallback to the CPU, an argument
         # that it refuses) it does, or says, itself.
-        written = ", ".join(map(str, present))
-        log.info("%s: stock lowering for %s: %s", entry.qualified, written, error)
+        types = ", ".join(map(str, present))
+        log.info("%s: stock lowering for %s: %s", entry.qualified, types, error)
         return STOCK
     if check is not None:
         check(composite)
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     handle = frontend.computation(name, composite.module)
-    return Lowered(handle, decomposition.draws, len(composite.results))
+    return Lowered(handle, decomposition.draws, len(composite.results), written)
 
 
 def make_lowering(

@@ -161,3 +161,14 @@ def test_a_jax_decomposition_above_the_backend(enable: Callable[[str], None]) ->
     on_cpu = x.detach().cpu().requires_grad_()
     (expected,) = torch.autograd.grad(F.silu(on_cpu).sum(), [on_cpu])
     torch.testing.assert_close(gradient.cpu(), expected)
+
+
+def test_a_random_operator_at_the_backend_stays_stock(enable: Callable[[str], None]) -> None:
+    x = torch.ones(4, 8, device="xla")
+    xm.set_rng_state(3)
+    expected = torch.ops.aten.native_dropout(x, 0.5, True)[0].cpu()
+    enable("  noise: {op: aten::native_dropout, attributes: {p: p}}\n")
+    xm.set_rng_state(3)
+    result = torch.ops.aten.native_dropout(x, 0.5, True)[0]
+    assert emitted(result) == []
+    assert torch.equal(result.cpu(), expected)
