@@ -161,5 +161,7 @@ def frontend() -> TorchXla:
 def _install(entries: Sequence[Composite]) -> Installation:
     from lowering.install import install
 
-    operators = {e.op: find_operator(e.op) for e in entries if e.op is not None}
+    caught = {e.op for e in entries if e.op is not None}
+    caught |= {name for e in entries for name, _ in e.rewrites if "::" in name}
+    operators = {name: find_operator(name) for name in caught}
     return install(entries, operators, catalog(), frontend())

@@ -3,6 +3,7 @@
 | item | turns on |
 |---|---|
 | `gelu` | the entry and its backward, and every other entry that makes the composite `gelu` |
+| `matmul_out_dtype` | every entry of a group |
 | `acme.gelu` | that vendor's entry and its backward |
 | `acme.*` | every entry of a namespace |
 | `all` | every entry that no vendor shadows |

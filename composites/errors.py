@@ -41,6 +41,10 @@ class UnsupportedCallError(CompositesError):
     """A decomposition raises it for calls that it leaves to the stock lowering."""
 
 
+class InvalidCallError(CompositesError, RuntimeError):
+    """A call that PyTorch would refuse too, had it the operator; decompositions raise it."""
+
+
 class LoweringError(CompositesError):
     """An entry's own decomposition could not be lowered for a call."""
 

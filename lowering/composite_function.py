@@ -78,6 +78,15 @@ class Arguments:
     """The arguments that are no operands, by name, for a backward of the entry's own."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnOperator:
+    """An operator of ours that stands for an entry's in compiled graphs."""
+
+    call: Kernel
+    draws: bool
+    """Whether it draws random numbers, so that no backward may run it a second time."""
+
+
 @dataclass(slots=True)
 class CompositeFunction:
     """One entry above the backend; made anew whenever the set of active entries changes."""
@@ -86,8 +95,8 @@ class CompositeFunction:
     frontend: Frontend
     native: Kernel
     """The stock kernel, or the function that was caught."""
-    operator: Kernel | None = None
-    """An operator of ours that torch.compile keeps as one node."""
+    operator: OwnOperator | None = None
+    """What torch.compile keeps as one node."""
     backward: ExplicitBackward | None = None
     _forward: dict[Hashable, Any] = field(default_factory=dict)
     _backward: dict[Hashable, Any] = field(default_factory=dict)
@@ -102,14 +111,10 @@ class CompositeFunction:
         if getattr(self._lowering, "active", False) or _transformed():
             return arguments.otherwise()
         if not all(t is None or (type(t) in _PLAIN and _on_xla(t)) for t in operands):
-            traced = self.operator is not None and all(t is None or _on_xla(t) for t in operands)
-            if traced and not differentiable and arguments.matches():
-                assert self.operator is not None
-                return arguments.call(self.operator, *operands)
-            return arguments.otherwise()
-        if differentiable and not self._can_differentiate(operands):
-            return arguments.otherwise()
+            return self._compiled(arguments, differentiable)
         wanted = tuple(t is not None and t.requires_grad for t in operands)
+        if differentiable and not self._can_differentiate(wanted):
+            return arguments.otherwise()
         computation = self._computation(arguments, wanted if differentiable else None)
         if computation is STOCK:
             return arguments.otherwise()
@@ -139,6 +144,15 @@ class CompositeFunction:
         """What the composite stands for, on other operands."""
         return self.entry.exposed(call(self.function, *operands))
 
+    def _forward_of(self, call: Call, autocast: torch.dtype | None) -> Callable[..., Any]:
+        """What the composite stands for, under the autocast that its call was made under."""
+
+        def forward(*operands: torch.Tensor | None) -> Any:
+            with self.frontend.autocast(autocast):
+                return self._run(call, *operands)
+
+        return forward
+
     @property
     def _symbol(self) -> str:
         return f"{self.entry.namespace}::{self.entry.composite}"
@@ -152,10 +166,20 @@ class CompositeFunction:
             present.append(seed.state)
         return self.frontend.insert(symbol, present, handle)
 
-    def _can_differentiate(self, operands: Operands) -> bool:
+    def _compiled(self, arguments: Arguments, differentiable: bool) -> Any:
+        """A call with tensors that stand for others, as in torch.compile: an operator of ours."""
+        operands = arguments.operands
+        if self.operator is None or not all(t is None or _on_xla(t) for t in operands):
+            return arguments.otherwise()
+        if not arguments.matches() or (differentiable and self.operator.draws):
+            return arguments.otherwise()
+        if not differentiable:
+            return arguments.call(self.operator.call, *operands)
+        return _Compiled.apply(self, arguments.call, self.frontend.autocast_dtype(), *operands)  # type: ignore[no-untyped-call]
+
+    def _can_differentiate(self, wanted: tuple[bool, ...]) -> bool:
         if self.backward is None:
             return self.entry.derives
-        wanted = [t is not None and t.requires_grad for t in operands]
         known = self.backward.entry.gradients
         return all(n in known for n, w in zip(self.entry.operands, wanted, strict=True) if w)
 
@@ -296,13 +320,9 @@ class CompositeFunction:
                 f" stock operator, which reads {', '.join(lost)}; list it in `saves`"
             )
 
-        def function(*tensors: torch.Tensor | None) -> Any:
-            with self.frontend.autocast(step.autocast):
-                return self._run(step.call, *tensors)
-
         with self.lowering_active(), self.frontend.random_state(step.seed):
             return gradients_of(
-                function,
+                self._forward_of(step.call, step.autocast),
                 operands,
                 context.wanted,
                 context.grads,
@@ -342,12 +362,8 @@ class CompositeFunction:
                 for place, type_ in zip(places, step.types, strict=True)
             ]
 
-            def forward(*leaves: torch.Tensor | None) -> Any:
-                with self.frontend.autocast(step.autocast):
-                    return self._run(step.call, *leaves)
-
             found = gradients_of(
-                forward,
+                self._forward_of(step.call, step.autocast),
                 inputs,
                 wanted,
                 [next(grads) if there else None for there in present],
@@ -479,6 +495,38 @@ class _Differentiable(torch.autograd.Function):
         if all(grad is None for grad in grads):
             return (None, *[None] * count)
         return (None, *step.composite.gradients(step, context))
+
+
+class _Compiled(torch.autograd.Function):
+    """The forward as an operator of ours, the backward as PyTorch gives it for what it stands for:
+    in a compiled graph it becomes aten operators, which run the forward once more."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        composite: CompositeFunction,
+        call: Call,
+        autocast: torch.dtype | None,
+        *operands: torch.Tensor | None,
+    ) -> Any:
+        assert composite.operator is not None
+        ctx.composite, ctx.call, ctx.autocast = composite, call, autocast
+        ctx.save_for_backward(*operands)
+        ctx.set_materialize_grads(False)
+        return call(composite.operator.call, *operands)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        composite: CompositeFunction = ctx.composite
+        with composite.lowering_active():
+            found = gradients_of(
+                composite._forward_of(ctx.call, ctx.autocast),
+                ctx.saved_tensors,
+                tuple(ctx.needs_input_grad[3:]),
+                grads,
+                create_graph=torch.is_grad_enabled(),
+            )
+        return (None, None, None, *found)
 
 
 def result_name(number: int, separator: str = "_") -> str:

@@ -6,7 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from composites.errors import LoweringError, MissingPackageError, UnsupportedCallError
+from composites.errors import (
+    InvalidCallError,
+    LoweringError,
+    MissingPackageError,
+    UnsupportedCallError,
+)
 from composites.registry.functions import find_function
 from composites.registry.model import Composite
 from composites.registry.operators import Operator
@@ -41,6 +46,7 @@ class Decomposer:
         Raises:
             LoweringError: the entry's own function failed. What the stock lowering raises passes.
             UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
+            InvalidCallError: the entry's own function refuses the call.
         """
         kind, target = self.entry.decomposition.kind, self.entry.decomposition.target
         if target is None:
@@ -52,16 +58,12 @@ class Decomposer:
         if kind == "jax":
             return lower_jax(self.entry, self.frontend, call, operands)
         function = find_function(target)
-        try:
-            return self.frontend.trace(
-                lambda *tensors: self.entry.exposed(call(function, *tensors)),
-                operands,
-                whole_dispatch=True,
-            )
-        except UnsupportedCallError:
-            raise
-        except Exception as error:
-            raise _failed(self.entry, self.frontend, operands, error) from error
+        return lower_function(
+            self.entry,
+            self.frontend,
+            lambda *tensors: self.entry.exposed(call(function, *tensors)),
+            operands,
+        )
 
 
 def lower_jax(
@@ -85,7 +87,7 @@ def lower_jax(
     types = [None if t is None else frontend.tensor_type(t) for t in operands]
     try:
         return jax.lower_function(lambda *arrays: entry.exposed(call(function, *arrays)), types)
-    except UnsupportedCallError:
+    except (UnsupportedCallError, InvalidCallError):
         raise
     except Exception as error:
         raise _failed(entry, frontend, operands, error) from error
@@ -105,15 +107,11 @@ def lower_function(
     """
     try:
         return frontend.trace(function, operands, whole_dispatch=True, autocast=autocast)
-    except UnsupportedCallError:
+    except (UnsupportedCallError, InvalidCallError):
         raise
     except UnlistedReadError as error:
         raise LoweringError(f"{entry.location}: {entry.qualified} {error}") from error
     except Exception as error:
-        if entry.decomposition.target is None and isinstance(error, LoweringError):
-            raise LoweringError(
-                f"{entry.location}: {entry.qualified}: {entry.caught} {error}"
-            ) from error
         if entry.decomposition.target is None:
             raise
         raise _failed(entry, frontend, operands, error) from error

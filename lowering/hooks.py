@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import torch
 
-from composites.errors import LoweringError, UnsupportedCallError
+from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from composites.registry.model import Composite
 from composites.registry.operators import Operator, find_overload
 from lowering.decomposition import Call, Decomposer
@@ -177,6 +177,7 @@ def lower_composite(
 
     Raises:
         LoweringError: the entry's own decomposition failed.
+        InvalidCallError: the entry's own decomposition refuses the call.
     """
     present = [frontend.tensor_type(t) for t in operands if t is not None]
     try:
@@ -190,7 +191,7 @@ def lower_composite(
             present if seed is None else [*present, SEED_TYPE],
             decomposition,
         )
-    except (LoweringError, KeyboardInterrupt):
+    except (LoweringError, InvalidCallError, KeyboardInterrupt):
         raise
     except Exception as error:
         declined = isinstance(error, UnsupportedValueError | UnsupportedCallError)
@@ -219,14 +220,14 @@ def make_lowering(
 def _meta_results(
     operator: Operator, frontend: Frontend, operands: Sequence[torch.Tensor | None], call: Call
 ) -> tuple[TensorType | None, ...] | None:
-    """The operator's result types for a call, from its meta kernel; None where it has none.
+    """The operator's result types for a call, from its meta kernel; None where that gives none.
 
     A result that the call's output mask leaves out is None.
     """
     shapes = [None if t is None else torch.empty_like(t, device="meta") for t in operands]
     try:
         results = call(find_overload(operator), *shapes)
-    except NotImplementedError:
+    except Exception:  # it has none, takes other arguments (mm.dtype in 2.9), or refuses the call
         return None
     results = results if isinstance(results, list | tuple) else (results,)
     return tuple(None if r is None else frontend.tensor_type(r) for r in results)

@@ -21,10 +21,10 @@ from composites.errors import AllowlistError, UnsupportedCallError
 from composites.registry.catalog import Catalog
 from composites.registry.functions import find_function
 from composites.registry.model import Composite, Registry
-from composites.registry.operators import Operator
+from composites.registry.operators import Operator, find_overload
 from composites.registry.signatures import describe_function
 from lowering import codegen
-from lowering.composite_function import CompositeFunction, ExplicitBackward
+from lowering.composite_function import CompositeFunction, ExplicitBackward, OwnOperator
 from lowering.frontends import Frontend, Kernel, Override
 from lowering.hooks import make_lowering
 from lowering.patches import patch_function
@@ -63,6 +63,17 @@ def install(
 
 
 @dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """Other calls that an entry catches, rewritten first."""
+
+    entry: Composite
+    function: str
+
+
+_Claim = Composite | _Rewrite
+
+
+@dataclass(frozen=True, slots=True)
 class _Installer:
     operators: Mapping[str, Operator]
     catalog: Catalog
@@ -71,20 +82,24 @@ class _Installer:
 
     def install(self, entries: Sequence[Composite]) -> None:
         at_backend: dict[str, list[Composite]] = {}
-        above: dict[str, list[Composite]] = {}
-        functions: dict[str, list[Composite]] = {}
+        above: dict[str, list[_Claim]] = {}
+        functions: dict[str, list[_Claim]] = {}
         for entry in entries:
-            if entry.op is not None:
-                claims = above if self._is_above(entry) else at_backend
-                claims.setdefault(entry.op, []).append(entry)
+            if entry.op is not None and self._is_above(entry):
+                above.setdefault(entry.op, []).append(entry)
+            elif entry.op is not None:
+                at_backend.setdefault(entry.op, []).append(entry)
             for target in entry.functions:
                 functions.setdefault(target, []).append(entry)
+            for caught, function in entry.rewrites:
+                claims = above if "::" in caught else functions
+                claims.setdefault(caught, []).append(_Rewrite(entry, function))
         for name, claiming in at_backend.items():
             self._at_backend(self.operators[name], claiming)
-        for name, claiming in above.items():
-            self._above(self.operators[name], claiming)
-        for target, claiming in functions.items():
-            self._function(target, claiming)
+        for name, claims_above in above.items():
+            self._above(self.operators[name], claims_above)
+        for target, claims_of in functions.items():
+            self._function(target, claims_of)
 
     def _is_above(self, entry: Composite) -> bool:
         assert entry.op is not None
@@ -108,47 +123,64 @@ class _Installer:
             kernel = hook(make_lowering(entry, operator, self.frontend, stock), kernel)
         self.overrides.append(self.frontend.override(operator, self.frontend.dispatch_key, kernel))
 
-    def _above(self, operator: Operator, claims: Sequence[Composite]) -> None:
+    def _above(self, operator: Operator, claims: Sequence[_Claim]) -> None:
         frontend = self.frontend
-        owns = {e.name: self._own_operator(operator, e) for e in claims if e.adapt is None}
+        owns = {
+            claim.name: self._own_operator(operator, claim)
+            for claim in claims
+            if isinstance(claim, Composite) and claim.adapt is None
+        }
         for key in (frontend.autograd_key, frontend.functionalization_key):
             stock = frontend.stock_kernel(operator, key)
             kernel: Kernel = stock.call_boxed
-            for entry in reversed(claims):
-                if entry.adapt is not None:
-                    kernel = _adapted(self._adapter(entry), kernel, keyed=True)
-                    continue
-                hook = self._hooks(entry).ABOVE_DECOMPOSITIONS[entry.name]
-                kernel = hook(self._composite(entry, stock, owns[entry.name]), kernel)
+            for claim in reversed(claims):
+                if isinstance(claim, _Rewrite):
+                    kernel = _tried(find_function(claim.function), kernel, keys=1)
+                elif claim.adapt is not None:
+                    kernel = _tried(self._adapter(claim), kernel, keys=1)
+                else:
+                    hook = self._hooks(claim).ABOVE_DECOMPOSITIONS[claim.name]
+                    kernel = hook(self._composite(claim, stock, owns[claim.name]), kernel)
             if key == frontend.functionalization_key:
                 kernel = _in_inference_mode(kernel, stock.call_boxed)
             self.overrides.append(frontend.override(operator, key, kernel))
 
-    def _own_operator(self, operator: Operator, entry: Composite) -> Kernel:
+    def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator:
         """An operator of ours for torch.compile, whose graphs keep it as one node."""
         name = codegen.operator_name(entry)
-        own = self.frontend.define_operator(name, operator)
+        # aten::mm.dtype and its like run on CUDA alone, so the decomposition where there is one.
+        torch_function = entry.decomposition.kind == "torch"
+        target = entry.decomposition.target if torch_function else None
+        overload = find_overload(operator)
+        meaning = overload if target is None else find_function(target)
+        own = self.frontend.define_operator(name, operator, meaning)
         stock = self.frontend.stock_kernel(operator, self.frontend.autograd_key)
         lowering = make_lowering(entry, operator, self.frontend, stock)
         # The hook above has checked the entry's conditions, so there is nothing to fall back to
         # but the stock kernel, for calls that its lowering cannot take.
         kernel = self._hooks(entry).HOOKS[entry.name](lowering, stock)
         self.overrides.append(self.frontend.implement(name, kernel))
-        return own
+        draws = torch.Tag.nondeterministic_seeded in overload.tags
+        return OwnOperator(own, draws)
 
-    def _function(self, target: str, claims: Sequence[Composite]) -> None:
+    def _function(self, target: str, claims: Sequence[_Claim]) -> None:
         def wrapper(original: Kernel) -> Kernel:
             function = original
-            for entry in reversed(claims):
-                if entry.adapt is not None:
-                    function = _adapted(self._adapter(entry), function, keyed=False)
-                    continue
-                registry = self._registry(entry)
-                hook = codegen.function_hook(entry, original, target, registry)
-                function = hook(self._composite(entry, original), function)
+            for claim in reversed(claims):
+                if isinstance(claim, _Rewrite):
+                    rewrite = self.frontend.on_backend(find_function(claim.function))
+                    function = _tried_outside_dynamo(rewrite, function)
+                elif claim.adapt is not None:
+                    function = _tried_outside_dynamo(self._adapter(claim), function)
+                else:
+                    registry = self._registry(claim)
+                    hook = codegen.function_hook(claim, original, target, registry)
+                    function = hook(self._composite(claim, original), function)
             return function
 
-        self.overrides.append(patch_function(target, wrapper, claims[0]))
+        first = claims[0]
+        entry = first.entry if isinstance(first, _Rewrite) else first
+        self.overrides.append(patch_function(target, wrapper, entry))
 
     def _adapter(self, entry: Composite) -> Kernel:
         """The entry's `adapt` function, given the composite as its first argument."""
@@ -160,7 +192,7 @@ class _Installer:
         return lambda *arguments, **keywords: adapt(inner, *arguments, **keywords)
 
     def _composite(
-        self, entry: Composite, native: Kernel, operator: Kernel | None = None
+        self, entry: Composite, native: Kernel, operator: OwnOperator | None = None
     ) -> CompositeFunction:
         backward = codegen.explicit_backward(entry, self._registry(entry))
         explicit = None if backward is None else self._backward(backward)
@@ -178,7 +210,7 @@ class _Installer:
             adapt = find_function(entry.adapt)
             arguments = describe_function(adapt, entry.adapt).arguments[1:]
             adapter = functools.partial(adapt, hook(composite, _decline))
-            kernel = _adapted(adapter, _nothing, keyed=False)
+            kernel = _tried_outside_dynamo(adapter, _nothing)
         return ExplicitBackward(entry, kernel, tuple(argument.name for argument in arguments))
 
     def _registry(self, entry: Composite) -> Registry:
@@ -189,24 +221,31 @@ class _Installer:
         return _builtin_hooks() if registry.builtin else _vendor_hooks(registry)
 
 
-def _adapted(adapter: Kernel, otherwise: Kernel, *, keyed: bool) -> Kernel:
-    """A kernel, or a function, whose arguments an `adapt` function turns into the composite's."""
+def _tried(function: Kernel, otherwise: Kernel, *, keys: int = 0) -> Kernel:
+    """`function`, and `otherwise` for the calls that it declines.
 
-    def kernel(keys: Any, *arguments: Any, **keywords: Any) -> Any:
-        try:
-            return adapter(*arguments, **keywords)
-        except UnsupportedCallError:
-            return otherwise(keys, *arguments, **keywords)
+    Args:
+        keys: how many arguments stand before those that `function` takes.
+    """
 
-    def function(*arguments: Any, **keywords: Any) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return otherwise(*arguments, **keywords)
+    def kernel(*arguments: Any, **keywords: Any) -> Any:
         try:
-            return adapter(*arguments, **keywords)
+            return function(*arguments[keys:], **keywords)
         except UnsupportedCallError:
             return otherwise(*arguments, **keywords)
 
-    return kernel if keyed else function
+    return kernel
+
+
+def _tried_outside_dynamo(function: Kernel, otherwise: Kernel) -> Kernel:
+    """The same for a Python function, which torch.compile is to find as it was."""
+    kernel = _tried(function, otherwise)
+
+    def chosen(*arguments: Any, **keywords: Any) -> Any:
+        called = otherwise if torch.compiler.is_dynamo_compiling() else kernel
+        return called(*arguments, **keywords)
+
+    return chosen
 
 
 def _decline(*arguments: Any, **keywords: Any) -> Any:

@@ -71,7 +71,8 @@ class Catalog:
     def find(self, name: str) -> tuple[Composite, ...]:
         """The entries that `name`, qualified or not, means.
 
-        These are the entry of that name and those that make the composite of that name.
+        These are the entry of that name, those that make the composite of that name, and those of
+        the group of that name.
 
         Raises:
             AllowlistError: no such entry, or two vendors have one and the name says not whose.
@@ -105,6 +106,7 @@ class Catalog:
 
     def _unknown(self, name: str) -> str:
         known = [entry.name for entry in self] + [entry.qualified for entry in self]
+        known += [entry.group for entry in self if entry.group is not None]
         return (
             f"there is no composite {name!r}{did_you_mean(name, known)}"
             "; `composites list` prints them all"

@@ -83,6 +83,14 @@ def _function_name(value: Any) -> Any:
     return value
 
 
+def _caught(value: Any) -> Any:
+    if isinstance(value, str) and not (OPERATOR.fullmatch(value) or FUNCTION.fullmatch(value)):
+        raise ValueError(
+            f"{value!r} is neither an operator such as aten::mm.out nor package.module:function"
+        )
+    return value
+
+
 def _saved(value: Any) -> Any:
     if isinstance(value, dict):
         for target in value.values():
@@ -141,6 +149,10 @@ class CompositeDocument(_Strict):
     results: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
     saves: list[str | Annotated[dict[str, str], BeforeValidator(_saved)]] | None = None
     gradients: list[str] = Field(default_factory=list)
+    group: Name | None = None
+    rewrites: dict[Annotated[str, BeforeValidator(_caught)], FunctionName] = Field(
+        default_factory=dict
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:

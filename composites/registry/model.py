@@ -128,6 +128,11 @@ class Composite:
     """Further results of a forward whose backward will run: name and the function that gives it."""
     gradients: tuple[str, ...] = ()
     """Of a backward without operator: the operands of the forward that its results belong to."""
+    group: str | None = None
+    """A name that turns on several entries."""
+    rewrites: tuple[tuple[str, str], ...] = ()
+    """Other operators and Python functions whose calls can be rewritten as one that this entry
+    catches, each with `package.module:function`, which does it."""
 
     @property
     def qualified(self) -> str:
@@ -176,5 +181,5 @@ class Registry:
         return next((entry for entry in self.composites if entry.name == name), None)
 
     def named(self, name: str) -> tuple[Composite, ...]:
-        """The entry of this name, and those that make the composite of this name."""
-        return tuple(e for e in self.composites if name in (e.name, e.composite))
+        """The entry of this name, those that make the composite of this name, or of this group."""
+        return tuple(e for e in self.composites if name in (e.name, e.composite, e.group))

@@ -50,6 +50,10 @@ def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
         yield f"operator: `{find_operator(entry.op).schema}`"
     elif entry.functions:
         yield "function: " + ", ".join(f"`{target}`" for target in entry.functions)
+    for caught, target in entry.rewrites:
+        yield f"also `{caught}`, rewritten by `{target}`"
+    if entry.group is not None:
+        yield f"group: `{entry.group}`"
     if entry.adapt is not None:
         yield f"arguments adapted by `{entry.adapt}`"
     yield "operands: " + ", ".join(_operand(name, callee) for name in entry.operands)

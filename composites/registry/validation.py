@@ -151,6 +151,8 @@ class _EntryReader:
             saves=self._saves(),
             saved=self._saved(),
             gradients=tuple(self.entry.gradients),
+            group=self.entry.group,
+            rewrites=tuple(self._rewrites()),
         )
         return composite if len(self.problems) == found_before else None
 
@@ -234,6 +236,16 @@ class _EntryReader:
                     self._problem(f"saves: {name}: {error}", "saves")
                 saved.append((name, target))
         return tuple(saved)
+
+    def _rewrites(self) -> Iterator[tuple[str, str]]:
+        for caught, target in self.entry.rewrites.items():
+            try:
+                find_function(target)
+                if "::" in caught:
+                    caught = find_operator(caught).qualified
+            except (UnusableFunctionError, UnknownOperatorError) as error:
+                self._problem(f"rewrites: {error}", "rewrites", caught)
+            yield caught, target
 
     def _problem(self, message: str, *path: str) -> None:
         line = self.text.line(("composites", self.name, *path))

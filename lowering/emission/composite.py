@@ -17,6 +17,7 @@ from typing import Any
 
 from lowering.emission import hlo_proto
 from lowering.emission.attributes import dictionary
+from lowering.emission.inlining import inline_calls
 
 _SUFFIX = re.compile(r"\.\d+$")
 
@@ -85,6 +86,7 @@ def emit_composite(
     by_id = {computation.id: computation for computation in source.computations}
     body = by_id[entry_id]
 
+    inline_calls(body, by_id)
     _return_results(body)
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))

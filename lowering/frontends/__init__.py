@@ -86,8 +86,13 @@ class Frontend(Protocol):
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
         """Put a kernel in place of the stock one, silently."""
 
-    def define_operator(self, name: str, operator: Operator) -> Kernel:
-        """An operator of ours with the schema of `operator`, which nothing decomposes."""
+    def define_operator(self, name: str, operator: Operator, meaning: Kernel) -> Kernel:
+        """An operator of ours with the schema of `operator`, which nothing decomposes; elsewhere
+        than on this backend it is `meaning`."""
+
+    def on_backend(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, declining the calls (UnsupportedCallError) that have no tensor of this
+        backend among their arguments."""
 
     def implement(self, name: str, kernel: Kernel) -> Override:
         """Give an operator of ours its kernel for this backend."""

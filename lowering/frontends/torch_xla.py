@@ -17,9 +17,11 @@ import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 
+from composites.errors import UnsupportedCallError
 from composites.registry.model import ELEMENT_TYPES
 from composites.registry.operators import Operator, find_overload
 from lowering.emission.composite import DecompositionHlo, TensorType
+from lowering import products
 from lowering.frontends import GraphParameter, Kernel, LoweredGraph, Seed
 from lowering.frontends.seeds import Generator, advances_between
 from lowering.hlo.convert import to_stablehlo
@@ -109,6 +111,7 @@ class TorchXla:
             _stock_reader(name)
         # Operators of ours stay defined: a compiled graph may hold one after it was turned off.
         self._defined: dict[str, torch.library.Library] = {}
+        products.implement(self)
         self._top_of_dispatch = _fresh_thread_dispatch_state()
         self._generator = Generator(
             read=xm.get_rng_state,
@@ -149,19 +152,28 @@ class TorchXla:
         _forget_dispatch(overload)
         return _LibraryOverride(library, overload)
 
-    def define_operator(self, name: str, operator: Operator) -> Any:
+    def define_operator(self, name: str, operator: Operator, meaning: Kernel) -> Any:
         """An operator of ours with the schema of `operator`, which no decomposition takes apart.
 
         Its kernel on every other backend, on FakeTensors, and on XLA while the entry is off (a
-        compiled graph may still call it) is `operator` itself.
+        compiled graph may still call it) is `meaning`.
         """
         if name not in self._defined:
             schema = operator.schema.removeprefix(operator.qualified)
             library = torch.library.Library(OPERATOR_NAMESPACE, "FRAGMENT")
             library.define(f"{name}{schema}")
-            library.impl(name, find_overload(operator), "CompositeExplicitAutograd")
+            library.impl(name, meaning, "CompositeExplicitAutograd")
             self._defined[name] = library
         return getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default
+
+    def on_backend(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def checked(*arguments: Any, **keywords: Any) -> Any:
+            values = (*arguments, *keywords.values())
+            if not any(isinstance(v, torch.Tensor) and v.is_xla for v in values):  # type: ignore[attr-defined]
+                raise UnsupportedCallError("no tensor on XLA")
+            return function(*arguments, **keywords)
+
+        return checked
 
     def implement(self, name: str, kernel: Kernel) -> _LibraryOverride:
         """Give an operator of ours its XLA kernel."""

@@ -1819,6 +1819,140 @@ def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def mm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
+
+    becomes ptxla.mm, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
+        _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, mat2),
+                attributes=lambda: {
+                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+                },
+                call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, mat2, out_dtype)  # type: ignore[no-any-return]
+        return _insert('ptxla::mm', (self, mat2), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def bmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
+
+    becomes ptxla.bmm, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
+        _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, mat2),
+                attributes=lambda: {
+                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+                },
+                call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, mat2, out_dtype)  # type: ignore[no-any-return]
+        return _insert('ptxla::bmm', (self, mat2), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def matmul_accumulate(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    becomes ptxla.matmul_accumulate, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=beta in (1,) and alpha in (1,) and (self.dtype == out_dtype and mat1.dtype != out_dtype) and (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) and (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]),
+                operands=(self, mat1, mat2),
+                attributes=lambda: {
+                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+                },
+                call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+        return _insert('ptxla::matmul_accumulate', (self, mat1, mat2), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    becomes ptxla.addmm, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, mat1, mat2),
+                attributes=lambda: {
+                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+                    'beta': _attr.f32(beta),
+                    'alpha': _attr.f32(alpha),
+                },
+                call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+        return _insert('ptxla::addmm', (self, mat1, mat2), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def baddbmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    becomes ptxla.baddbmm, version 1.
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+
+    def hook(self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+        _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                matches=True,
+                operands=(self, batch1, batch2),
+                attributes=lambda: {
+                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+                    'beta': _attr.f32(beta),
+                    'alpha': _attr.f32(alpha),
+                },
+                call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
+            )
+        if _computation is STOCK:
+            return _otherwise(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+        return _insert('ptxla::baddbmm', (self, batch1, batch2), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
 def silu_backward_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """Catches aten::silu_backward before PyTorch takes it apart.
 
@@ -2071,6 +2205,130 @@ def max_pool2d_above_decompositions(_composite: CompositeFunction, _otherwise: K
 
     return hook
 
+def mm_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::mm.dtype before PyTorch takes it apart.
+
+    aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
+
+    becomes ptxla.mm, where autograd sees it.
+    """
+
+    def hook(_keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
+                operands=(self, mat2),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+                },
+                call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
+                otherwise=lambda: _otherwise(_keys, self, mat2, out_dtype),
+            )
+        )
+
+    return hook
+
+def bmm_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::bmm.dtype before PyTorch takes it apart.
+
+    aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
+
+    becomes ptxla.bmm, where autograd sees it.
+    """
+
+    def hook(_keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
+                operands=(self, mat2),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+                },
+                call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
+                otherwise=lambda: _otherwise(_keys, self, mat2, out_dtype),
+            )
+        )
+
+    return hook
+
+def matmul_accumulate_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::addmm.dtype before PyTorch takes it apart.
+
+    aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    becomes ptxla.matmul_accumulate, where autograd sees it.
+    """
+
+    def hook(_keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
+                operands=(self, mat1, mat2),
+                matches=lambda: beta in (1,) and alpha in (1,) and (self.dtype == out_dtype and mat1.dtype != out_dtype) and (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) and (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]),
+                attributes=lambda: {
+                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+                },
+                call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+                otherwise=lambda: _otherwise(_keys, self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+            )
+        )
+
+    return hook
+
+def addmm_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::addmm.dtype before PyTorch takes it apart.
+
+    aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    becomes ptxla.addmm, where autograd sees it.
+    """
+
+    def hook(_keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
+                operands=(self, mat1, mat2),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+                    'beta': _attr.f32(beta),
+                    'alpha': _attr.f32(alpha),
+                },
+                call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+                otherwise=lambda: _otherwise(_keys, self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+            )
+        )
+
+    return hook
+
+def baddbmm_above_decompositions(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catches aten::baddbmm.dtype before PyTorch takes it apart.
+
+    aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    becomes ptxla.baddbmm, where autograd sees it.
+    """
+
+    def hook(_keys: Any, self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(self), _tensor_key(batch1), _tensor_key(batch2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
+                operands=(self, batch1, batch2),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+                    'beta': _attr.f32(beta),
+                    'alpha': _attr.f32(alpha),
+                },
+                call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
+                otherwise=lambda: _otherwise(_keys, self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
+            )
+        )
+
+    return hook
+
 def llama_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -2283,6 +2541,11 @@ HOOKS = {
     'cross_entropy_loss': cross_entropy_loss,
     'kl_div': kl_div,
     'max_pool2d': max_pool2d,
+    'mm': mm,
+    'bmm': bmm,
+    'matmul_accumulate': matmul_accumulate,
+    'addmm': addmm,
+    'baddbmm': baddbmm,
 }
 
 ABOVE_DECOMPOSITIONS = {
@@ -2296,6 +2559,11 @@ ABOVE_DECOMPOSITIONS = {
     'cross_entropy_loss': cross_entropy_loss_above_decompositions,
     'kl_div': kl_div_above_decompositions,
     'max_pool2d': max_pool2d_above_decompositions,
+    'mm': mm_above_decompositions,
+    'bmm': bmm_above_decompositions,
+    'matmul_accumulate': matmul_accumulate_above_decompositions,
+    'addmm': addmm_above_decompositions,
+    'baddbmm': baddbmm_above_decompositions,
 }
 
 FUNCTIONS = {

@@ -1,0 +1,73 @@
+"""Plain calls inside a decomposition, replaced by what they call.
+
+A computation that is put into a graph arrives as a call of a computation of its own. Inside a
+decomposition nothing gains from that, and a reader would have to follow it. Calls that are
+composites stay: they are nested composites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def inline_calls(computation: Any, by_id: Mapping[int, Any]) -> None:
+    """Inline, in place, every call in `computation` that is no composite.
+
+    Args:
+        computation: HLO computation (protobuf).
+        by_id: all computations of its module by id.
+    """
+    if not any(map(_is_plain_call, computation.instructions)):
+        return
+    inliner = _Inliner(by_id)
+    root = inliner.place(computation, None)
+    instructions = inliner.instructions
+    computation.ClearField("instructions")
+    computation.instructions.extend(instructions)
+    computation.root_id = root
+
+
+def _is_plain_call(instruction: Any) -> bool:
+    return instruction.opcode == "call" and not instruction.is_composite
+
+
+class _Inliner:
+    """Gathers the instructions of a computation and of those that it calls, with new ids."""
+
+    def __init__(self, by_id: Mapping[int, Any]) -> None:
+        self.by_id = by_id
+        self.instructions: list[Any] = []
+        self._ids: Iterator[int] = iter(range(1, 1 << 62))
+        self._tuples: dict[int, list[int]] = {}
+
+    def place(self, computation: Any, operands: list[int] | None) -> int:
+        """Add a computation's instructions; returns the new id of its root.
+
+        Args:
+            operands: new ids of what its parameters stand for; None where they are parameters.
+        """
+        new: dict[int, int] = {}
+        for instruction in computation.instructions:  # operands come before their users
+            inputs = [new[i] for i in instruction.operand_ids]
+            if operands is not None and instruction.opcode == "parameter":
+                new[instruction.id] = operands[instruction.parameter_number]
+            elif _is_plain_call(instruction):
+                callee = self.by_id[instruction.called_computation_ids[0]]
+                new[instruction.id] = self.place(callee, inputs)
+            elif instruction.opcode == "get-tuple-element" and inputs[0] in self._tuples:
+                new[instruction.id] = self._tuples[inputs[0]][instruction.tuple_index]
+            else:
+                new[instruction.id] = self._add(instruction, inputs, new)
+        return new[computation.root_id]
+
+    def _add(self, instruction: Any, inputs: list[int], new: Mapping[int, int]) -> int:
+        copied = type(instruction)()
+        copied.CopyFrom(instruction)
+        copied.id = next(self._ids)
+        copied.operand_ids[:] = inputs
+        copied.control_predecessor_ids[:] = [new[i] for i in instruction.control_predecessor_ids]
+        self.instructions.append(copied)
+        if copied.opcode == "tuple":
+            self._tuples[copied.id] = inputs
+        return int(copied.id)

@@ -1,0 +1,551 @@
+"""Products wider than their operands: every way to ask for one gives one `dot_general`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+
+import composites
+from composites.errors import InvalidCallError
+
+BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
+I8, I32 = torch.int8, torch.int32
+aten = torch.ops.aten
+out_dtype = torch.ops.higher_order.out_dtype
+
+
+@pytest.fixture(autouse=True)
+def products() -> Iterator[None]:
+    with composites.enabled("matmul_out_dtype"):
+        yield
+
+
+def random(*shape: int, dtype: torch.dtype = BF16, device: str = "xla") -> torch.Tensor:
+    generator = torch.Generator().manual_seed(len(shape) + sum(shape))
+    if dtype == I8:
+        return torch.randint(-128, 128, shape, generator=generator).to(I8).to(device)
+    return torch.randn(shape, generator=generator).to(dtype).to(device)
+
+
+def stablehlo(*tensors: torch.Tensor) -> str:
+    text: str = xm.get_stablehlo(list(tensors))
+    return text
+
+
+def composites_of(*tensors: torch.Tensor) -> list[str]:
+    return re.findall(r'stablehlo\.composite "ptxla\.(\w+)"', stablehlo(*tensors))
+
+
+def products_of(*tensors: torch.Tensor) -> list[str]:
+    """The operand and result types of every product in the graph."""
+    found = re.findall(
+        r"stablehlo\.(?:dot_general|dot|convolution)\b[^\n]* : (\([^\n]*)", stablehlo(*tensors)
+    )
+    return [re.sub(r"tensor<(?:\d+x)*(\w+)>", r"\1", signature) for signature in found]
+
+
+def assert_close(result: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> None:
+    """As close to a reference in f64 as sums in `dtype` in some order are."""
+    assert result.dtype == dtype
+    assert result.shape == reference.shape
+    if dtype.is_floating_point:
+        scale = float(reference.abs().max()) or 1.0
+        difference = float((result.cpu().double() - reference).abs().max())
+        assert difference <= 4 * torch.finfo(dtype).eps * scale
+    else:
+        assert torch.equal(result.cpu().double(), reference)
+
+
+def wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    return [t.detach().cpu().double() for t in tensors]
+
+
+WIDER = ((BF16, F32), (F16, F32), (F32, F64), (I8, I32), (BF16, BF16))
+
+
+@pytest.mark.parametrize(("given", "wanted"), WIDER)
+def test_mm_is_one_dot(given: torch.dtype, wanted: torch.dtype) -> None:
+    a, b = random(5, 16, dtype=given), random(16, 3, dtype=given)
+    result = torch.mm(a, b, out_dtype=wanted)
+    assert composites_of(result) == ["mm"]
+    text = stablehlo(result)
+    assert "stablehlo.convert" not in text
+    assert len(re.findall(r"stablehlo\.dot", text)) == 1
+    reference = torch.mm(*wide(a, b))
+    assert_close(result, reference.to(wanted).double() if given == wanted else reference, wanted)
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(BF16, F32), (I8, I32)])
+def test_bmm_is_one_dot(given: torch.dtype, wanted: torch.dtype) -> None:
+    a, b = random(2, 5, 16, dtype=given), random(2, 16, 3, dtype=given)
+    result = torch.bmm(a, b, out_dtype=wanted)
+    assert composites_of(result) == ["bmm"]
+    assert "stablehlo.convert" not in stablehlo(result)
+    assert_close(result, torch.bmm(*wide(a, b)), wanted)
+
+
+@pytest.mark.parametrize("of_result", [True, False])
+@pytest.mark.parametrize(("beta", "alpha"), [(1, 1), (0.5, 2), (0, 1)])
+def test_addmm(of_result: bool, beta: float, alpha: float) -> None:
+    a, b = random(5, 16), random(16, 3)
+    bias = random(3, dtype=F32 if of_result else BF16)
+    result = torch.addmm(bias, a, b, out_dtype=F32, beta=beta, alpha=alpha)
+    assert composites_of(result) == ["addmm"]
+    assert products_of(result) == ["(bf16, bf16) -> f32"]
+    assert_close(result, torch.addmm(*wide(bias, a, b), beta=beta, alpha=alpha), F32)
+
+
+def test_addmm_with_beta_0_does_not_read_self() -> None:
+    bias = torch.full((3,), torch.nan, device="xla")
+    result = torch.addmm(bias, random(5, 16), random(16, 3), out_dtype=F32, beta=0)
+    assert bool(result.isfinite().all())
+
+
+def test_baddbmm() -> None:
+    bias, a, b = random(2, 5, 3, dtype=F32), random(2, 5, 16), random(2, 16, 3)
+    result = torch.baddbmm(bias, a, b, out_dtype=F32, beta=0.5)
+    assert composites_of(result) == ["baddbmm"]
+    assert products_of(result) == ["(bf16, bf16) -> f32"]
+    assert_close(result, torch.baddbmm(*wide(bias, a, b), beta=0.5), F32)
+
+
+# Gradients.
+
+DIFFERENTIABLE: dict[str, tuple[Callable[..., torch.Tensor], tuple[tuple[int, ...], ...]]] = {
+    "mm": (torch.mm, ((5, 16), (16, 3))),
+    "bmm": (torch.bmm, ((2, 5, 16), (2, 16, 3))),
+    "addmm": (torch.addmm, ((3,), (5, 16), (16, 3))),
+    "matmul_accumulate": (torch.addmm, ((5, 3), (5, 16), (16, 3))),
+    "baddbmm": (torch.baddbmm, ((2, 1, 3), (2, 5, 16), (2, 16, 3))),
+}
+
+
+@pytest.mark.parametrize("given", [BF16, F16])
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients(name: str, given: torch.dtype) -> None:
+    operator, shapes = DIFFERENTIABLE[name]
+    inputs = [random(*shape, dtype=given) for shape in shapes]
+    if name == "matmul_accumulate":
+        inputs[0] = inputs[0].float()
+    inputs = [t.requires_grad_() for t in inputs]
+    result = operator(*inputs, out_dtype=F32)
+    direction = random(*result.shape, dtype=F32)
+    gradients = torch.autograd.grad(result, inputs, direction)
+    assert composites_of(*gradients) == [f"{name}_backward"]
+    narrow = "f16" if given == F16 else "bf16"
+    assert set(products_of(*gradients)) == {f"({narrow}, {narrow}) -> {narrow}"}
+
+    references = [t.requires_grad_() for t in wide(*inputs)]
+    expected = torch.autograd.grad(operator(*references), references, direction.cpu().double())
+    for gradient, tensor, reference in zip(gradients, inputs, expected, strict=True):
+        assert_close(gradient, reference, tensor.dtype)
+
+
+def test_gradient_of_one_operand_is_one_product() -> None:
+    a, b = random(5, 16).requires_grad_(), random(16, 3)
+    torch.mm(a, b, out_dtype=F32).sum().backward()
+    assert len(products_of(a.grad)) == 1
+    assert a.grad.dtype == BF16
+
+
+def test_second_gradients() -> None:
+    a, b = random(5, 16).requires_grad_(), random(16, 3).requires_grad_()
+    result = torch.mm(a, b, out_dtype=F32)
+    (first,) = torch.autograd.grad((result * result).sum(), a, create_graph=True)
+    (second,) = torch.autograd.grad(first.float().sum(), b)
+    x, y = (t.requires_grad_() for t in wide(a, b))
+    (first_x,) = torch.autograd.grad(((x @ y) ** 2).sum(), x, create_graph=True)
+    (second_y,) = torch.autograd.grad(first_x.sum(), y)
+    assert_close(second, second_y, BF16)
+
+
+# out=
+
+SHAPES = (
+    ((8,), (8,)),
+    ((4, 8), (8,)),
+    ((8,), (8, 3)),
+    ((4, 8), (8, 3)),
+    ((2, 4, 8), (8, 3)),
+    ((2, 4, 8), (8,)),
+    ((4, 8), (5, 8, 3)),
+    ((8,), (5, 8, 3)),
+    ((2, 1, 4, 8), (5, 8, 3)),
+    ((2, 4, 8), (2, 8, 3)),
+    ((0, 8), (8, 3)),
+    ((4, 0), (0, 3)),
+)
+
+
+def matmul_into(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    torch.matmul(a, b, out=c)
+    return c
+
+
+class MatmulInto(torch.nn.Module):
+    def __init__(self, shape: torch.Size, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.shape, self.dtype = shape, dtype
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return matmul_into(a, b, torch.empty(self.shape, dtype=self.dtype, device=a.device))
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(BF16, F32), (I8, I32)])
+@pytest.mark.parametrize(("left", "right"), SHAPES)
+def test_matmul_respects_the_dtype_of_out(
+    left: tuple[int, ...], right: tuple[int, ...], given: torch.dtype, wanted: torch.dtype
+) -> None:
+    """Eager, torch.compile and export: the same bits, from one dot of the narrow operands."""
+    a, b = random(*left, dtype=given), random(*right, dtype=given)
+    reference = torch.matmul(*wide(a, b))
+    c = torch.empty(reference.shape, dtype=wanted, device="xla")
+    eager = matmul_into(a, b, c)
+    assert eager is c
+    if reference.numel() and left[-1]:
+        (product,) = products_of(eager)
+        assert product.endswith("f32" if wanted == F32 else "i32")
+    assert "stablehlo.convert" not in stablehlo(eager)
+    assert_close(eager, reference, wanted)
+
+    torch._dynamo.reset()
+    into = torch.empty(reference.shape, dtype=wanted, device="xla")
+    compiled = torch.compile(matmul_into, backend="openxla")(a, b, into)
+    assert torch.equal(compiled.cpu(), eager.cpu())
+    assert torch.equal(into.cpu(), eager.cpu())
+
+    module = MatmulInto(reference.shape, wanted)
+    program = composites.export(module, (a.cpu(), b.cpu()), ops=["matmul_out_dtype"])
+    (exported,) = program.run(a.cpu(), b.cpu()).values()
+    assert torch.equal(torch.from_dlpack(exported), eager.cpu())
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize(
+    ("operator", "shapes", "name"),
+    [
+        (torch.mm, ((5, 16), (16, 3)), "mm"),
+        (torch.bmm, ((2, 5, 16), (2, 16, 3)), "bmm"),
+        (torch.addmm, ((3,), (5, 16), (16, 3)), "addmm"),
+        (torch.baddbmm, ((3,), (2, 5, 16), (2, 16, 3)), "baddbmm"),
+        (torch.matmul, ((2, 5, 16), (16, 3)), "mm"),
+    ],
+)
+def test_operators_respect_the_dtype_of_out(
+    operator: Callable[..., torch.Tensor],
+    shapes: tuple[tuple[int, ...], ...],
+    name: str,
+    mode: Any,
+) -> None:
+    operands = [random(*shape) for shape in shapes]
+    reference = operator(*wide(*operands))
+    with mode():
+        c = torch.empty(reference.shape, device="xla")
+        assert operator(*operands, out=c) is c
+        assert composites_of(c) == [name]
+    assert_close(c, reference, F32)
+
+
+def test_out_beside_out_dtype() -> None:
+    a, b = random(5, 16), random(16, 3)
+    c = torch.empty(5, 3, device="xla")
+    assert torch.mm(a, b, out_dtype=F32, out=c) is c
+    assert composites_of(c) == ["mm"]
+    narrow = torch.empty(5, 3, dtype=BF16, device="xla")
+    with pytest.raises(InvalidCallError, match=r"torch\.float32, but got torch\.bfloat16"):
+        torch.mm(a, b, out_dtype=F32, out=narrow)
+
+
+def test_out_is_resized() -> None:
+    c = torch.empty(0, device="xla")
+    torch.matmul(random(5, 16), random(16, 3), out=c)
+    assert c.shape == (5, 3)
+
+
+def test_out_of_the_operands_dtype_is_stock() -> None:
+    c = torch.empty(5, 3, dtype=BF16, device="xla")
+    torch.matmul(random(5, 16), random(16, 3), out=c)
+    assert composites_of(c) == []
+
+
+def test_out_with_gradients_is_refused_as_by_stock() -> None:
+    a = random(5, 16).requires_grad_()
+    with pytest.raises(RuntimeError, match="out=... arguments don't support automatic"):
+        torch.matmul(a, random(16, 3), out=torch.empty(5, 3, device="xla"))
+
+
+# The higher-order operator.
+
+
+def geometry(name: str, requires_grad: bool = False) -> tuple[Any, tuple[Any, ...]]:
+    """An operator and its arguments."""
+
+    def made(*shape: int) -> torch.Tensor:
+        return random(*shape).requires_grad_(requires_grad)
+
+    image, kernel = (2, 4, 9, 8), (6, 2, 3, 3)
+    arguments: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "mm": (aten.mm.default, (made(5, 16), made(16, 3))),
+        "bmm": (aten.bmm.default, (made(2, 5, 16), made(2, 16, 3))),
+        "addmm": (aten.addmm.default, (made(3), made(5, 16), made(16, 3))),
+        "baddbmm": (aten.baddbmm.default, (made(3), made(2, 5, 16), made(2, 16, 3))),
+        "linear": (aten.linear.default, (made(2, 5, 16), made(3, 16))),
+        "linear with bias": (aten.linear.default, (made(2, 5, 16), made(3, 16), made(3))),
+        "conv2d": (
+            aten.conv2d.default,
+            (made(*image), made(*kernel), made(6), (2, 1), (1, 2), (1, 2), 2),
+        ),
+        "conv2d of two": (aten.conv2d.default, (made(*image), made(6, 4, 3, 3))),
+        "convolution": (
+            aten.convolution.default,
+            (made(*image), made(*kernel), None, [2, 1], [1, 2], [2, 1], False, [0, 0], 2),
+        ),
+        "transposed": (
+            aten.convolution.default,
+            (made(*image), made(4, 3, 3, 3), made(6), [2, 3], [1, 1], [2, 1], True, [1, 0], 2),
+        ),
+    }
+    return arguments[name]
+
+
+CAUGHT = {
+    "mm": "mm",
+    "bmm": "bmm",
+    "addmm": "addmm",
+    "baddbmm": "baddbmm",
+    "linear": "mm",
+    "linear with bias": "addmm",
+    "conv2d": "convolution",
+    "conv2d of two": "convolution",
+    "convolution": "convolution",
+    "transposed": "convolution",
+}
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("name", CAUGHT)
+def test_out_dtype_operator(name: str, mode: Any) -> None:
+    op, arguments = geometry(name)
+    with mode():
+        result = out_dtype(op, F32, *arguments)
+        assert composites_of(result) == [CAUGHT[name]]
+        assert products_of(result) == ["(bf16, bf16) -> f32"]
+    tensors = [wide(a)[0] if isinstance(a, torch.Tensor) else a for a in arguments]
+    assert_close(result, op(*tensors), F32)
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_out_dtype_operator_is_differentiable(name: str) -> None:
+    op, arguments = geometry(name, requires_grad=True)
+    leaves = [a for a in arguments if isinstance(a, torch.Tensor)]
+    result = out_dtype(op, F32, *arguments)
+    direction = random(*result.shape, dtype=F32)
+    gradients = torch.autograd.grad(result, leaves, direction)
+    assert {product.split(" -> ")[0] for product in products_of(*gradients)} == {"(bf16, bf16)"}
+    doubles = [
+        wide(a)[0].requires_grad_() if isinstance(a, torch.Tensor) else a for a in arguments
+    ]
+    references = [a for a in doubles if isinstance(a, torch.Tensor)]
+    expected = torch.autograd.grad(op(*doubles), references, direction.cpu().double())
+    for gradient, reference in zip(gradients, expected, strict=True):
+        assert_close(gradient, reference, BF16)
+
+
+def test_out_dtype_operator_of_integers_is_exact() -> None:
+    a, b = random(7, 300, dtype=I8), random(300, 5, dtype=I8)
+    result = out_dtype(aten.mm.default, I32, a, b)
+    assert products_of(result) == ["(i8, i8) -> i32"]
+    assert_close(result, torch.mm(*wide(a, b)), I32)
+    image, kernel = random(1, 3, 6, 6, dtype=I8), random(4, 3, 3, 3, dtype=I8)
+    convolved = out_dtype(aten.conv2d.default, I32, image, kernel)
+    assert products_of(convolved) == ["(i8, i8) -> i32"]
+    assert_close(convolved, aten.conv2d.default(*wide(image, kernel)), I32)
+
+
+def test_out_dtype_operator_elsewhere_is_what_it_was() -> None:
+    a, b = random(5, 16, device="cpu"), random(16, 3, device="cpu")
+    result = out_dtype(aten.mm.default, F32, a, b)
+    assert torch.equal(result, torch.mm(a.float(), b.float()))
+    with pytest.raises(ValueError, match="out_dtype only allows"):
+        out_dtype(aten.bmm.default, F32, a[None], b[None])
+
+
+def test_out_dtype_operator_is_put_back() -> None:
+    composites.disable()
+    a, b = random(5, 16), random(16, 3)
+    assert composites_of(out_dtype(aten.mm.default, F32, a, b)) == []
+    with pytest.raises(ValueError, match="out_dtype only allows"):
+        out_dtype(aten.bmm.default, F32, a[None], b[None])
+
+
+# torch.compile
+
+
+def loss_of_products(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    first = torch.mm(a, b, out_dtype=F32)
+    second = torch.addmm(c, a, b, out_dtype=F32)
+    return (first * second).sum()
+
+
+@pytest.mark.parametrize("backend", ["openxla", "aot_eager"])
+def test_compiled_training(backend: str) -> None:
+    def step(function: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+        inputs = [random(*s).requires_grad_() for s in ((5, 16), (16, 3), (3,))]
+        loss = function(*inputs)
+        return [loss.detach().cpu(), *(g.cpu() for g in torch.autograd.grad(loss, inputs))]
+
+    eager = step(loss_of_products)
+    torch._dynamo.reset()
+    compiled = step(torch.compile(loss_of_products, backend=backend))
+    for one, other in zip(eager, compiled, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("backend", ["openxla", "aot_eager"])
+def test_compiled_out_dtype_operator(backend: str) -> None:
+    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return out_dtype(aten.mm.default, F32, a, b)
+
+    a, b = random(5, 16), random(16, 3)
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=backend)(a, b)
+    assert compiled.dtype == F32
+    assert torch.equal(compiled.cpu(), function(a, b).cpu())
+
+
+# Accumulating gradients.
+
+
+def factors() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return random(6, 4, dtype=F32), random(10, 6).T, random(10, 4)
+
+
+ACCUMULATIONS: dict[str, Callable[..., torch.Tensor]] = {
+    "new": lambda main, g, x: torch.addmm(main, g, x, out_dtype=F32),
+    "in place": lambda main, g, x: main.addmm_(g, x),
+    "out": lambda main, g, x: torch.addmm(main, g, x, out_dtype=F32, out=main),
+    "out of another": lambda main, g, x: torch.addmm(main, g, x, out=torch.empty_like(main)),
+}
+
+
+@pytest.mark.parametrize("entries", [("matmul_out_dtype",), ("matmul_accumulate",)])
+@pytest.mark.parametrize("form", ACCUMULATIONS)
+def test_accumulation_is_one_composite(form: str, entries: tuple[str, ...]) -> None:
+    composites.disable()
+    main, g, x = factors()
+    reference = torch.addmm(*wide(main, g, x))
+    with composites.enabled(*entries):
+        result = ACCUMULATIONS[form](main, g, x)
+    assert (result is main) == (form in ("in place", "out"))
+    assert composites_of(result) == ["matmul_accumulate"]
+    assert products_of(result) == ["(bf16, bf16) -> f32"]
+    assert "stablehlo.convert" not in stablehlo(result)
+    assert_close(result, reference, F32)
+    composites.enable("matmul_out_dtype")
+
+
+def test_what_does_not_only_accumulate_is_addmm() -> None:
+    main, g, x = factors()
+    assert composites_of(torch.addmm(main, g, x, out_dtype=F32, alpha=2)) == ["addmm"]
+    assert composites_of(torch.addmm(main[0], g, x, out_dtype=F32)) == ["addmm"]
+
+
+# Bad requests.
+
+
+def refusals() -> dict[str, tuple[Callable[[], Any], str]]:
+    a, b = random(5, 16), random(16, 3)
+    whole, wide_b = random(5, 16, dtype=I8), b.float()
+    return {
+        "an integer result of floats": (
+            lambda: torch.mm(a, b, out_dtype=I32),
+            "out_dtype torch.int32 is not of the kind of the operands' dtype torch.bfloat16",
+        ),
+        "a float result of integers": (
+            lambda: torch.mm(whole, random(16, 3, dtype=I8), out_dtype=F32),
+            "out_dtype torch.float32 is not of the kind of the operands' dtype torch.int8",
+        ),
+        "narrower": (
+            lambda: torch.mm(a.float(), wide_b, out_dtype=BF16),
+            "out_dtype torch.bfloat16 cannot hold every value of the operands' dtype torch.float32",
+        ),
+        "as wide but other": (
+            lambda: torch.mm(a, b, out_dtype=F16),
+            "out_dtype torch.float16 cannot hold every value of the operands' dtype torch.bfloat16",
+        ),
+        "two dtypes": (
+            lambda: torch.mm(a, wide_b, out_dtype=F32),
+            "expected operands of one dtype, but got torch.bfloat16 and torch.float32",
+        ),
+        "boolean": (
+            lambda: torch.mm(a > 0, b > 0, out_dtype=I32),
+            "not implemented for torch.bool",
+        ),
+        "ranks of mm": (
+            lambda: torch.mm(a[None], b, out_dtype=F32),
+            "mm: self must be a 2-D tensor, got 3-D",
+        ),
+        "ranks of bmm": (
+            lambda: torch.bmm(a[None], b, out_dtype=F32),
+            "bmm: mat2 must be a 3-D tensor, got 2-D",
+        ),
+        "sizes": (
+            lambda: torch.mm(a, b[:8], out_dtype=F32),
+            r"shapes (5, 16) and (8, 3) cannot be multiplied",
+        ),
+        "addend of another dtype": (
+            lambda: torch.addmm(random(3, dtype=F16), a, b, out_dtype=F32),
+            "of the matrices' dtype torch.bfloat16 or of out_dtype torch.float32, but got"
+            " torch.float16",
+        ),
+        "addend of another size": (
+            lambda: torch.addmm(random(7), a, b, out_dtype=F32),
+            "must match the existing size (7)",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", list(refusals()))
+def test_bad_requests_are_runtime_errors(name: str) -> None:
+    request, message = refusals()[name]
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        request()
+    with pytest.raises(RuntimeError, match=re.escape(message)):  # no half-made entry in a cache
+        request()
+
+
+def test_single_names_turn_on_single_products() -> None:
+    composites.disable()
+    a, b = random(5, 16), random(16, 3)
+    with composites.enabled("mm"):
+        assert composites_of(torch.mm(a, b, out_dtype=F32)) == ["mm"]
+        with pytest.raises(NotImplementedError):
+            torch.bmm(a[None], b[None], out_dtype=F32)
+        c = torch.empty(1, 5, 3, device="xla")
+        torch.matmul(a[None], b[None], out=c)
+        assert composites_of(c) == []
+    composites.enable("matmul_out_dtype")
+
+
+def test_the_group_holds_them_all() -> None:
+    names = {"mm", "bmm", "addmm", "baddbmm", "matmul_accumulate", "convolution"}
+    assert {name.removeprefix("ptxla.") for name in composites.active()} == names
+
+
+def test_every_rank_of_matmul_is_among_the_shapes() -> None:
+    ranks = {(len(left), len(right)) for left, right in SHAPES}
+    assert ranks >= set(itertools.product((1, 2), (1, 2))) | {(3, 2), (2, 3), (3, 3), (4, 3)}
+
+
+def test_nothing_is_executed_to_find_out() -> None:
+    before = torch_xla.debug.metrics.metric_data("ExecuteTime")
+    torch.mm(random(5, 16), random(16, 3), out_dtype=F32)
+    assert torch_xla.debug.metrics.metric_data("ExecuteTime") == before
