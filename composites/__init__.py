@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from composites import nn
     from composites.activation import active, disable, enable, enabled
     from composites.decorator import composite
     from composites.errors import (
@@ -36,6 +37,7 @@ __all__ = [
     "enable",
     "enabled",
     "export",
+    "nn",
 ]
 
 _HOMES = {
@@ -49,6 +51,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     # Imported when first used: every `import torch` passes through this package (see autoload),
     # and must not pay for what it does not use.
+    if name == "nn":
+        return import_module("composites.nn")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -99,7 +99,9 @@ def check_rank(operator: str, name: str, tensor: Tensor, rank: int) -> None:
         InvalidCallError: it has not.
     """
     if tensor.dim() != rank:
-        raise InvalidCallError(f"{operator}: {name} must be a {rank}-D tensor, got {tensor.dim()}-D")
+        raise InvalidCallError(
+            f"{operator}: {name} must be a {rank}-D tensor, got {tensor.dim()}-D"
+        )
 
 
 def check_inner_sizes(operator: str, self: Tensor, other: Tensor) -> None:
@@ -273,5 +275,7 @@ def implement(frontend: Frontend) -> torch.library.Library:
     hold one of them whatever is turned on or off."""
     library = torch.library.Library("composites", "IMPL")
     library.impl("matmul", _Kernel(frontend, "matmul", _jax_matmul), frontend.dispatch_key)
-    library.impl("convolution", _Kernel(frontend, "convolution", _jax_convolution), frontend.dispatch_key)
+    library.impl(
+        "convolution", _Kernel(frontend, "convolution", _jax_convolution), frontend.dispatch_key
+    )
     return library

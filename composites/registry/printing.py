@@ -52,6 +52,10 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         document["results"] = list(entry.results)
     if entry.gradients:
         document["gradients"] = list(entry.gradients)
+    if entry.group is not None:
+        document["group"] = entry.group
+    if entry.rewrites:
+        document["rewrites"] = dict(entry.rewrites)
     return document
 
 

@@ -5,6 +5,7 @@ Each becomes the overload with `out_dtype`, which is the one that PyTorch meant 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -50,9 +51,8 @@ def matmul_out_as_mm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
     _check_wider(out.dtype, self, other, out=out)
     if other.dim() not in (1, 2) or self.dim() == 0:
         raise UnsupportedCallError("a product of batches")
-    rows = self.reshape(-1, self.shape[-1])
     columns = other.unsqueeze(-1) if other.dim() == 1 else other
-    product = torch.mm(rows, columns, out_dtype=out.dtype)
+    product = torch.mm(_rows(self), columns, out_dtype=out.dtype)
     return _write(out, product.reshape((*self.shape[:-1], *other.shape[1:])))
 
 
@@ -62,10 +62,11 @@ def matmul_out_as_bmm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
     if other.dim() < 3 or self.dim() == 0:
         raise UnsupportedCallError("no product of batches")
     left = self.unsqueeze(0) if self.dim() == 1 else self
-    batch = torch.broadcast_shapes(left.shape[:-2], other.shape[:-2])
+    batch = torch.broadcast_shapes(left.shape[:-2], other.shape[:-2])  # type: ignore[no-untyped-call]
+    count = math.prod(batch)
     product = torch.bmm(
-        left.expand(*batch, *left.shape[-2:]).reshape(-1, *left.shape[-2:]),
-        other.expand(*batch, *other.shape[-2:]).reshape(-1, *other.shape[-2:]),
+        left.expand(*batch, *left.shape[-2:]).reshape(count, *left.shape[-2:]),
+        other.expand(*batch, *other.shape[-2:]).reshape(count, *other.shape[-2:]),
         out_dtype=out.dtype,
     )
     rows = left.shape[-2:-1] if self.dim() > 1 else ()
@@ -177,7 +178,7 @@ def out_dtype_of_mm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -
     if op == aten.linear.default and len(args) == 2:
         input, weight = args
         _check_wider(output_dtype, input, weight)
-        product = torch.mm(input.reshape(-1, input.shape[-1]), weight.mT, out_dtype=output_dtype)
+        product = torch.mm(_rows(input), weight.mT, out_dtype=output_dtype)
         return product.reshape(*input.shape[:-1], weight.shape[0])
     return _redirected(torch.mm, aten.mm.default, op, output_dtype, args, first=0)
 
@@ -190,10 +191,8 @@ def out_dtype_of_addmm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any
     if op == aten.linear.default and len(args) == 3:
         input, weight, bias = args
         _check_wider(output_dtype, input, weight, added=bias)
-        rows = input.reshape(-1, input.shape[-1])
-        return torch.addmm(bias, rows, weight.mT, output_dtype).reshape(
-            *input.shape[:-1], weight.shape[0]
-        )
+        product = torch.addmm(bias, _rows(input), weight.mT, output_dtype)
+        return product.reshape(*input.shape[:-1], weight.shape[0])
     return _redirected(torch.addmm, aten.addmm.default, op, output_dtype, args, first=1)
 
 
@@ -202,23 +201,22 @@ def out_dtype_of_baddbmm(self: Any, op: Any, output_dtype: torch.dtype, *args: A
 
 
 def out_dtype_of_convolution(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
-    geometry: tuple[Any, ...]
-    if op == aten.convolution.default:
-        input, weight, bias, *geometry_ = args
-        geometry = tuple(geometry_)
-    elif op == aten.conv2d.default:
+    if op == aten.conv2d.default:
         given = [*args, *(None, (1, 1), (0, 0), (1, 1), 1)[len(args) - 2 :]]
         input, weight, bias, stride, padding, dilation, groups = given
-        geometry = (stride, padding, dilation, False, (0, 0), groups)
-    else:
+        args = (input, weight, bias, stride, padding, dilation, False, (0, 0), groups)
+    elif op != aten.convolution.default:
         raise UnsupportedCallError(f"{op} is no convolution")
+    input, weight, bias, *geometry = args
     _check_wider(output_dtype, input, weight, added=bias)
     if input.dim() != weight.dim():
         raise UnsupportedCallError("a convolution without batch dimension")
-    result = products.convolution(input, weight, *geometry, output_dtype)
+    convolution: Callable[..., Tensor] = products.convolution
+    result = convolution(input, weight, *geometry, output_dtype)
     if bias is None:
         return result
-    return result + bias.to(output_dtype).reshape(-1, *[1] * (weight.dim() - 2))
+    wide_bias: Tensor = bias.to(output_dtype)
+    return result + wide_bias.reshape(-1, *[1] * (weight.dim() - 2))
 
 
 def _redirected(
@@ -235,6 +233,13 @@ def _redirected(
         raise UnsupportedCallError(f"{op} is not {caught}")
     _check_wider(dtype, *args[first:], added=args[0] if first else None)
     return target(*args, out_dtype=dtype)
+
+
+def _rows(tensor: Tensor) -> Tensor:
+    """`[…, K]` as a matrix."""
+    if tensor.dim() == 2:
+        return tensor
+    return tensor.reshape(math.prod(tensor.shape[:-1]), tensor.shape[-1])
 
 
 def _check_wider(
@@ -273,5 +278,5 @@ def _of_dtype(out: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _write(out: Tensor, result: Tensor) -> Tensor:
-    wrappers._maybe_resize_out(out, result.shape)  # type: ignore[no-untyped-call]
+    wrappers._maybe_resize_out(out, result.shape)
     return out.copy_(result)

@@ -20,8 +20,8 @@ import torch_xla.core.xla_model as xm
 from composites.errors import UnsupportedCallError
 from composites.registry.model import ELEMENT_TYPES
 from composites.registry.operators import Operator, find_overload
-from lowering.emission.composite import DecompositionHlo, TensorType
 from lowering import products
+from lowering.emission.composite import DecompositionHlo, TensorType
 from lowering.frontends import GraphParameter, Kernel, LoweredGraph, Seed
 from lowering.frontends.seeds import Generator, advances_between
 from lowering.hlo.convert import to_stablehlo

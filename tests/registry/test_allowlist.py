@@ -43,6 +43,16 @@ def test_all() -> None:
     assert names("all") == [entry.qualified for entry in BUILTIN.composites]
 
 
+def test_a_group_turns_on_all_its_entries() -> None:
+    assert names("matmul_out_dtype") == [
+        f"ptxla.{name}"
+        for name in ("mm", "bmm", "matmul_accumulate", "addmm", "baddbmm", "convolution")
+    ]
+    assert names("matmul_out_dtype,-mm") == names("matmul_out_dtype")[1:]
+    with pytest.raises(AllowlistError, match="did you mean 'matmul_out_dtype'"):
+        names("matmul_out_type")
+
+
 def test_namespace() -> None:
     assert names("acme.*", vendor("acme", "a", "b")) == ["acme.a", "acme.b"]
 

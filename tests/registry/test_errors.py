@@ -46,6 +46,27 @@ WRONG = {
             " package.module:Class.method"
         ],
     ),
+    "rewrites what is neither operator nor function": (
+        entry(GELU, "rewrites: {mm: 'torch:mm'}"),
+        [
+            "6: e: rewrites mm: 'mm' is neither an operator such as aten::mm.out nor"
+            " package.module:function"
+        ],
+    ),
+    "rewrites an operator that is not there": (
+        entry(GELU, "rewrites: {aten::mm.uot: 'torch:mm'}"),
+        [
+            "6: e: rewrites: operator aten::mm has no overload uot (there are aten::mm,"
+            " aten::mm.dtype, aten::mm.dtype_out, aten::mm.out)"
+        ],
+    ),
+    "rewritten by what is not there": (
+        entry(GELU, "rewrites: {aten::mm.out: 'composites.rewrites.products:mm_uot'}"),
+        [
+            "6: e: rewrites: module composites.rewrites.products has no mm_uot; did you mean"
+            " 'mm_out'?"
+        ],
+    ),
     "adapted to nothing": (
         entry(GELU, "adapt: composites.decompositions.norms:of_module"),
         [
@@ -125,7 +146,7 @@ WRONG = {
         [
             "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op,"
             " function, composite, version, operands, attributes, when, adapt, decomposition,"
-            " backward, results, saves, gradients)"
+            " backward, results, saves, gradients, group, rewrites)"
         ],
     ),
     "version": (

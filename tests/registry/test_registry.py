@@ -95,4 +95,15 @@ def test_json_schema_names_every_key_of_an_entry() -> None:
     assert set(schema["$defs"]["CompositeDocument"]["properties"]) == {
         "op", "function", "composite", "version", "operands", "attributes", "when", "adapt",
         "decomposition", "backward", "results", "saves", "gradients",
+        "group", "rewrites",
     }  # fmt: skip
+
+
+def test_group_and_rewrites_read_back() -> None:
+    builtin = load_registry(builtin_registry_path(), builtin=True)
+    mm = builtin.get("mm")
+    assert mm is not None
+    assert mm.group == "matmul_out_dtype"
+    assert ("aten::mm.out", "composites.rewrites.products:mm_out") in mm.rewrites
+    again = parse_registry(registry_yaml(builtin), "again.yaml").get("mm")
+    assert again == mm
