@@ -8,6 +8,7 @@
              to_custom_call  a kernel behind XLA's typed FFI in place of a composite
              decompose       the plain operations in place of a composite
              legalize_chlo   StableHLO alone
+             drop_cast_roundtrips, widen_dots  casts that need not be there
         -> inspect (a table, JSON or a page), run (numbers), Module.write
 
     module = Module.read("step.mlir")
@@ -32,11 +33,22 @@ from .errors import (
     VerificationError,
     VersionError,
 )
-from .inspection import Report, composite_count, composite_table, html_page, inspect
+from .inspection import (
+    Cast,
+    CastReport,
+    Report,
+    cast_table,
+    casts,
+    composite_count,
+    composite_table,
+    html_page,
+    inspect,
+)
 from .module import Module
 from .passes.bind import bind
 from .passes.clean import clean, clean_passes
 from .passes.decompose import decompose
+from .passes.drop_cast_roundtrips import drop_cast_roundtrips
 from .passes.drop_unused_functions import drop_unused_functions
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_tuples import expand_tuples
@@ -49,6 +61,7 @@ from .passes.share_decompositions import share_decompositions
 from .passes.strip_leftovers import strip_leftovers
 from .passes.to_custom_call import to_custom_call
 from .passes.unshare_decompositions import unshare_decompositions
+from .passes.widen_dots import widen_dots
 from .pipeline import Pass, run_passes
 from .run import Executable, compile_module, run
 
@@ -56,6 +69,8 @@ __all__ = [
     "AttributeConversionError",
     "BindError",
     "BytecodeError",
+    "Cast",
+    "CastReport",
     "Executable",
     "MissingJaxError",
     "Module",
@@ -70,12 +85,15 @@ __all__ = [
     "VerificationError",
     "VersionError",
     "bind",
+    "cast_table",
+    "casts",
     "clean",
     "clean_passes",
     "compile_module",
     "composite_count",
     "composite_table",
     "decompose",
+    "drop_cast_roundtrips",
     "drop_unused_functions",
     "expand_batch_norm_grad",
     "expand_tuples",
@@ -92,4 +110,5 @@ __all__ = [
     "strip_leftovers",
     "to_custom_call",
     "unshare_decompositions",
+    "widen_dots",
 ]

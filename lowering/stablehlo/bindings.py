@@ -34,6 +34,7 @@ SEEN_WITH = ("0.7.1", "0.10.2")
 BYTECODE_MAGIC = b"ML\xefR"
 _PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\x00")
 _LOCATION = re.compile(r":(\d+):(\d+)\)?$")
+_LOCATION_NAME = re.compile(r'loc\("([^"]+)"[()]')
 
 Version: TypeAlias = tuple[int, int, int]
 
@@ -278,6 +279,23 @@ def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
 
     root.operation.walk(visit, ir().WalkOrder.PRE_ORDER)
     return found
+
+
+def defining_operation(value: IrValue) -> IrOperation | None:
+    """The operation that makes a value; None for an argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir().Block) else owner.operation
+
+
+def users(value: IrValue) -> list[IrOperation]:
+    """The operations that read a value, once for each time that they do."""
+    return [use.owner.operation for use in value.uses]
+
+
+def location_name(location: Any) -> str:
+    """The name that a frontend gave to a location; empty where there is none."""
+    found = _LOCATION_NAME.match(str(location))
+    return found[1] if found else ""
 
 
 def _first_diagnostic(error: Any) -> tuple[int, int, str]:

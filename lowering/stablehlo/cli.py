@@ -17,14 +17,16 @@ import typer
 
 from .errors import StableHLOError
 from .files import write_atomic
-from .inspection import composite_table, html_page
+from .inspection import cast_table, casts, composite_table, html_page
 from .inspection import inspect as inspect_module
 from .module import Module
 from .passes.bind import bind
 from .passes.clean import clean_passes
 from .passes.decompose import decompose
+from .passes.drop_cast_roundtrips import drop_cast_roundtrips
 from .passes.legalize_chlo import legalize_chlo
 from .passes.to_custom_call import to_custom_call
+from .passes.widen_dots import widen_dots
 from .pipeline import Pass, run_passes
 
 
@@ -36,21 +38,33 @@ def register(app: typer.Typer) -> None:
 
 def inspect(
     file: Annotated[Path, typer.Argument(help="StableHLO text, bytecode or portable artifact.")],
+    list_casts: Annotated[
+        bool, typer.Option("--casts", help="Show what is cast between types, not composites.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write one self-contained page with a graph.")
     ] = None,
 ) -> None:
-    """Show the composites of a module: counts, types, attributes and their share of the work."""
+    """Show the composites of a module: counts, types, attributes and their share of the work.
+
+    With --casts, show every conversion between types instead: what is converted, what reads it,
+    how often, and how many bytes that moves.
+    """
     with _errors():
         module = Module.read(file)
         if html is not None:
             write_atomic(html, html_page(module))
-        report = inspect_module(module)
+        if list_casts:
+            cast_report = casts(module)
+            text, table = cast_report.to_json(), cast_table(cast_report)
+        else:
+            report = inspect_module(module)
+            text, table = report.to_json(), composite_table(report)
         if json:
-            typer.echo(report.to_json())
-        elif html is None:
-            _print_table(composite_table(report))
+            typer.echo(text)
+        elif list_casts or html is None:
+            _print_table(table)
 
 
 def lower(
@@ -92,12 +106,25 @@ def lower(
     chlo: Annotated[
         bool, typer.Option("--legalize-chlo", help="Expand CHLO operations to StableHLO.")
     ] = False,
+    cast_roundtrips: Annotated[
+        bool,
+        typer.Option(
+            "--drop-cast-roundtrips",
+            help="Drop casts to a wider type and back around data movement.",
+        ),
+    ] = False,
+    widen: Annotated[
+        bool,
+        typer.Option(
+            "--widen-dots", help="Let products give the f32 (or i32) that they are cast to."
+        ),
+    ] = False,
     portable: Annotated[
         str | None,
         typer.Option(metavar="VERSION", help="Write a portable artifact for this StableHLO."),
     ] = None,
 ) -> None:
-    """Lower a module: clean, then bind, custom calls, decompose and CHLO, in this order."""
+    """Lower a module: clean, bind, custom calls, decompose, CHLO and casts, in this order."""
     with _errors():
         passes: list[Pass] = clean_passes() if clean else []
         if bound:
@@ -110,6 +137,10 @@ def lower(
             passes.append(partial(decompose, only=only or None, keep=keep or None))
         if chlo:
             passes.append(legalize_chlo)
+        if cast_roundtrips:  # first: a wide type that is gone asks for no wider product
+            passes.append(drop_cast_roundtrips)
+        if widen:
+            passes.append(widen_dots)
         run_passes(Module.read(file), passes).write(output, portable=portable)
 
 

@@ -4,7 +4,9 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
-from .bindings import IrOperation, attributes
+from . import bindings
+from .bindings import IrModule, IrOperation, attributes, building, find_operations, ir
+from .data_movement import CONVERT, element_type, with_element
 from .dtypes import static_tensor
 from .errors import MissingJaxError, RunError
 from .module import Module
@@ -85,13 +87,45 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     backend = _backend(platform)
     device = backend.local_devices()[0]
     buffer = io.BytesIO()
-    module.ir.operation.write_bytecode(buffer)
+    runnable = _for_xla_cpu(module.ir) if platform == "cpu" else module.ir
+    runnable.operation.write_bytecode(buffer)
     try:
         loaded = backend.compile_and_load(buffer.getvalue(), [device])
     except (RuntimeError, ValueError) as error:
         raise RunError(f"XLA cannot compile the module for {platform}: {error}") from error
     inputs, outputs = function_types(main)
     return Executable(inputs, outputs, platform, loaded, device)
+
+
+def _for_xla_cpu(module: IrModule) -> IrModule:
+    """The module with the operands of products from bf16 to f32 cast to f32; itself without any.
+
+    XLA:CPU (jaxlib 0.7.1 and 0.10.2) refuses such a product when it is transposed afterwards:
+    "Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". The numbers are the same.
+    """
+
+    def products(root: IrModule) -> list[IrOperation]:
+        found = find_operations(root.operation, "stablehlo.dot_general", "stablehlo.dot")
+        return [
+            product
+            for product in found
+            if element_type(product.results[0]) == "f32"
+            and all(element_type(operand) == "bf16" for operand in product.operands)
+            and "algorithm" not in attributes(product)
+        ]
+
+    if not products(module):
+        return module
+    copy = bindings.clone(module)
+    for product in products(copy):
+        element = product.results[0].type.element_type
+        with building(product.context):
+            at = ir().InsertionPoint(product)
+            for index, operand in enumerate(product.operands):
+                wide = with_element(operand.type, element)
+                cast = ir().Operation.create(CONVERT, results=[wide], operands=[operand], ip=at)
+                product.operands[index] = cast.results[0]
+    return copy
 
 
 def function_types(function: IrOperation) -> tuple[tuple[str, ...], tuple[str, ...]]:

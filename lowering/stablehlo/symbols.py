@@ -138,6 +138,21 @@ def callees_first(module: IrModule) -> list[str]:
     return list(done)
 
 
+def executions(module: IrModule, *, composites: bool = True) -> dict[str, int]:
+    """How often each function's body occurs once everything is inlined into the public functions.
+
+    Without `composites`, only plain calls are followed.
+    """
+    by_name = functions(module)
+    times = {name: int(not is_private(function)) for name, function in by_name.items()}
+    for name in reversed(callees_first(module)):
+        for operation in walk_uses(by_name[name]) if times[name] else ():
+            target = _target(operation)
+            if target in times and (composites or operation.name == CALL):
+                times[target] += times[name]
+    return times
+
+
 def rename(function: IrOperation, name: str, users: Iterable[IrOperation] = ()) -> None:
     """Give a function a new name, and point the composites in `users` at it."""
     with building(function.context):

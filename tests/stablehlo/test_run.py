@@ -66,3 +66,21 @@ def test_an_unregistered_kernel_and_platform_are_reported(load: Load) -> None:
         run(module, np.ones(2, np.float32))
     with pytest.raises(RunError, match=r"jax has no platform 'abacus' here"):
         run(load("block"), platform="abacus")
+
+
+def test_a_wide_product_of_bfloat16_runs_on_the_cpu_transposed_too() -> None:
+    module = Module.parse(
+        """
+        func.func @main(%a: tensor<4x8xbf16>, %b: tensor<8x4xbf16>) -> tensor<4x4xf32> {
+          %0 = stablehlo.dot %a, %b : (tensor<4x8xbf16>, tensor<8x4xbf16>) -> tensor<4x4xf32>
+          %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+          return %1 : tensor<4x4xf32>
+        }
+        """
+    )
+    before = module.text
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((4, 8), (8, 4)))
+    (got,) = run(module, a, b)
+    np.testing.assert_allclose(got, (a.astype(np.float64) @ b.astype(np.float64)).T, atol=1e-6)
+    assert module.text == before

@@ -9,7 +9,7 @@ from ..bindings import IrModule, IrOperation, ir
 from ..composites import Signature, signature
 from ..dtypes import byte_size
 from ..module import Module
-from ..symbols import CALL, COMPOSITE, callees_first, functions, is_private
+from ..symbols import CALL, COMPOSITE, callees_first, executions, functions, is_private
 
 # Neither constants nor terminators do work at run time.
 _NOT_COUNTED = frozenset({"stablehlo.constant", "stablehlo.return", "func.return", "func.func"})
@@ -172,20 +172,13 @@ def _occurrences(
     module: IrModule, bodies: dict[str, _Body]
 ) -> tuple[dict[tuple[Signature, str], int], int]:
     """How often each composite occurs once all is inlined, and the operations in none."""
-    times = dict.fromkeys(bodies, 0)
-    # The same for what is reached through plain calls only, hence part of no composite.
-    outside = dict.fromkeys(bodies, 0)
-    for name in _public(module):
-        times[name] = outside[name] = 1
+    times = executions(module)
+    # What is reached through plain calls only is part of no composite.
+    outside = executions(module, composites=False)
     counts: dict[tuple[Signature, str], int] = {}
     for name in reversed(callees_first(module)):
         for target, call in bodies[name].uses:
-            if target not in bodies:
-                continue
-            times[target] += times[name]
-            if call is None:
-                outside[target] += outside[name]
-            elif times[name]:
+            if target in bodies and call is not None and times[name]:
                 counts[call, target] = counts.get((call, target), 0) + times[name]
     plain = sum(outside[name] * body.plain_operations for name, body in bodies.items())
     return counts, plain

@@ -1,7 +1,8 @@
-"""A report as a table for the terminal."""
+"""Reports as tables for the terminal."""
 
 from typing import TYPE_CHECKING, Any
 
+from .cast_report import Cast, CastReport
 from .report import CompositeReport, Report
 
 if TYPE_CHECKING:
@@ -48,6 +49,43 @@ def cells(row: CompositeReport) -> tuple[str, ...]:
         str(row.operations),
         readable_bytes(row.bytes),
         f"{row.share:.1%}",
+    )
+
+
+def cast_table(report: CastReport) -> "Table":
+    """The casts of a report, one row each, most bytes first, with totals by kind below."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(f"casts of @{report.module or 'module'}"), caption=Text(cast_caption(report))
+    )
+    for heading in ("function", "made by", "cast", "kind", "read by"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("count", "bytes"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in report.casts:
+        table.add_row(*map(Text, cast_cells(row)))
+    return table
+
+
+def cast_caption(report: CastReport) -> str:
+    """The totals, in a line; `bytes` are read and written."""
+    kinds = "".join(f", {count} {kind}" for kind, count in report.kinds.items())
+    return f"{report.count} casts{kinds}; {readable_bytes(report.bytes)} read and written"
+
+
+def cast_cells(row: Cast) -> tuple[str, ...]:
+    """One cast as text, in the order of the table's columns."""
+    shape = "".join(f"{'?' if size is None else size}x" for size in row.shape)
+    return (
+        f"@{row.function}",
+        row.source,
+        f"{shape}{row.from_type} -> {row.to_type}",
+        row.kind,
+        ", ".join(row.users),
+        str(row.count),
+        readable_bytes(row.total_bytes),
     )
 
 

@@ -9,7 +9,15 @@ HLO functions return one value, so torch_xla prints a composite of several resul
 and no consumer reads it so. It becomes `%0:2 = stablehlo.composite "acme.topk" %x {…}`.
 """
 
-from ..bindings import IrModule, IrOperation, IrValue, attributes, building, ir
+from ..bindings import (
+    IrModule,
+    IrOperation,
+    IrValue,
+    attributes,
+    building,
+    defining_operation,
+    ir,
+)
 from ..in_place import in_place
 from ..symbols import body, functions, uses
 
@@ -38,7 +46,7 @@ def _expand_function(function: IrOperation) -> bool:
     *_, terminator = (operation.operation for operation in block.operations)
     if len(terminator.operands) != 1:
         return False
-    packed = _owner(terminator.operands[0])
+    packed = defining_operation(terminator.operands[0])
     if packed is None or packed.name != _TUPLE:
         return False
     parts = list(packed.operands)
@@ -82,9 +90,3 @@ def _expand_composite(composite: IrOperation) -> None:
 
 def _size(value: IrValue) -> int:
     return int(ir().TupleType(value.type).num_types)
-
-
-def _owner(value: IrValue) -> IrOperation | None:
-    """The operation that makes a value; None for an argument."""
-    owner = value.owner
-    return None if isinstance(owner, ir().Block) else owner.operation

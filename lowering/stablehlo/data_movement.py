@@ -1,0 +1,53 @@
+"""Operations that only move data: what they read they also give, element by element, unchanged.
+
+Such an operation means the same for every element type, so a pass may change the type it works in.
+Collectives are none: what is sent between devices is not for this package to decide. Neither are
+barriers, which are there to keep what stands on either side.
+"""
+
+from .bindings import IrOperation, IrType, IrValue, building, ir
+
+CONVERT = "stablehlo.convert"
+
+# Which operands are data; the others are indices or predicates.
+_DATA_OPERANDS = {
+    "stablehlo.broadcast_in_dim": slice(0, 1),
+    "stablehlo.concatenate": slice(0, None),
+    "stablehlo.dynamic_slice": slice(0, 1),
+    "stablehlo.dynamic_update_slice": slice(0, 2),
+    "stablehlo.gather": slice(0, 1),
+    "stablehlo.pad": slice(0, 2),
+    "stablehlo.reshape": slice(0, 1),
+    "stablehlo.reverse": slice(0, 1),
+    "stablehlo.select": slice(1, 3),
+    "stablehlo.slice": slice(0, 1),
+    "stablehlo.transpose": slice(0, 1),
+}
+DATA_MOVEMENT = tuple(_DATA_OPERANDS)
+
+
+def data_operands(operation: IrOperation) -> list[int]:
+    """The positions of the operands whose elements a data-moving operation gives."""
+    return list(range(len(operation.operands)))[_DATA_OPERANDS[operation.name]]
+
+
+def element_type(value: IrValue) -> str:
+    """The element type of a tensor, such as `bf16`; empty for what is no tensor."""
+    return str(value.type.element_type) if hasattr(value.type, "element_type") else ""
+
+
+def with_element(type_: IrType, element: IrType) -> IrType:
+    """The tensor type of the same shape with another element type."""
+    kinds = ir()
+    with building(element.context):
+        if not type_.has_rank:
+            return kinds.UnrankedTensorType.get(element)
+        return kinds.RankedTensorType.get(type_.shape, element, type_.encoding)
+
+
+def retype(value: IrValue, element: IrType) -> None:
+    """Change the element type of a result where it stands."""
+    value.set_type(with_element(value.type, element))
+    # XLA's note of the type it had, which XLA would believe when it reads the operation back.
+    if "xla_shape" in value.owner.attributes:
+        del value.owner.attributes["xla_shape"]

@@ -1,0 +1,136 @@
+"""`casts`: every conversion between element types, what it costs, and what it is there for."""
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass
+
+from ..bindings import (
+    IrOperation,
+    IrType,
+    IrValue,
+    defining_operation,
+    find_operations,
+    ir,
+    location_name,
+    users,
+)
+from ..composites import composite_name
+from ..data_movement import CONVERT
+from ..dtypes import CastKind, byte_size, cast_kind
+from ..module import Module
+from ..symbols import COMPOSITE, executions, functions
+
+
+@dataclass(frozen=True)
+class Cast:
+    """One `stablehlo.convert`."""
+
+    function: str
+    """The function that it stands in."""
+    source: str
+    """What makes its operand: an operation (`dot_general`), a composite (`ptxla.softmax`) or an
+    argument (`%arg0`), followed by the name of its location where a frontend gave one."""
+    users: tuple[str, ...]
+    """The operations and composites that read the result, each name once, sorted."""
+    from_type: str
+    """Element type of the operand, such as `bf16`."""
+    to_type: str
+    """Element type of the result."""
+    shape: tuple[int | None, ...]
+    """None for a dynamic dimension."""
+    kind: CastKind
+    """What it does to values; see `dtypes.cast_kind`."""
+    count: int
+    """How often it occurs once everything is inlined into the public functions."""
+    bytes: int
+    """Bytes read and written by one occurrence; a dynamic dimension counts as 1."""
+    total_bytes: int
+    """count * bytes."""
+
+
+@dataclass(frozen=True)
+class CastReport:
+    """What `casts` found.
+
+    Occurrences are counted as if every composite and call were inlined into the public functions.
+    What stands in a region (a loop's body) counts once, however often it runs.
+    """
+
+    module: str
+    """The module's symbol name."""
+    count: int
+    """Casts in the whole module."""
+    bytes: int
+    """Bytes that they read and write."""
+    kinds: dict[CastKind, int]
+    """Casts of each kind, most frequent first."""
+    casts: tuple[Cast, ...]
+    """Most bytes first; equal ones in program order."""
+
+    def to_json(self) -> str:
+        """The report as JSON, keys sorted, so that equal modules give equal text."""
+        return json.dumps(asdict(self), indent=2, sort_keys=True)
+
+
+def casts(module: Module) -> CastReport:
+    """List the conversions between element types of a module; see `CastReport` for what counts."""
+    times = executions(module.ir)
+    found = [
+        _cast(convert, name, times[name])
+        for name, function in functions(module.ir).items()
+        for convert in find_operations(function, CONVERT)
+    ]
+    kinds: Counter[CastKind] = Counter()
+    for cast in found:
+        kinds[cast.kind] += cast.count
+    return CastReport(
+        module=module.name,
+        count=sum(cast.count for cast in found),
+        bytes=sum(cast.total_bytes for cast in found),
+        kinds=dict(kinds.most_common()),
+        casts=tuple(sorted(found, key=lambda cast: -cast.total_bytes)),
+    )
+
+
+def _cast(convert: IrOperation, function: str, count: int) -> Cast:
+    operand, result = convert.operands[0], convert.results[0]
+    from_type, to_type = str(operand.type.element_type), str(result.type.element_type)
+    size = byte_size(operand.type) + byte_size(result.type)
+    return Cast(
+        function=function,
+        source=_source(operand),
+        users=tuple(sorted({_label(user) for user in users(result)})),
+        from_type=from_type,
+        to_type=to_type,
+        shape=_shape(result.type),
+        kind=cast_kind(from_type, to_type),
+        count=count,
+        bytes=size,
+        total_bytes=count * size,
+    )
+
+
+def _source(value: IrValue) -> str:
+    operation = defining_operation(value)
+    if operation is not None:
+        label, location = _label(operation), operation.location
+    else:
+        argument = ir().BlockArgument(value)
+        place = argument.owner.owner.operation
+        inside = "" if place.name == "func.func" else f" of {_label(place)}"
+        label, location = f"%arg{argument.arg_number}{inside}", argument.location
+    name = location_name(location)
+    return f"{label} ({name})" if name else label
+
+
+def _label(operation: IrOperation) -> str:
+    if operation.name == COMPOSITE:
+        return composite_name(operation)
+    return str(operation.name).removeprefix("stablehlo.").removeprefix("func.")
+
+
+def _shape(type_: IrType) -> tuple[int | None, ...]:
+    return tuple(
+        None if type_.is_dynamic_dim(axis) else type_.get_dim_size(axis)
+        for axis in range(type_.rank)
+    )

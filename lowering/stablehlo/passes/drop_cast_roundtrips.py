@@ -1,0 +1,215 @@
+"""drop_cast_roundtrips: no casts to a wide type and back around what only moves data.
+
+    %0 = convert %x : bf16 -> f32
+    %1 = transpose %0 : f32              =>   %1 = transpose %x : bf16
+    %2 = convert %1 : f32 -> bf16
+
+Casts that round and come back (f32 -> bf16 -> f32) are part of what a program computes, and stay.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..bindings import (
+    IrModule,
+    IrOperation,
+    IrType,
+    IrValue,
+    attributes,
+    building,
+    defining_operation,
+    find_operations,
+    ir,
+)
+from ..data_movement import (
+    CONVERT,
+    DATA_MOVEMENT,
+    data_operands,
+    element_type,
+    retype,
+    with_element,
+)
+from ..dtypes import holds, numpy_dtype
+from ..in_place import in_place
+
+_CONSTANT = "stablehlo.constant"
+
+
+@in_place
+def drop_cast_roundtrips(module: IrModule) -> None:
+    """Drop casts to a type that holds all values of the old one (bf16 in f32, i8 in i32) and back.
+
+    Data movement in between is done in the narrow type. Where it has several data operands, as
+    `concatenate` and `select` have, all of them must come from that type or be constants of one
+    value that it can represent. What reads the wide value otherwise reads a cast of the moved
+    narrow one. Two exact casts in a row (bf16 -> f32 -> f64) become one.
+
+    Every number stays the same, infinities, denormals and the sign of zero too. NaN stays NaN; a
+    platform may set its quiet bit when it casts, and does so no longer.
+    """
+    _join_casts(module)
+    _Movement(module).narrow()
+    _join_casts(module)
+
+
+def _join_casts(module: IrModule) -> None:
+    """Let each cast read the value before an exact cast; drop those from a type to itself."""
+    bypassed = []
+    for cast in find_operations(module.operation, CONVERT):
+        source = defining_operation(cast.operands[0])
+        if source is not None and source.name == CONVERT:
+            first, between = element_type(source.operands[0]), element_type(cast.operands[0])
+            if holds(between, first) and holds(element_type(cast.results[0]), first):
+                bypassed.append(source.results[0])
+                cast.operands[0] = source.operands[0]
+        if cast.operands[0].type == cast.results[0].type:
+            cast.results[0].replace_all_uses_with(cast.operands[0])
+            cast.erase()
+    _erase_unused(bypassed)
+
+
+class _Movement:
+    """The data movement of a module, and what is known of the values that it moves."""
+
+    def __init__(self, module: IrModule) -> None:
+        self.operations = find_operations(module.operation, CONVERT, _CONSTANT, *DATA_MOVEMENT)
+        self.origins: dict[IrValue, IrType] = {}
+        """Values that are all of a narrower element type, cast without loss, by that type."""
+        self.splats: dict[IrValue, Any] = {}
+        """The value of constants that have one alone, moved or not."""
+
+    def narrow(self) -> None:
+        """Move data in the narrow type wherever it is cast to that type afterwards."""
+        wanted = self._wanted()
+        replaced: list[IrValue] = []
+        for operation in self.operations if wanted else ():
+            if operation.name in DATA_MOVEMENT and operation.results[0] in wanted:
+                replaced += self._move_narrow(operation)
+        _erase_unused(replaced)
+
+    def _wanted(self) -> set[IrValue]:
+        """The values of which a narrow form is to be made."""
+        wanted: set[IrValue] = set()
+        for operation in self.operations:
+            self._note(operation)
+            if operation.name == CONVERT and self._goes_back(operation):
+                wanted.add(operation.operands[0])
+        for operation in reversed(self.operations):
+            if operation.name != _CONSTANT and operation.results[0] in wanted:
+                wanted.update(v for v in _data(operation) if v in self.origins)
+        return wanted
+
+    def _note(self, operation: IrOperation) -> None:
+        result = operation.results[0]
+        if operation.name == _CONSTANT:
+            value = attributes(operation)["value"]
+            if isinstance(value, ir().DenseElementsAttr) and value.is_splat:
+                self.splats[result] = value.get_splat_value().value
+            return
+        data = _data(operation)
+        if operation.name == CONVERT:
+            origin = self.origins.get(data[0], data[0].type.element_type)
+            if str(origin) != element_type(result) and holds(element_type(result), str(origin)):
+                self.origins[result] = origin
+        elif all(value in self.splats for value in data):
+            if len(data) == 1 and result.type.has_static_shape:
+                self.splats[result] = self.splats[data[0]]
+        else:
+            origins = {self.origins.get(value) for value in data if value not in self.splats}
+            origin = origins.pop()
+            if not origins and origin is not None and self._representable(data, str(origin)):
+                self.origins[result] = origin
+
+    def _representable(self, data: list[IrValue], element: str) -> bool:
+        return all(_represents(element, self.splats[v]) for v in data if v in self.splats)
+
+    def _goes_back(self, cast: IrOperation) -> bool:
+        """Whether a cast narrows a value that came, by moving, from a type that is narrower yet."""
+        wide, narrow = element_type(cast.operands[0]), element_type(cast.results[0])
+        origin = self.origins.get(cast.operands[0])
+        return (
+            origin is not None
+            and wide != narrow
+            and holds(wide, narrow)
+            and holds(narrow, str(origin))
+        )
+
+    def _move_narrow(self, operation: IrOperation) -> list[IrValue]:
+        """Move in the narrow type; returns the operands that are read no more."""
+        result, replaced = operation.results[0], []
+        wide, origin = result.type, self.origins[result]
+        for index in data_operands(operation):
+            value = operation.operands[index]
+            replaced.append(value)
+            operation.operands[index] = self._narrow_form(value, origin, operation)
+        readers = [(use.owner.operation, use.operand_number) for use in result.uses]
+        retype(result, origin)
+        with building(operation.context):
+            cast = ir().Operation.create(
+                CONVERT,
+                results=[wide],
+                operands=[result],
+                loc=operation.location,
+                ip=ir().InsertionPoint(operation),
+            )
+        cast.move_after(operation)
+        for reader, index in readers:
+            reader.operands[index] = cast.results[0]
+        self.origins[cast.results[0]] = origin
+        return [*replaced, cast.results[0]]
+
+    def _narrow_form(self, value: IrValue, origin: IrType, before: IrOperation) -> IrValue:
+        """The same numbers in the type they came from."""
+        if value in self.splats:
+            return _splat(with_element(value.type, origin), self.splats[value], before)
+        while value.type.element_type != origin:
+            value = value.owner.operands[0]  # casts alone: movement on the way is narrow already
+        return value
+
+
+def _data(operation: IrOperation) -> list[IrValue]:
+    if operation.name == CONVERT:
+        return [operation.operands[0]]
+    return [operation.operands[index] for index in data_operands(operation)]
+
+
+def _represents(element: str, value: float) -> bool:
+    """Whether a number, with the sign of its zero, survives a cast to this element type."""
+    import numpy as np
+
+    given = np.asarray(value)
+    with np.errstate(all="ignore"):
+        cast = given.astype(numpy_dtype(element)).astype(given.dtype)
+    return cast.tobytes() == given.tobytes() and cast == given
+
+
+def _splat(type_: IrType, value: Any, before: IrOperation) -> IrValue:
+    """A constant with this number everywhere."""
+    kinds, element = ir(), type_.element_type
+    with building(before.context):
+        if str(element).startswith(("i", "ui")):
+            number = kinds.IntegerAttr.get(element, int(value))
+        else:
+            number = kinds.FloatAttr.get(element, float(value))
+        constant = kinds.Operation.create(
+            _CONSTANT,
+            results=[type_],
+            attributes={"value": kinds.DenseElementsAttr.get_splat(type_, number)},
+            ip=kinds.InsertionPoint(before),
+        )
+    return constant.results[0]
+
+
+def _erase_unused(values: Iterable[IrValue]) -> None:
+    """Erase what made these values where nothing reads them, and what was made for it alone."""
+    erasable = {CONVERT, _CONSTANT, *DATA_MOVEMENT}
+    queue, erased = list(values), set()
+    while queue:
+        value = queue.pop()
+        if value in erased or any(True for _ in value.uses):
+            continue
+        operation = defining_operation(value)
+        if operation is not None and operation.name in erasable:
+            queue += operation.operands
+            erased.add(value)
+            operation.erase()

@@ -1,0 +1,225 @@
+"""casts: every conversion with where it stands, what it costs and how often; table, JSON, CLI."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from lowering.stablehlo import Cast, Module, cast_table, casts
+from lowering.stablehlo.cli import register
+
+# Two calls of @half, in one of which a composite holds another cast; @idle is called by nothing.
+TEXT = """
+module @step {
+  func.func @main(%x: tensor<8x4xf32> loc("weight"), %n: tensor<?xi32>, %i: tensor<i32>)
+      -> (tensor<8x4xf32>, tensor<?xf32>, tensor<f32>) {
+    %0 = stablehlo.convert %x : (tensor<8x4xf32>) -> tensor<8x4xbf16>
+    %1 = func.call @half(%0) : (tensor<8x4xbf16>) -> tensor<8x4xbf16>
+    %2 = stablehlo.tanh %1 : tensor<8x4xbf16> loc("activation"("model.py":3:1))
+    %3 = stablehlo.composite "acme.half" %2 {decomposition = @half}
+      : (tensor<8x4xbf16>) -> tensor<8x4xbf16>
+    %4 = stablehlo.add %0, %3 : tensor<8x4xbf16>
+    %5 = stablehlo.convert %4 : (tensor<8x4xbf16>) -> tensor<8x4xf32>
+    %6 = stablehlo.convert %n : (tensor<?xi32>) -> tensor<?xf32>
+    %7 = stablehlo.constant dense<0.0> : tensor<f32>
+    %8 = stablehlo.while(%a = %7) : tensor<f32> cond {
+      %9 = stablehlo.convert %a : (tensor<f32>) -> tensor<i1>
+      stablehlo.return %9 : tensor<i1>
+    } do {
+      stablehlo.return %a : tensor<f32>
+    }
+    return %5, %6, %8 : tensor<8x4xf32>, tensor<?xf32>, tensor<f32>
+  }
+  func.func private @half(%x: tensor<8x4xbf16>) -> tensor<8x4xbf16> {
+    %0 = stablehlo.composite "acme.wide" %x {decomposition = @wide}
+      : (tensor<8x4xbf16>) -> tensor<8x4xf32>
+    %1 = stablehlo.convert %0 : (tensor<8x4xf32>) -> tensor<8x4xbf16>
+    return %1 : tensor<8x4xbf16>
+  }
+  func.func private @wide(%x: tensor<8x4xbf16>) -> tensor<8x4xf32> {
+    %0 = stablehlo.tanh %x : tensor<8x4xbf16> loc("activation"("model.py":3:1))
+    %1 = stablehlo.convert %0 : (tensor<8x4xbf16>) -> tensor<8x4xf32>
+    return %1 : tensor<8x4xf32>
+  }
+  func.func private @idle(%x: tensor<100xf32>) -> tensor<100xi8> {
+    %0 = stablehlo.convert %x : (tensor<100xf32>) -> tensor<100xi8>
+    return %0 : tensor<100xi8>
+  }
+}
+"""
+STEP = Module.parse(TEXT)
+
+
+def test_every_cast_is_listed_most_bytes_first() -> None:
+    report = casts(STEP)
+    size = 8 * 4 * (4 + 2)
+    full = ("f32", "bf16", (8, 4), "narrowing")
+    back = ("bf16", "f32", (8, 4), "widening")
+    assert report.casts == (
+        Cast("half", "acme.wide", ("return",), *full, 2, size, 2 * size),
+        Cast("wide", "tanh (activation)", ("return",), *back, 2, size, 2 * size),
+        Cast("main", "%arg0 (weight)", ("add", "call"), *full, 1, size, size),
+        Cast("main", "add", ("return",), *back, 1, size, size),
+        Cast("main", "%arg1", ("return",), "i32", "f32", (None,), "integer to float", 1, 8, 8),
+        Cast("main", "%arg0 of while", ("return",), "f32", "i1", (), "float to integer", 1, 5, 5),
+        Cast("idle", "%arg0", ("return",), "f32", "i8", (100,), "float to integer", 0, 500, 0),
+    )
+    assert (report.module, report.count, report.bytes) == ("step", 8, 6 * size + 13)
+    assert report.kinds == {
+        "narrowing": 3,
+        "widening": 3,
+        "integer to float": 1,
+        "float to integer": 1,
+    }
+
+
+def test_a_composite_and_what_reads_nothing() -> None:
+    module = Module.parse(
+        """
+        func.func @main(%x: tensor<2xf32>) -> tensor<2xbf16> {
+          %0 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xbf16>
+          %1 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xf16>
+          %2 = stablehlo.composite "acme.f" %0 {decomposition = @f}
+            : (tensor<2xbf16>) -> tensor<2xbf16>
+          return %2 : tensor<2xbf16>
+        }
+        func.func private @f(%x: tensor<2xbf16>) -> tensor<2xbf16> { return %x : tensor<2xbf16> }
+        """
+    )
+    assert [cast.users for cast in casts(module).casts] == [("acme.f",), ()]
+
+
+def test_a_module_without_casts() -> None:
+    report = casts(Module.parse("module {}"))
+    assert (report.casts, report.count, report.bytes, report.kinds) == ((), 0, 0, {})
+
+
+def test_json_is_the_whole_report() -> None:
+    data = json.loads(casts(STEP).to_json())
+    assert sorted(data) == ["bytes", "casts", "count", "kinds", "module"]
+    assert data["casts"][4] == {
+        "function": "main",
+        "source": "%arg1",
+        "users": ["return"],
+        "from_type": "i32",
+        "to_type": "f32",
+        "shape": [None],
+        "kind": "integer to float",
+        "count": 1,
+        "bytes": 8,
+        "total_bytes": 8,
+    }
+    assert casts(STEP).to_json() == casts(Module.parse(TEXT)).to_json()
+
+
+def test_table() -> None:
+    console = Console(file=io.StringIO(), width=160)
+    console.print(cast_table(casts(STEP)))
+    lines = console.file.getvalue().splitlines()
+    (first,) = (line for line in lines if "acme.wide" in line)
+    assert [cell.strip() for cell in first.split("│")[1:-1]] == [
+        "@half",
+        "acme.wide",
+        "8x4xf32 -> bf16",
+        "narrowing",
+        "return",
+        "2",
+        "384 B",
+    ]
+    assert any("?xi32 -> f32" in line for line in lines)
+    assert lines[0].strip() == "casts of @step"
+    # Folded to the width of the table.
+    assert " ".join(" ".join(lines).split()).endswith(
+        "8 casts, 3 narrowing, 3 widening, 1 integer to float, 1 float to integer;"
+        " 1.1 KiB read and written"
+    )
+
+
+ROUND = """
+func.func @main(%a: tensor<4x8xbf16>, %b: tensor<8x4xbf16>) -> (tensor<4x4xf32>, tensor<8x4xbf16>) {
+  %0 = stablehlo.dot %a, %b : (tensor<4x8xbf16>, tensor<8x4xbf16>) -> tensor<4x4xbf16>
+  %1 = stablehlo.convert %0 : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+  %2 = stablehlo.convert %a : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+  %3 = stablehlo.transpose %2, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %4 = stablehlo.convert %3 : (tensor<8x4xf32>) -> tensor<8x4xbf16>
+  return %1, %4 : tensor<4x4xf32>, tensor<8x4xbf16>
+}
+"""
+
+app = typer.Typer()
+register(app)
+
+
+def invoke(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "in.mlir"
+    path.write_text(ROUND)
+    return path
+
+
+def test_inspect_casts(file: Path) -> None:
+    code, out, err = invoke("inspect", file, "--casts")
+    assert (code, err) == (0, "")
+    assert "casts of @module" in out
+    assert "3 casts, 2 widening, 1 narrowing" in " ".join(out.split())
+    code, out, _ = invoke("inspect", file, "--casts", "--json")
+    assert code == 0
+    assert json.loads(out) == json.loads(casts(Module.read(file)).to_json())
+
+
+def test_inspect_casts_beside_the_page(file: Path) -> None:
+    page = file.parent / "page.html"
+    code, out, _ = invoke("inspect", file, "--casts", "--html", page)
+    assert code == 0
+    assert "casts of @module" in out
+    assert page.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ([], 3),
+        (["--widen-dots"], 2),
+        (["--drop-cast-roundtrips"], 1),
+        (["--widen-dots", "--drop-cast-roundtrips"], 0),
+    ],
+)
+def test_lower_takes_casts_away(file: Path, options: list[str], left: int) -> None:
+    out = file.parent / "out.mlir"
+    assert invoke("lower", file, "-o", out, *options) == (0, "", "")
+    assert casts(Module.read(out)).count == left
+
+
+@pytest.mark.parametrize(
+    "command", [["inspect", "--casts"], ["lower", "--widen-dots", "-o", "out.mlir"]]
+)
+def test_files_that_cannot_be_read(command: list[str], tmp_path: Path) -> None:
+    code, out, err = invoke(*command, tmp_path / "absent.mlir")
+    assert (code, out) == (1, "")
+    assert err == f"error: {tmp_path}/absent.mlir: No such file or directory\n"
+    malformed = tmp_path / "bad.mlir"
+    malformed.write_text(ROUND.replace("dims = [1, 0]", "dims = [1, 1]"))
+    code, out, err = invoke(*command, malformed)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error: {malformed}:6:")
+    assert not Path("out.mlir").exists()
+
+
+def test_a_mistake_writes_nothing(file: Path) -> None:
+    code, _, err = invoke(
+        "lower", file, "-o", file.parent / "out.mlir", "--widen-dots", "--portable", "9.9.9"
+    )
+    assert code == 1
+    assert err.startswith("error: StableHLO 9.9.9 cannot be written")
+    assert [path.name for path in file.parent.iterdir()] == ["in.mlir"]
