@@ -186,7 +186,7 @@ class CompositeFunction:
     def _computation(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
         """The computation of a call; `wanted` says which operands have gradients, None that
         autograd is off."""
-        key = (arguments.key, wanted, self.frontend.autocast_dtype())
+        key = (arguments.key, wanted, self.frontend.autocast_dtype(), self.frontend.target)
         computation = self._forward.get(key)
         if computation is None:
             with self.lowering_active():
@@ -334,7 +334,8 @@ class CompositeFunction:
         present = tuple(grad is not None for grad in context.grads)
         types = tuple((grad.shape, grad.dtype) for grad in given)
         autocast = self.frontend.autocast_dtype()  # mostly off by now
-        key = (step.key, present, types, context.wanted, step.autocast, autocast)
+        autocasts = (step.autocast, autocast)
+        key = (step.key, present, types, context.wanted, autocasts, self.frontend.target)
         operands = [*given, *context.saved]
         lowered = self._backward.get(key)
         if lowered is None:

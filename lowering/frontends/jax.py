@@ -15,6 +15,9 @@ from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
 
 
+optimization_barrier = jax.lax.optimization_barrier
+
+
 def lower_function(
     function: Callable[..., Any], operands: Sequence[TensorType | None]
 ) -> DecompositionHlo:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
+from torch_xla import runtime
 
 from composites.errors import UnsupportedCallError
 from composites.registry.model import ELEMENT_TYPES
@@ -104,6 +105,7 @@ class TorchXla:
     insert = staticmethod(_XLAC._xla_user_computation)
 
     def __init__(self) -> None:
+        self.target = runtime.device_type() or "CPU"
         # A kernel's handle stays valid while another one is registered over it, but can only be
         # asked for while it is the newest one.
         self._stock: dict[tuple[str, str], StockKernel] = {}
@@ -255,12 +257,14 @@ class TorchXla:
     @contextmanager
     def recording(self) -> Iterator[None]:
         # A seed that nothing else equals, to know the parameter that carries it.
-        before = xm.get_rng_state()
+        before, target = xm.get_rng_state(), self.target
         xm.set_rng_state(_RECORDING_SEED)
+        self.target = "any"
         try:
             with _tracing_mode(), _values_unreadable():
                 yield
         finally:
+            self.target = target
             xm.set_rng_state(before)
 
     def placeholder(self, like: torch.Tensor) -> torch.Tensor:
