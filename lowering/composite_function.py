@@ -171,7 +171,10 @@ class CompositeFunction:
         operands = arguments.operands
         if self.operator is None or not all(t is None or _on_xla(t) for t in operands):
             return arguments.otherwise()
-        if not arguments.matches() or (differentiable and self.operator.draws):
+        # Running the forward once more in the backward costs time and the last bits, which stock
+        # does not lose; where stock is not what the composite means, nothing else is right.
+        again = self.entry.decomposition.target is not None and not self.operator.draws
+        if not arguments.matches() or (differentiable and not again):
             return arguments.otherwise()
         if not differentiable:
             return arguments.call(self.operator.call, *operands)

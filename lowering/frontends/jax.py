@@ -14,7 +14,6 @@ from lowering.emission.composite import DecompositionHlo, TensorType
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
 
-
 optimization_barrier = jax.lax.optimization_barrier
 
 

@@ -109,8 +109,6 @@ class TorchXla:
         # A kernel's handle stays valid while another one is registered over it, but can only be
         # asked for while it is the newest one.
         self._stock: dict[tuple[str, str], StockKernel] = {}
-        for name in _READERS:
-            _stock_reader(name)
         # Operators of ours stay defined: a compiled graph may hold one after it was turned off.
         self._defined: dict[str, torch.library.Library] = {}
         products.implement(self)
@@ -390,20 +388,6 @@ _READERS = (
 )
 
 
-_reading = threading.local()
-
-
-@contextmanager
-def _values_readable() -> Iterator[None]:
-    """Let this thread read the value of a tensor that has data, also while it traces."""
-    before = getattr(_reading, "allowed", False)
-    _reading.allowed = True
-    try:
-        yield
-    finally:
-        _reading.allowed = before
-
-
 @contextmanager
 def _autocast(dtype: torch.dtype | None) -> Iterator[None]:
     before = (torch.is_autocast_enabled("xla"), torch.get_autocast_dtype("xla"))
@@ -431,63 +415,63 @@ def _without_saved_tensors_hooks() -> Iterator[None]:
             api._push_saved_tensors_default_hooks(pack, unpack)
 
 
-_unreadable: dict[int, int] = {}
-"""Threads that trace, and how deep."""
+_GUARD_NAME = "TESTING_ONLY_GenericMode"
+_GUARD = torch._C._dispatch_key_parse(_GUARD_NAME)
+"""A dispatch key that no tensor has and nothing of PyTorch's uses: kernels for it run in a thread
+that includes it, and in the threads of autograd that run a backward for that one."""
 
 
 @contextmanager
 def _values_unreadable() -> Iterator[None]:
-    """Turn torch_xla's abort on reading a placeholder into an exception."""
-    _guard_readers()
-    thread = threading.get_ident()
-    _unreadable[thread] = _unreadable.get(thread, 0) + 1
-    try:
-        yield
-    finally:
-        _unreadable[thread] -= 1
-        if not _unreadable[thread]:
-            del _unreadable[thread]
+    """Turn torch_xla's abort on reading a placeholder into an exception.
 
-
-@cache
-def _guard_readers() -> torch.library.Library:
-    """Put guards over the readers, for good.
-
-    Taking a kernel out of the dispatcher while another thread is on its way into it ends the
-    process, and one thread may read a value whenever another one traces.
+    Other threads may read values meanwhile: kernels for a key of its own leave those of XLA, and
+    what they raise, as they were.
     """
-    library = torch.library.Library("aten", "IMPL")
-    with warnings.catch_warnings():  # "Overriding a previously registered kernel"
-        warnings.simplefilter("ignore")
-        for name in _READERS:
-            kernel = _refusing(name, _stock_reader(name))
-            library.impl(name, kernel, "XLA", allow_override=True)
-    return library
+    _guard_readers()
+    with torch._C._IncludeDispatchKeyGuard(_GUARD):
+        yield
+
+
+@contextmanager
+def _values_readable() -> Iterator[None]:
+    """Let this thread read the value of a tensor that has data, also while it traces."""
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_GUARD)):
+        yield
 
 
 @cache
-def _stock_reader(name: str) -> Callable[..., Any]:
-    """The stock kernel; asked for before any other is put over it, see TorchXla."""
-    return torch.library.get_kernel(f"aten::{name}", "XLA").call_boxed
+def _guard_readers() -> tuple[torch.library.Library, ...]:
+    """Give the guard its kernels, for good."""
+    others = torch.library.Library("_", "IMPL")
+    others.fallback(torch.library.fallthrough_kernel, _GUARD_NAME)
+    readers = torch.library.Library("aten", "IMPL")
+    for name in _READERS:
+        readers.impl(name, _refusing(name), _GUARD_NAME, with_keyset=True)
+    return others, readers
 
 
-def _refusing(name: str, stock: Callable[..., Any]) -> Kernel:
-    keys = _keys_from("XLA")
+def _refusing(name: str) -> Kernel:
+    overload = getattr(torch.ops.aten, name).default
 
-    def kernel(*arguments: Any, **keywords: Any) -> Any:
-        if not _unreadable:
-            return stock(keys, *arguments, **keywords)
-        # Autograd runs the backward of what is traced in threads of its own.
-        in_backward = torch._C._current_graph_task_id() != -1
-        traced = in_backward or threading.get_ident() in _unreadable
-        allowed = getattr(_reading, "allowed", False)
-        if not traced or allowed or _stays_on_xla(name, arguments, keywords):
-            return stock(keys, *arguments, **keywords)
+    def kernel(keys: torch._C.DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
+        # PyTorch hands over the tensor that it made of a Python number as the number itself.
+        arguments = tuple(_as_tensor(a) if n == 0 else a for n, a in enumerate(arguments))
+        read = arguments[0] if name == "_to_cpu" else arguments[:2]
+        on_xla = any(isinstance(t, torch.Tensor) and t.is_xla for t in read)  # type: ignore[attr-defined]
+        if not on_xla or _stays_on_xla(name, arguments, keywords):
+            return overload.redispatch(keys.remove(_GUARD), *arguments, **keywords)
         raise ValueReadError(
             f"aten::{name} reads the value of a tensor, and there is none while it is traced"
         )
 
     return kernel
+
+
+def _as_tensor(value: Any) -> Any:
+    if isinstance(value, float):
+        return torch.tensor(value, dtype=torch.float64)
+    return torch.tensor(value) if isinstance(value, int) else value
 
 
 def _stays_on_xla(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:

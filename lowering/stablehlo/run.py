@@ -6,7 +6,7 @@ from typing import Any
 
 from . import bindings
 from .bindings import IrModule, IrOperation, attributes, building, find_operations, ir
-from .data_movement import CONVERT, element_type, with_element
+from .data_movement import element_type
 from .dtypes import static_tensor
 from .errors import MissingJaxError, RunError
 from .module import Module
@@ -98,9 +98,9 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
 
 
 def _for_xla_cpu(module: IrModule) -> IrModule:
-    """The module with the operands of products from bf16 to f32 cast to f32; itself without any.
+    """The module with a barrier after each product from bf16 to f32; itself without any.
 
-    XLA:CPU (jaxlib 0.7.1 and 0.10.2) refuses such a product when it is transposed afterwards:
+    XLA:CPU (jaxlib 0.7.1 and 0.10.2) refuses such a product when it transposes the result in it:
     "Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". The numbers are the same.
     """
 
@@ -118,13 +118,16 @@ def _for_xla_cpu(module: IrModule) -> IrModule:
         return module
     copy = bindings.clone(module)
     for product in products(copy):
-        element = product.results[0].type.element_type
+        result = product.results[0]
         with building(product.context):
-            at = ir().InsertionPoint(product)
-            for index, operand in enumerate(product.operands):
-                wide = with_element(operand.type, element)
-                cast = ir().Operation.create(CONVERT, results=[wide], operands=[operand], ip=at)
-                product.operands[index] = cast.results[0]
+            barrier = ir().Operation.create(
+                "stablehlo.optimization_barrier",
+                results=[result.type],
+                operands=[result],
+                ip=ir().InsertionPoint(product),
+            )
+        barrier.move_after(product)
+        result.replace_all_uses_except(barrier.results[0], barrier)
     return copy
 
 
