@@ -9,9 +9,7 @@ own.
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +20,13 @@ from torch.utils import _pytree as pytree
 from composites.errors import LoweringError, UnsupportedCallError
 from composites.registry.functions import find_function
 from composites.registry.model import Composite
+from lowering.computations import Lowering, remember
 from lowering.decomposition import Call, lower_function, lower_jax
 from lowering.emission import attributes as attribute_text
 from lowering.emission.composite import DecompositionHlo
 from lowering.frontends import Frontend, Kernel, Seed
 from lowering.gradients import Gradients, gradients_of
-from lowering.hooks import MAX_COMPUTATIONS, STOCK, lower_composite
+from lowering.hooks import STOCK, lower_composite
 from lowering.keys import UNKNOWN
 
 log = logging.getLogger("composites")
@@ -100,7 +99,7 @@ class CompositeFunction:
     backward: ExplicitBackward | None = None
     _forward: dict[Hashable, Any] = field(default_factory=dict)
     _backward: dict[Hashable, Any] = field(default_factory=dict)
-    _lowering: threading.local = field(default_factory=threading.local)
+    lowering: Lowering = field(default_factory=Lowering)
 
     def __call__(self, arguments: Arguments) -> Any:
         """Run a call as a composite where it can be one, else on the stock route."""
@@ -108,7 +107,7 @@ class CompositeFunction:
         differentiable = torch.is_grad_enabled() and any(
             t is not None and t.requires_grad for t in operands
         )
-        if getattr(self._lowering, "active", False) or _transformed():
+        if self.lowering.active or _transformed():
             return arguments.otherwise()
         if not all(t is None or (type(t) in _PLAIN and _on_xla(t)) for t in operands):
             return self._compiled(arguments, differentiable)
@@ -192,10 +191,10 @@ class CompositeFunction:
         key = (arguments.key, wanted, self.frontend.autocast_dtype(), self.frontend.target)
         computation = self._forward.get(key)
         if computation is None:
-            with self.lowering_active():
+            with self.lowering.begun():
                 claimed = UNKNOWN not in arguments.key and arguments.matches()
                 computation = self._lower(arguments, wanted) if claimed else STOCK
-            _remember(self._forward, key, computation)
+            remember(self._forward, key, computation)
         return computation
 
     def _lower(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
@@ -219,7 +218,9 @@ class CompositeFunction:
             if self.entry.decomposition.kind == "jax":
                 return lower_jax(self.entry, self.frontend, arguments.call, arguments.operands)
             autocast = self.frontend.autocast_dtype()
-            return lower_function(self.entry, self.frontend, forward, arguments.operands, autocast)
+            return lower_function(
+                self.entry, self.frontend, forward, arguments.operands, autocast=autocast
+            )
 
         lowered = lower_composite(
             self.entry,
@@ -233,8 +234,9 @@ class CompositeFunction:
             return STOCK
         if traced:
             spec, differentiable = traced[0]
-        else:  # a JAX function, which autograd does not see
-            spec, differentiable = _structure(lowered.results), (False,) * lowered.results
+        else:  # a JAX function, which autograd does not see: its backward is an entry, or nothing
+            found = self.backward is not None and wanted is not None
+            spec, differentiable = _structure(lowered.results), (found,) * lowered.results
         results = spec.num_leaves
         return _Computation(
             handle=lowered.handle,
@@ -272,15 +274,6 @@ class CompositeFunction:
         """What the composite means, as a function of what the hook's `call` passes."""
         target = self.entry.decomposition.target
         return self.native if target is None else find_function(target)
-
-    @contextmanager
-    def lowering_active(self) -> Iterator[None]:
-        """In a decomposition the entry's own operator or function means the stock one."""
-        self._lowering.active = True
-        try:
-            yield
-        finally:
-            self._lowering.active = False
 
     # The backward of a call.
 
@@ -323,7 +316,7 @@ class CompositeFunction:
                 f" stock operator, which reads {', '.join(lost)}; list it in `saves`"
             )
 
-        with self.lowering_active(), self.frontend.random_state(step.seed):
+        with self.lowering.begun(), self.frontend.random_state(step.seed):
             return gradients_of(
                 self._forward_of(step.call, step.autocast),
                 operands,
@@ -342,9 +335,9 @@ class CompositeFunction:
         operands = [*given, *context.saved]
         lowered = self._backward.get(key)
         if lowered is None:
-            with self.lowering_active():
+            with self.lowering.begun():
                 lowered = self._lower_derived(step, context, operands)
-            _remember(self._backward, key, lowered)
+            remember(self._backward, key, lowered)
         if lowered is STOCK:
             return self._stock_gradients(step, context)
         results = iter(self.insert(f"{self._symbol}_backward", operands, step.seed, lowered.handle))
@@ -392,7 +385,7 @@ class CompositeFunction:
                 self.frontend,
                 backward,
                 operands,
-                self.frontend.autocast_dtype(),
+                autocast=self.frontend.autocast_dtype(),
             ),
         )
 
@@ -522,7 +515,7 @@ class _Compiled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         composite: CompositeFunction = ctx.composite
-        with composite.lowering_active():
+        with composite.lowering.begun():
             found = gradients_of(
                 composite._forward_of(ctx.call, ctx.autocast),
                 ctx.saved_tensors,
@@ -570,9 +563,3 @@ def _transformed() -> bool:
 def _structure(results: int) -> pytree.TreeSpec:
     """How an operator returns so many results."""
     return pytree.tree_structure(0 if results == 1 else (0,) * results)
-
-
-def _remember(computations: dict[Hashable, Any], key: Hashable, value: Any) -> None:
-    if len(computations) >= MAX_COMPUTATIONS:
-        computations.clear()
-    computations[key] = value

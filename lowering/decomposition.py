@@ -49,20 +49,15 @@ class Decomposer:
             InvalidCallError: the entry's own function refuses the call.
         """
         kind, target = self.entry.decomposition.kind, self.entry.decomposition.target
-        if target is None:
-            return self.frontend.trace(
-                lambda *tensors: self.entry.exposed(call(self.stock, *tensors)),
-                operands,
-                whole_dispatch=self.stock_dispatches,
-            )
         if kind == "jax":
             return lower_jax(self.entry, self.frontend, call, operands)
-        function = find_function(target)
+        function = self.stock if target is None else find_function(target)
         return lower_function(
             self.entry,
             self.frontend,
             lambda *tensors: self.entry.exposed(call(function, *tensors)),
             operands,
+            whole_dispatch=target is not None or self.stock_dispatches,
         )
 
 
@@ -98,15 +93,20 @@ def lower_function(
     frontend: Frontend,
     function: Callable[..., Any],
     operands: Sequence[Any],
+    *,
+    whole_dispatch: bool = True,
     autocast: Any = None,
 ) -> DecompositionHlo:
     """The HLO of a function of the operands that is made of an entry's decomposition.
+
+    Args:
+        whole_dispatch, autocast: see `Frontend.trace`.
 
     Raises:
         LoweringError: the entry's own function failed. What the stock lowering raises passes.
     """
     try:
-        return frontend.trace(function, operands, whole_dispatch=True, autocast=autocast)
+        return frontend.trace(function, operands, whole_dispatch=whole_dispatch, autocast=autocast)
     except (UnsupportedCallError, InvalidCallError):
         raise
     except UnlistedReadError as error:

@@ -8,9 +8,7 @@ insertion into the graph.
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,6 +17,7 @@ import torch
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from composites.registry.model import Composite
 from composites.registry.operators import Operator, find_overload
+from lowering.computations import Lowering, remember
 from lowering.decomposition import Call, Decomposer
 from lowering.emission.attributes import UnsupportedValueError
 from lowering.emission.composite import (
@@ -42,9 +41,6 @@ class _Stock:
 
 STOCK: Final = _Stock()
 
-MAX_COMPUTATIONS = 1024
-"""Distinct calls kept for each entry; a program with more of them starts over."""
-
 
 @dataclass(slots=True)
 class EntryLowering:
@@ -56,7 +52,7 @@ class EntryLowering:
     decomposer: Decomposer
     computations: dict[Hashable, Any] = field(default_factory=dict)
     """From the key of a call to a computation, or STOCK."""
-    _lowering: threading.local = field(default_factory=threading.local)
+    _lowering: Lowering = field(default_factory=Lowering)
 
     @property
     def symbol(self) -> str:
@@ -89,13 +85,11 @@ class EntryLowering:
             LoweringError: the entry's own decomposition failed, or gives other results than the
                 operator.
         """
-        if getattr(self._lowering, "active", False):
-            return STOCK  # a decomposition that calls its own operator means the stock one
-        with self._active():
+        if self._lowering.active:
+            return STOCK
+        with self._lowering.begun():
             computation = self._computation(operands, attributes, call) if matches else STOCK
-        if len(self.computations) >= MAX_COMPUTATIONS:
-            self.computations.clear()
-        self.computations[key] = computation
+        remember(self.computations, key, computation)
         return computation
 
     def _computation(
@@ -134,14 +128,6 @@ class EntryLowering:
                 f" {self.entry.decomposition} gives {_written(given)}, but"
                 f" {self.operator.qualified} gives {_written(expected)}"
             )
-
-    @contextmanager
-    def _active(self) -> Iterator[None]:
-        self._lowering.active = True
-        try:
-            yield
-        finally:
-            self._lowering.active = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,8 @@ def install(
     Raises:
         AllowlistError: an entry's operator never reaches a hook, or its function has moved.
     """
-    installer = _Installer(operators, catalog, frontend, [])
+    registries = {e.qualified: r for r in catalog.registries for e in r.composites}
+    installer = _Installer(operators, registries, frontend, [])
     try:
         installer.install(entries)
     except BaseException:
@@ -76,7 +77,8 @@ _Claim = Composite | _Rewrite
 @dataclass(frozen=True, slots=True)
 class _Installer:
     operators: Mapping[str, Operator]
-    catalog: Catalog
+    registries: Mapping[str, Registry]
+    """The registry of each entry, by the entry's qualified name."""
     frontend: Frontend
     overrides: list[Override]
 
@@ -104,7 +106,7 @@ class _Installer:
     def _is_above(self, entry: Composite) -> bool:
         assert entry.op is not None
         operator = self.operators[entry.op]
-        registry = self._registry(entry)
+        registry = self.registries[entry.qualified]
         if entry.adapt or codegen.is_above_decompositions(entry, operator, registry):
             return True
         if self.frontend.takes_apart(operator):
@@ -173,7 +175,7 @@ class _Installer:
                 elif claim.adapt is not None:
                     function = _tried_outside_dynamo(self._adapter(claim), function)
                 else:
-                    registry = self._registry(claim)
+                    registry = self.registries[claim.qualified]
                     hook = codegen.function_hook(claim, original, target, registry)
                     function = hook(self._composite(claim, original), function)
             return function
@@ -194,7 +196,7 @@ class _Installer:
     def _composite(
         self, entry: Composite, native: Kernel, operator: OwnOperator | None = None
     ) -> CompositeFunction:
-        backward = codegen.explicit_backward(entry, self._registry(entry))
+        backward = codegen.explicit_backward(entry, self.registries[entry.qualified])
         explicit = None if backward is None else self._backward(backward)
         return CompositeFunction(entry, self.frontend, native, operator, explicit)
 
@@ -213,11 +215,8 @@ class _Installer:
             kernel = _tried_outside_dynamo(adapter, _nothing)
         return ExplicitBackward(entry, kernel, tuple(argument.name for argument in arguments))
 
-    def _registry(self, entry: Composite) -> Registry:
-        return next(r for r in self.catalog.registries if entry in r.composites)
-
     def _hooks(self, entry: Composite) -> ModuleType:
-        registry = self._registry(entry)
+        registry = self.registries[entry.qualified]
         return _builtin_hooks() if registry.builtin else _vendor_hooks(registry)
 
 

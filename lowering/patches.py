@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from composites.autoload import after_import
@@ -24,7 +24,8 @@ class Patch:
     claimed_by: Composite
     removed: bool = False
     stop_waiting: Callable[[], None] | None = None
-    _undo: list[Callable[[], None]] = field(default_factory=list)
+    undo: Callable[[], None] | None = None
+    """Puts the function back; None while it is not replaced."""
 
     def apply(self) -> None:
         """Replace the function, whose module is imported.
@@ -54,16 +55,16 @@ class Patch:
             if vars(owner).get(name) is made:
                 setattr(owner, name, original)
 
-        self._undo.append(undo)
+        self.undo = undo
 
     def remove(self) -> None:
         """Put the function back."""
         self.removed = True
         if self.stop_waiting is not None:
             self.stop_waiting()
-        for undo in self._undo:
-            undo()
-        self._undo.clear()
+        if self.undo is not None:
+            self.undo()
+            self.undo = None
 
     def _member(self, owner: Any, name: str) -> Any:
         try:

@@ -17,7 +17,7 @@ import torch_xla.core.xla_model as xm
 import yaml
 
 import composites
-from lowering import hooks, install
+from lowering import computations, hooks, install
 from lowering.hooks import EntryLowering
 
 Python = Callable[..., Any]
@@ -239,7 +239,7 @@ def test_shapes_that_never_repeat_are_forgotten(monkeypatch: pytest.MonkeyPatch)
         lowerings.append(hooks.make_lowering(*arguments))
         return lowerings[-1]
 
-    monkeypatch.setattr(hooks, "MAX_COMPUTATIONS", 4)
+    monkeypatch.setattr(computations, "MAX_COMPUTATIONS", 4)
     monkeypatch.setattr(install, "make_lowering", make_lowering)
     with composites.enabled("elu"):
         for size in range(1, 20):

@@ -1,0 +1,35 @@
+"""What one entry has lowered, and whether it is lowering right now."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+MAX_COMPUTATIONS = 1024
+"""Distinct calls kept for each entry; a program with more of them starts over."""
+
+
+def remember(computations: dict[Hashable, Any], key: Hashable, computation: Any) -> None:
+    """Keep a computation for the calls that have this key."""
+    if len(computations) >= MAX_COMPUTATIONS:
+        computations.clear()
+    computations[key] = computation
+
+
+class Lowering(threading.local):
+    """Whether this thread is in a decomposition of the entry, where its own operator or function
+    means the stock one."""
+
+    active: bool = False
+
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """A context in which it is active."""
+        before = self.active
+        self.active = True
+        try:
+            yield
+        finally:
+            self.active = before
