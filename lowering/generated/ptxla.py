@@ -2383,6 +2383,30 @@ def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     return hook
 
+def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.decompositions.gates:swiglu(gate: 'Tensor', up: 'Tensor') -> 'Tensor'
+
+    becomes ptxla.swiglu, where autograd sees it.
+    """
+
+    def hook(gate: Tensor, up: Tensor) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return _otherwise(gate, up)
+        return _composite(
+            Arguments(
+                key=(_tensor_key(gate), _tensor_key(up)),
+                operands=(gate, up),
+                matches=lambda: True,
+                attributes=dict,
+                call=lambda _op, gate, up: _op(gate, up),
+                otherwise=lambda: _otherwise(gate, up),
+            )
+        )
+
+    return hook
+
 def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -2569,6 +2593,7 @@ ABOVE_DECOMPOSITIONS = {
 FUNCTIONS = {
     'llama_rms_norm': llama_rms_norm_function,
     't5_rms_norm': t5_rms_norm_function,
+    'swiglu': swiglu_function,
     'adamw': adamw_function,
     'adam': adam_function,
     'sgd': sgd_function,

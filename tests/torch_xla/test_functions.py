@@ -14,6 +14,7 @@ import torch
 import torch_xla
 import torch_xla.debug.metrics as metrics
 from torch import nn
+from transformers import LlamaConfig
 from transformers.activations import NewGELUActivation
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
@@ -30,6 +31,7 @@ TARGETS: dict[str, tuple[Any, str]] = {
     "t5_rms_norm": (T5LayerNorm, "forward"),
     "rotary_embedding": (modeling_llama, "apply_rotary_pos_emb"),
     "new_gelu": (NewGELUActivation, "forward"),
+    "swiglu": (modeling_llama.LlamaMLP, "forward"),
     "adamw": (sys.modules["torch.optim.adam"], "_single_tensor_adam"),
     "sgd": (sys.modules["torch.optim.sgd"], "_single_tensor_sgd"),
 }
@@ -315,11 +317,14 @@ def of_module(make: Callable[[], nn.Module], dtype: torch.dtype) -> Named:
     return named | {name: p.grad for name, p in module.named_parameters()}
 
 
+GATED = LlamaConfig(hidden_size=16, intermediate_size=24, num_attention_heads=2)
+
 MODULES: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "LlamaRMSNorm": (partial(modeling_llama.LlamaRMSNorm, 16, eps=1e-3), "rms_norm"),
     "MistralRMSNorm": (partial(modeling_mistral.MistralRMSNorm, 16), "rms_norm"),
     "T5LayerNorm": (partial(T5LayerNorm, 16), "rms_norm"),
     "NewGELU": (NewGELUActivation, "gelu"),
+    "LlamaMLP": (partial(modeling_llama.LlamaMLP, GATED), "swiglu"),
 }
 
 
@@ -394,6 +399,30 @@ def test_gradcheck_of_the_rotary_embedding() -> None:
     with composites.enabled("all"):
         rotate = modeling_llama.apply_rotary_pos_emb
         assert torch.autograd.gradcheck(lambda q, k, c: rotate(q, k, c, c), inputs, fast_mode=True)
+
+
+def test_a_gate_that_is_no_silu_takes_the_original() -> None:
+    config = LlamaConfig(
+        hidden_size=16, intermediate_size=24, num_attention_heads=2, hidden_act="relu"
+    )
+    module = modeling_llama.LlamaMLP(config).to("xla")
+    calls: list[int] = []
+    module.up_proj.register_forward_hook(lambda *_: calls.append(1))
+    with composites.enabled("swiglu"):
+        text = torch_xla._XLAC._get_xla_tensors_text([module(values(2, 16))])
+    assert "ptxla" not in text
+    assert calls == [1]
+
+
+def test_projections_run_once_where_the_composite_declines() -> None:
+    module = modeling_llama.LlamaMLP(GATED)
+    calls: list[int] = []
+    module.up_proj.register_forward_hook(lambda *_: calls.append(1))
+    x = values(2, 16).cpu()
+    expected = module(x)
+    with composites.enabled("swiglu"):
+        assert torch.equal(module(x), expected)
+    assert calls == [1, 1]
 
 
 def test_calls_that_take_the_original() -> None:
