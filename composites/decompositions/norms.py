@@ -54,3 +54,57 @@ def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tens
     return composite(
         hidden_states, weight, normalized_shape=list(weight.shape), eps=module.variance_epsilon
     )
+
+
+def batch_norm_training(
+    input: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    *,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Batch norm by the statistics of the batch, and the moving averages of these.
+
+    Ioffe and Szegedy, "Batch Normalization" (2015). The variance is the biased one in both places,
+    as torch_xla computes it: `(1 - momentum) * running + momentum * batch`.
+
+    Args:
+        input: `[N, C, …]`, floating point.
+        running_mean, running_var: `[C]`, the averages so far; not written into.
+        weight, bias: `[C]`.
+
+    Returns:
+        The result, of the shape and dtype of `input`, and both averages.
+    """
+    mean, variance = running_mean.clone(), running_var.clone()
+    result = torch.native_batch_norm(input, weight, bias, mean, variance, True, momentum, eps)[0]
+    return result, mean, variance
+
+
+def train_batch_norm(
+    composite: Callable[..., tuple[Tensor, Tensor, Tensor]],
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """From aten::batch_norm, which writes the averages where its schema says nothing of it."""
+    if not training or running_mean is None or running_var is None:
+        raise UnsupportedCallError("no moving averages to update")
+    if input.numel() == 0:
+        raise UnsupportedCallError("no statistics of nothing")
+    result, mean, variance = composite(
+        input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps
+    )
+    with torch.no_grad():
+        running_mean.copy_(mean)
+        running_var.copy_(variance)
+    return result

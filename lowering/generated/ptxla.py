@@ -2329,6 +2329,33 @@ def baddbmm_above_decompositions(_composite: CompositeFunction, _otherwise: Kern
 
     return hook
 
+def batch_norm_training_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.decompositions.norms:batch_norm_training(input: 'Tensor', running_mean: 'Tensor', running_var: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, momentum: 'float', eps: 'float') -> 'tuple[Tensor, Tensor, Tensor]'
+
+    becomes ptxla.batch_norm_training, where autograd sees it.
+    """
+
+    def hook(input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, *, momentum: float, eps: float) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return _otherwise(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps)
+        return _composite(
+            Arguments(
+                key=(_tensor_key(input), _tensor_key(running_mean), _tensor_key(running_var), _tensor_key(weight), _tensor_key(bias), _value_key(momentum), _value_key(eps)),
+                operands=(input, running_mean, running_var, weight, bias),
+                matches=lambda: (weight is not None or bias is None),
+                attributes=lambda: {
+                    'momentum': _attr.f32(momentum),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, running_mean, running_var, weight, bias: _op(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps),
+                otherwise=lambda: _otherwise(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps),
+            )
+        )
+
+    return hook
+
 def llama_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -2591,6 +2618,7 @@ ABOVE_DECOMPOSITIONS = {
 }
 
 FUNCTIONS = {
+    'batch_norm_training': batch_norm_training_function,
     'llama_rms_norm': llama_rms_norm_function,
     't5_rms_norm': t5_rms_norm_function,
     'swiglu': swiglu_function,

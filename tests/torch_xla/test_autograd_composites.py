@@ -222,6 +222,37 @@ ALL = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_batch_norm_of_training_steps(
+    same_as_stock: SameAsStock, dtype: torch.dtype, affine: bool
+) -> None:
+    """Results, gradients and the moving averages after each of three steps, then evaluation."""
+
+    def run() -> Named:
+        torch.manual_seed(0)
+        norm = torch.nn.BatchNorm2d(5, momentum=0.3, affine=affine).to(dtype).to("xla")
+        named: dict[str, Any] = {}
+        for step in range(3):
+            x = values(2, 5, 3, 3, seed=step).to(dtype).requires_grad_()
+            result = norm(x)
+            inputs = [x, *norm.parameters()]
+            gradients = torch.autograd.grad(result, inputs, direction(result))
+            named |= {f"gradient {n} of step {step}": g for n, g in enumerate(gradients)}
+            named[f"result {step}"] = result
+            named |= {f"{k} {step}": v.clone() for k, v in norm.state_dict().items()}
+        with torch.no_grad():
+            named["evaluated"] = norm.eval()(x)
+        return named
+
+    found = same_as_stock(
+        {"steps": run},
+        emits={"batch_norm_training", "batch_norm_training_backward"},
+        may=["batch_norm_inference"],  # which has no averages behind an absent weight
+    ).ours.nodes["steps"]
+    assert found["ptxla.batch_norm_training"] == 3
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_graph_is_retained(same_as_stock: SameAsStock, name: str) -> None:
     operator = OPERATORS[name]

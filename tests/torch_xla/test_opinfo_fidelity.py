@@ -172,16 +172,26 @@ OPERATORS = (
         "nn.functional.local_response_norm", (), (), ONE, may=("avg_pool2d", "avg_pool2d_backward")
     ),
     Reaches(
-        "nn.functional.batch_norm", (), (), may=("batch_norm_inference",), differentiates=False
+        "nn.functional.batch_norm",
+        (),
+        (),
+        may=("batch_norm_inference", "batch_norm_training"),
+        differentiates=False,
     ),
     Reaches(
         "nn.functional.batch_norm",
         (),
         (),
-        may=("batch_norm_backward",),
+        may=("batch_norm_training", "batch_norm_training_backward"),
         refuses=normalizes_with_running_statistics,
     ),
-    Reaches("nn.functional.instance_norm", (), (), NARROW_AND_WIDE, may=("batch_norm_backward",)),
+    Reaches(
+        "nn.functional.instance_norm",
+        (),
+        (),
+        NARROW_AND_WIDE,
+        may=("batch_norm_backward", "batch_norm_training", "batch_norm_training_backward"),
+    ),
     Reaches("var", ("var",), (), refuses=is_complex),
     Reaches("std", ("std",), (), refuses=is_complex),
     Reaches("var_mean", ("var_mean",), (), refuses=is_complex),
