@@ -19,7 +19,7 @@ from ..bindings import (
     ir,
 )
 from ..in_place import in_place
-from ..symbols import body, functions, uses
+from ..symbols import body, callees_first, functions, uses
 
 _GET = "stablehlo.get_tuple_element"
 _TUPLE = "stablehlo.tuple"
@@ -32,9 +32,11 @@ def expand_tuples(module: IrModule) -> None:
     Runs after `flatten_calls`: tuples that go through plain calls are left as they are.
     """
     by_name = functions(module)
-    for name, composites in uses(module.operation).composites.items():
-        if name in by_name and _expand_function(by_name[name]):
-            for composite in composites:
+    composites = uses(module.operation).composites
+    # Inner ones first: a decomposition may return the tuple of a composite as it is.
+    for name in callees_first(module):
+        if name in composites and _expand_function(by_name[name]):
+            for composite in composites[name]:
                 _expand_composite(composite)
 
 
