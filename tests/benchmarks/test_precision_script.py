@@ -1,4 +1,4 @@
-"""Products with a wide result are as exact as their accumulator, and the page says what was found."""
+"""Products with a wide result are as exact as their accumulator; the page has what was found."""
 
 from __future__ import annotations
 
