@@ -1,4 +1,7 @@
-"""The README's snippets run, and its tables are true. (.ci/run runs its set-up commands.)"""
+"""The snippets of README and docs run, and the README's tables are true.
+
+(.ci/run runs its set-up commands.)
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,34 @@ from composites.registry.validation import parse_registry
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text()
+PRECISION = (ROOT / "docs" / "precision.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+def blocks(language: str, text: str = TEXT) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("snippet", blocks("python"))
-def test_python_snippet(snippet: str) -> None:
+def run(snippet: str) -> str:
     result = subprocess.run(
         [sys.executable, "-c", snippet], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    assert re.search(r"ptxla\.\w+|acme\.swiglu_backward", result.stdout)
+    return result.stdout
+
+
+@pytest.mark.parametrize("snippet", blocks("python"))
+def test_python_snippet(snippet: str) -> None:
+    assert re.search(r"ptxla\.\w+|acme\.swiglu_backward", run(snippet))
+
+
+@pytest.mark.parametrize("snippet", blocks("python", PRECISION))
+def test_snippet_of_precision(snippet: str) -> None:
+    """Each prints a program that has what its last comment says, and casts nothing."""
+    text = run(snippet)
+    promised = re.findall(r"ptxla\.\w+", snippet)
+    assert all(f'"{name}"' in text for name in promised)
+    assert "stablehlo.dot" in text
+    assert "stablehlo.convert" not in text
 
 
 def test_registry_snippet(monkeypatch: pytest.MonkeyPatch) -> None:

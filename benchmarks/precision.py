@@ -1,0 +1,634 @@
+"""How exact matrix products are: PyTorch on the CPU, stock torch_xla and composites against f64.
+
+    python -m benchmarks.precision [--sizes 256,1024,4096,16384,65536] [--batches 1,4,16,64]
+                                   [--markdown docs/precision.md] [--plot docs/precision.svg]
+
+- Products `[64, K] @ [K, 64]` of normal numbers in bf16 and f16, written in each way that a user
+  has. An error is a difference from the product of the same narrow numbers in f64, relative to that
+  product: norm to norm (Frobenius), and largest to largest.
+- The same products of all int8 numbers, whose wrong elements are counted.
+- What the program of each way holds: the types of its product, and the bytes that its casts move.
+- Gradients of a product in bf16, of a sum that does not look at the product's values and of a cross
+  entropy that does.
+- Weight gradients over micro-batches, of one linear layer and of a small Llama (random weights,
+  bf16), with `composites.nn.accumulate_gradients_in_fp32` and without.
+
+Everything runs on XLA:CPU, stock with no composite on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+
+import matplotlib
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import composites
+from composites.activation import exactly
+from lowering.stablehlo import Module, casts
+
+BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
+I8, I32, I64 = torch.int8, torch.int32, torch.int64
+NAMES = {BF16: "bf16", F16: "f16", F32: "f32"}
+SIZES = (256, 1024, 4096, 16384, 65536)
+ROWS = COLUMNS = 64
+BATCHES = (1, 4, 16, 64)
+TOKENS, VOCABULARY, WIDTH = 32, 96, 64
+SEED = 1
+LOGITS = 4.0
+"""Standard deviation of what a cross entropy is taken of."""
+
+aten = torch.ops.aten
+out_dtype_operator: Any = torch.ops.higher_order.out_dtype
+
+
+# How a product can be written.
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How a way is drawn; markers are hollow and of different sizes, since lines coincide."""
+
+    colour: str
+    dashes: str
+    marker: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to write a product whose result is wide."""
+
+    who: str
+    """Eager CPU, stock XLA, this project, or a reference that nobody would write."""
+    code: str
+    """As a user writes it."""
+    product: Callable[[Tensor, Tensor], Tensor]
+    device: str = "xla"
+    line: Line | None = None
+    """In the plot, where it has one."""
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        """The product of two tensors of the CPU, on the CPU."""
+        with self.composites():
+            return self.product(a.to(self.device), b.to(self.device)).cpu()
+
+    def composites(self) -> AbstractContextManager[None]:
+        return exactly("matmul_out_dtype") if self.who == OURS else exactly()
+
+
+EAGER, STOCK, OURS, REFERENCE = "eager CPU", "stock XLA", "this project", "reference"
+
+
+def _wide(a: Tensor) -> torch.dtype:
+    return F32 if a.is_floating_point() else I32
+
+
+def _cast_after(a: Tensor, b: Tensor) -> Tensor:
+    return torch.mm(a, b).to(_wide(a))
+
+
+def _read_later(a: Tensor, b: Tensor) -> Tensor:
+    product = torch.mm(a, b)
+    torch_xla.sync()
+    return product.to(_wide(a))
+
+
+def _cast_before(a: Tensor, b: Tensor) -> Tensor:
+    return torch.mm(a.to(_wide(a)), b.to(_wide(a)))
+
+
+def _into(a: Tensor, b: Tensor) -> Tensor:
+    out = torch.empty(a.shape[0], b.shape[1], dtype=_wide(a), device=a.device)
+    return torch.matmul(a, b, out=out)
+
+
+def _operator(a: Tensor, b: Tensor) -> Tensor:
+    result: Tensor = out_dtype_operator(aten.mm.default, _wide(a), a, b)
+    return result
+
+
+def _out_dtype(a: Tensor, b: Tensor) -> Tensor:
+    return torch.mm(a, b, out_dtype=_wide(a))
+
+
+def _one_after_another(a: Tensor, b: Tensor) -> Tensor:
+    total = torch.zeros(a.shape[0], b.shape[1])
+    for column, row in zip(a.float().T.contiguous(), b.float(), strict=True):
+        total.addcmul_(column[:, None], row)
+    return total
+
+
+LINES = {
+    "eager": Line("#888888", "-", "o", 13),
+    "cast after": Line("#d1495b", "-", "s", 7),
+    "read later": Line("#e08e2b", "--", "D", 4),
+    "cast before": Line("#4a7fd6", "--", "^", 13),
+    "out_dtype": Line("#2a9d6f", "-", "o", 7),
+    "reference": Line("#888888", ":", "x", 10),
+}
+FLOAT_WAYS = (
+    Way(EAGER, "torch.mm(a, b).float()", _cast_after, "cpu", LINES["eager"]),
+    Way(STOCK, "torch.mm(a, b).float()", _cast_after, line=LINES["cast after"]),
+    Way(STOCK, "torch.mm(a, b), .float() later", _read_later, line=LINES["read later"]),
+    Way(STOCK, "torch.matmul(a, b, out=c)", _into),
+    Way(STOCK, "out_dtype(mm, torch.float32, a, b)", _operator),
+    Way(STOCK, "torch.mm(a.float(), b.float())", _cast_before, line=LINES["cast before"]),
+    Way(OURS, "torch.mm(a, b, out_dtype=torch.float32)", _out_dtype, line=LINES["out_dtype"]),
+    Way(OURS, "torch.matmul(a, b, out=c)", _into),
+    Way(OURS, "out_dtype(mm, torch.float32, a, b)", _operator),
+    Way(REFERENCE, "f32, one term after another", _one_after_another, "cpu", LINES["reference"]),
+)
+INTEGER_WAYS = (
+    Way(EAGER, "torch.mm(a, b).int()", _cast_after, "cpu"),
+    Way(EAGER, "torch.matmul(a, b, out=c)", _into, "cpu"),
+    Way(EAGER, "out_dtype(mm, torch.int32, a, b)", _operator, "cpu"),
+    Way(STOCK, "torch.mm(a, b).int()", _cast_after),
+    Way(STOCK, "torch.matmul(a, b, out=c)", _into),
+    Way(STOCK, "out_dtype(mm, torch.int32, a, b)", _operator),
+    Way(OURS, "torch.mm(a, b, out_dtype=torch.int32)", _out_dtype),
+    Way(OURS, "torch.matmul(a, b, out=c)", _into),
+    Way(OURS, "out_dtype(mm, torch.int32, a, b)", _operator),
+)
+
+
+# Products.
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Of a result, relative to the exact one."""
+
+    norm: float
+    largest: float
+
+    @classmethod
+    def of(cls, result: Tensor, exact: Tensor) -> Error:
+        difference = result.detach().cpu().to(F64) - exact
+        return cls(
+            norm=float(difference.norm() / exact.norm()),
+            largest=float(difference.abs().max() / exact.abs().max()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The errors of one way, by K."""
+
+    way: Way
+    errors: dict[int, Error]
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerProduct:
+    """The wrong elements of one way, by K; None where it is refused."""
+
+    way: Way
+    wrong: dict[int, int | None]
+
+
+def operands(size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """`[64, K]` and `[K, 64]` on the CPU."""
+    generator = torch.Generator().manual_seed(SEED)
+    shapes = (ROWS, size), (size, COLUMNS)
+    if dtype == I8:
+        a, b = (torch.randint(-128, 128, shape, generator=generator) for shape in shapes)
+    else:
+        a, b = (torch.randn(shape, generator=generator) for shape in shapes)
+    return a.to(dtype), b.to(dtype)
+
+
+def products(sizes: Sequence[int], dtype: torch.dtype) -> list[Product]:
+    """The errors of every way to write a product of floats."""
+    found = [Product(way, {}) for way in FLOAT_WAYS]
+    for size in sizes:
+        a, b = operands(size, dtype)
+        exact = torch.mm(a.to(F64), b.to(F64))
+        for row in found:
+            row.errors[size] = Error.of(row.way(a, b), exact)
+    return found
+
+
+def integer_products(sizes: Sequence[int]) -> list[IntegerProduct]:
+    """The wrong elements of every way to write a product of int8."""
+    found = [IntegerProduct(way, {}) for way in INTEGER_WAYS]
+    for size in sizes:
+        a, b = operands(size, I8)
+        exact = torch.mm(a.to(I64), b.to(I64))
+        for row in found:
+            row.wrong[size] = wrong_elements(row.way, a, b, exact)
+    return found
+
+
+def wrong_elements(way: Way, a: Tensor, b: Tensor, exact: Tensor) -> int | None:
+    try:
+        return int((way(a, b).to(I64) != exact).sum())
+    except RuntimeError as error:
+        if "Expected out tensor to have dtype" not in str(error):
+            raise
+        return None
+
+
+# Programs.
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the StableHLO of one way holds."""
+
+    way: Way
+    product: str
+    casts: int
+    cast_bytes: int
+
+
+def programs(size: int, dtype: torch.dtype) -> list[Program]:
+    """Of every way that is one graph."""
+    a, b = (tensor.to("xla") for tensor in operands(size, dtype))
+    ways = [w for w in FLOAT_WAYS if w.device == "xla" and w.product is not _read_later]
+    return [program(way, a, b) for way in ways]
+
+
+def program(way: Way, a: Tensor, b: Tensor) -> Program:
+    with way.composites():
+        text = xm.get_stablehlo([way.product(a, b)])
+    (signature,) = re.findall(r"stablehlo\.dot_general\b[^\n]* : (\([^\n]*)", text)
+    report = casts(Module.parse(text))
+    types = re.sub(r"tensor<(?:\d+x)*(\w+)>", r"\1", signature).replace("->", "→")
+    return Program(way, types, report.count, report.bytes)
+
+
+# Gradients.
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """The errors of the gradients of both operands."""
+
+    loss: str
+    size: int
+    way: Way
+    errors: tuple[Error, Error]
+
+
+GRADIENT_WAYS = tuple(w for w in FLOAT_WAYS if w.product in (_cast_after, _read_later, _out_dtype))
+LABELS = torch.arange(ROWS) % COLUMNS
+
+
+def _weighted_sum(product: Tensor) -> Tensor:
+    generator = torch.Generator().manual_seed(SEED + 1)
+    weights = torch.randn(product.shape, generator=generator).to(product.device)
+    return (product * weights).sum()
+
+
+def _cross_entropy(product: Tensor) -> Tensor:
+    return functional.cross_entropy(product, LABELS.to(product.device))
+
+
+LOSSES = {"weighted sum": _weighted_sum, "cross entropy": _cross_entropy}
+
+
+def gradients(sizes: Sequence[int]) -> list[Gradients]:
+    """The errors of the gradients of every way to write a product in bf16, for both losses."""
+    found = []
+    for loss, function in LOSSES.items():
+        for size in sizes:
+            a, b = operands(size, F32)
+            given = a.to(BF16), (b * LOGITS / size**0.5).to(BF16)
+            exact = _gradients(function, torch.mm, *(t.to(F64) for t in given))
+            for way in GRADIENT_WAYS:
+                with way.composites():
+                    result = _gradients(function, way.product, *(t.to(way.device) for t in given))
+                one, other = (Error.of(*pair) for pair in zip(result, exact, strict=True))
+                found.append(Gradients(loss, size, way, (one, other)))
+    return found
+
+
+def _gradients(
+    loss: Callable[[Tensor], Tensor],
+    product: Callable[[Tensor, Tensor], Tensor],
+    *operands: Tensor,
+) -> tuple[Tensor, ...]:
+    leaves = [tensor.detach().requires_grad_() for tensor in operands]
+    return torch.autograd.grad(loss(product(*leaves)), leaves)
+
+
+# Weight gradients over micro-batches.
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulated:
+    """The mean error of the weight gradients of linear layers, after some micro-batches."""
+
+    model: str
+    batches: int
+    stock: float
+    ours: float
+
+
+Step = Callable[[nn.Module, int], Tensor]
+"""The loss of a module in a micro-batch, given by its number."""
+
+
+def linear() -> tuple[nn.Module, Step]:
+    """One layer, whose exact gradient is that of the same bf16 numbers: the sums alone."""
+    module = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False))
+
+    def loss(module: nn.Module, batch: int) -> Tensor:
+        generator = torch.Generator().manual_seed(batch)
+        weight = next(module.parameters())
+        x, grad = (torch.randn(TOKENS, WIDTH, generator=generator).to(BF16) for _ in range(2))
+        result: Tensor = module(x.to(weight)) * grad.to(weight)
+        return result.sum()
+
+    return module, loss
+
+
+def llama() -> tuple[nn.Module, Step]:
+    """Two layers; its bf16 activations differ from those in f64 too."""
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=WIDTH,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=TOKENS,
+        tie_word_embeddings=False,
+    )
+    torch.manual_seed(SEED)
+
+    def loss(module: nn.Module, batch: int) -> Tensor:
+        generator = torch.Generator().manual_seed(batch)
+        ids = torch.randint(0, VOCABULARY, (2, TOKENS // 2), generator=generator)
+        ids = ids.to(next(module.parameters()).device)
+        result: Tensor = module(input_ids=ids, labels=ids).loss
+        return result
+
+    return LlamaForCausalLM(config), loss
+
+
+MODELS = {"one linear layer": linear, "llama": llama}
+
+
+def accumulated(name: str, batches: Sequence[int]) -> list[Accumulated]:
+    """A module's gradients after each of these numbers of micro-batches."""
+    torch.zeros(1, device="xla")  # autograd must know XLA's devices before its first backward
+    module, loss = MODELS[name]()
+    module = module.to(BF16).eval()
+    exact = copy.deepcopy(module).to(F64)
+    stock, ours = copy.deepcopy(module).to("xla"), copy.deepcopy(module).to("xla")
+    found = []
+    with exactly():  # the helper turns on what it needs
+        main = composites.nn.accumulate_gradients_in_fp32(ours)
+        for batch in range(1, max(batches) + 1):
+            loss(exact, batch).backward()
+            with exactly():
+                loss(stock, batch).backward()
+                torch_xla.sync()
+            loss(ours, batch).backward()
+            torch_xla.sync()
+            if batch in batches:
+                expected = _weights(exact)
+                found.append(
+                    Accumulated(
+                        name,
+                        batch,
+                        stock=_mean_error(_weights(stock), expected),
+                        ours=_mean_error([main[w] for w in _weights(ours)], expected),
+                    )
+                )
+    return found
+
+
+def _weights(module: nn.Module) -> list[Tensor]:
+    return [layer.weight for layer in module.modules() if isinstance(layer, nn.Linear)]
+
+
+def _mean_error(weights: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    errors = []
+    for weight, reference in zip(weights, expected, strict=True):
+        assert weight.grad is not None
+        assert reference.grad is not None
+        errors.append(Error.of(weight.grad, reference.grad).norm)
+    return sum(errors) / len(errors)
+
+
+# Output.
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All there is to print."""
+
+    sizes: tuple[int, ...]
+    floats: dict[str, list[Product]]
+    """By dtype."""
+    integers: list[IntegerProduct]
+    programs: list[Program]
+    gradients: list[Gradients]
+    accumulated: list[Accumulated]
+
+
+def measure(sizes: Sequence[int], batches: Sequence[int]) -> Measured:
+    return Measured(
+        sizes=tuple(sizes),
+        floats={NAMES[dtype]: products(sizes, dtype) for dtype in (BF16, F16)},
+        integers=integer_products(sizes),
+        programs=programs(sizes[-1], BF16),
+        gradients=gradients(sizes),
+        accumulated=[row for name in MODELS for row in accumulated(name, batches)],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A table of text."""
+
+    title: str
+    head: tuple[str, ...]
+    body: Sequence[tuple[str, ...]]
+
+    def markdown(self) -> str:
+        rule = "|---|---" + "|--:" * (len(self.head) - 2) + "|"
+        rows = [" | ".join(row).join(("| ", " |")) for row in (self.head, *self.body)]
+        return "\n".join([rows[0], rule, *rows[1:]])
+
+    def rich(self) -> Table:
+        table = Table(*self.head, title=self.title)
+        for row in self.body:
+            table.add_row(*row)
+        return table
+
+
+def tables(measured: Measured) -> dict[str, Lines]:
+    """All tables, by the name that the page knows them by."""
+    sizes = tuple(f"K = {size}" for size in measured.sizes)
+    return {
+        **{name: _float_table(name, sizes, rows) for name, rows in measured.floats.items()},
+        "i8": _integer_table(sizes, measured.integers),
+        "programs": _program_table(measured),
+        "gradients": _gradient_table(sizes, measured.gradients),
+        "accumulated": _accumulated_table(measured.accumulated),
+    }
+
+
+def _written(way: Way) -> tuple[str, str]:
+    return way.who, way.code if way.who == REFERENCE else f"`{way.code}`"
+
+
+def _float_table(name: str, sizes: tuple[str, ...], rows: list[Product]) -> Lines:
+    body = [
+        (*_written(row.way), *(f"{e.norm:.1e} / {e.largest:.1e}" for e in row.errors.values()))
+        for row in rows
+    ]
+    return Lines(f"{name}: error, norm / largest", ("", "product", *sizes), body)
+
+
+def _integer_table(sizes: tuple[str, ...], rows: list[IntegerProduct]) -> Lines:
+    body = [
+        (*_written(row.way), *("refused" if n is None else str(n) for n in row.wrong.values()))
+        for row in rows
+    ]
+    return Lines(f"int8: wrong elements of {ROWS * COLUMNS}", ("", "product", *sizes), body)
+
+
+def _program_table(measured: Measured) -> Lines:
+    body = [
+        (*_written(row.way), f"`{row.product}`", str(row.casts), f"{row.cast_bytes:,}")
+        for row in measured.programs
+    ]
+    title = f"programs at K = {measured.sizes[-1]}, bf16"
+    return Lines(title, ("", "product", "operands → result", "casts", "bytes they move"), body)
+
+
+def _gradient_table(sizes: tuple[str, ...], rows: list[Gradients]) -> Lines:
+    cells: dict[tuple[str, Way], list[str]] = {}
+    for row in rows:
+        one, other = row.errors
+        cells.setdefault((row.loss, row.way), []).append(f"{one.norm:.1e} / {other.norm:.1e}")
+    body = [(loss, *_written(way), *errors) for (loss, way), errors in cells.items()]
+    return Lines("gradients in bf16: error of both", ("loss", "", "product", *sizes), body)
+
+
+def _accumulated_table(rows: list[Accumulated]) -> Lines:
+    body = [(r.model, str(r.batches), f"{r.stock:.1e}", f"{r.ours:.1e}") for r in rows]
+    head = ("model", "micro-batches", "stock XLA", "accumulate_gradients_in_fp32")
+    return Lines("weight gradients over micro-batches: mean error", head, body)
+
+
+def plot(floats: dict[str, list[Product]], path: Path) -> None:
+    """Error over K, one picture for each dtype; the same numbers give the same file."""
+    style: dict[Any, str] = {
+        "svg.hashsalt": "precision",
+        "font.family": "sans-serif",
+        "axes.facecolor": "none",
+        **dict.fromkeys(
+            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"),
+            "#888888",  # read on white and on black
+        ),
+    }
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(9, 4.6), layout="constrained")
+        axes = figure.subplots(1, len(floats), sharey=True, squeeze=False)
+        for axis, (name, rows) in zip(axes.flat, floats.items(), strict=True):
+            _draw(axis, name, rows)
+        axes.flat[0].set_ylabel("error relative to f64 (norm)")
+        handles, labels = axes.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+        figure.savefig(path, transparent=True, metadata={"Date": None, "Creator": None})
+
+
+def _draw(axis: Any, name: str, rows: list[Product]) -> None:
+    for row in rows:
+        line = row.way.line
+        if line is None:
+            continue
+        axis.loglog(
+            list(row.errors),
+            [float(f"{error.norm:.1e}") for error in row.errors.values()],
+            linestyle=line.dashes,
+            color=line.colour,
+            marker=line.marker,
+            markersize=line.size,
+            markerfacecolor="none",
+            linewidth=2.5 if row.way.who == OURS else 1.5,
+            label=f"{row.way.who}: {row.way.code}",
+        )
+    axis.set_title(name)
+    axis.set_xlabel("K")
+    sizes = list(rows[0].errors)
+    axis.set_xticks(sizes, [str(size) for size in sizes], minor=False)
+    axis.set_xticks([], minor=True)
+    axis.grid(visible=True, color="#888888", alpha=0.25)
+
+
+def page(written: dict[str, Lines], measured: Measured, picture: str | None) -> str:
+    """docs/precision.md, whole."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("precision.md.jinja").render(
+        tables={name: lines.markdown() for name, lines in written.items()},
+        picture=picture,
+        elements=ROWS * COLUMNS,
+        largest=measured.sizes[-1],
+        logits=f"{LOGITS:g}",
+        versions={name: version(name) for name in ("torch", "torch_xla", "jax", "transformers")},
+    )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(sorted(int(number) for number in text.split(",")))
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sizes", type=_numbers, default=_listed(SIZES), help="of K")
+    parser.add_argument("--batches", type=_numbers, default=_listed(BATCHES), help="micro-batches")
+    parser.add_argument("--markdown", type=Path, help="write the page to this file")
+    parser.add_argument("--plot", type=Path, help="draw errors over K into this SVG file")
+    arguments = parser.parse_args()
+    measured = measure(arguments.sizes, arguments.batches)
+    written = tables(measured)
+    console = Console()
+    for lines in written.values():
+        console.print(lines.rich())
+    if arguments.plot:
+        plot(measured.floats, arguments.plot)
+    if arguments.markdown:
+        folder = arguments.markdown.parent
+        picture = arguments.plot and os.path.relpath(arguments.plot, folder)
+        arguments.markdown.write_text(page(written, measured, picture))
+
+
+if __name__ == "__main__":
+    main()
