@@ -227,17 +227,35 @@ def test_matmul_respects_the_dtype_of_out(
     assert torch.equal(torch.from_dlpack(exported), eager.cpu())
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-@pytest.mark.parametrize(
-    ("operator", "shapes", "name"),
-    [
-        (torch.mm, ((5, 16), (16, 3)), "mm"),
-        (torch.bmm, ((2, 5, 16), (2, 16, 3)), "bmm"),
-        (torch.addmm, ((3,), (5, 16), (16, 3)), "addmm"),
-        (torch.baddbmm, ((3,), (2, 5, 16), (2, 16, 3)), "baddbmm"),
-        (torch.matmul, ((2, 5, 16), (16, 3)), "mm"),
-    ],
+OPERATORS_WITH_OUT = (
+    (torch.mm, ((5, 16), (16, 3)), "mm"),
+    (torch.bmm, ((2, 5, 16), (2, 16, 3)), "bmm"),
+    (torch.addmm, ((3,), (5, 16), (16, 3)), "addmm"),
+    (torch.baddbmm, ((3,), (2, 5, 16), (2, 16, 3)), "baddbmm"),
+    (torch.matmul, ((2, 5, 16), (16, 3)), "mm"),
 )
+
+
+@pytest.mark.parametrize(("operator", "shapes"), [case[:2] for case in OPERATORS_WITH_OUT])
+def test_compiled_operators_give_the_same_bits(
+    operator: Callable[..., torch.Tensor], shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    def function(c: torch.Tensor, *operands: torch.Tensor) -> torch.Tensor:
+        operator(*operands, out=c)
+        return c * 2
+
+    operands = [random(*shape) for shape in shapes]
+    empty = torch.empty(operator(*wide(*operands)).shape)
+    into, compiled_into = empty.to("xla"), empty.to("xla")
+    eager = function(into, *operands).cpu()
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="openxla")(compiled_into, *operands)
+    assert torch.equal(compiled.cpu(), eager)
+    assert torch.equal(compiled_into.cpu(), into.cpu())
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize(("operator", "shapes", "name"), OPERATORS_WITH_OUT)
 def test_operators_respect_the_dtype_of_out(
     operator: Callable[..., torch.Tensor],
     shapes: tuple[tuple[int, ...], ...],
