@@ -15,12 +15,11 @@ from lowering.hlo.simplify import ERF, PURE, Body
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
-from lowering.stablehlo.passes.strip_leftovers import strip_module_attributes
+from lowering.stablehlo.passes.strip_leftovers import strip_layouts, strip_module_attributes
 from lowering.stablehlo.symbols import CALL, COMPOSITE, CUSTOM_CALL
 
 # What is converted to the text that torch_xla's converter gives, but for folds of a few constants.
-# Convolutions and windows come with every default written out, some operations as MHLO, which only
-# XLA reads; some custom calls are for torch_xla to replace.
+# Others come as MHLO, which only XLA reads, or are custom calls that torch_xla replaces.
 _CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
 _COUNTER = re.compile(r"\.\d+$")
@@ -32,18 +31,27 @@ _PIPELINE = (
 
 _SAID = "mhlo.frontend_attributes"
 
-# Attributes that say nothing: those that the converter writes with their default values,
-# and the memory layout that XLA chose for its own HLO.
-_LAYOUT = ("result_layout", "xla_shape")
+# Attributes that the converter writes with their default values.
+_WINDOW = ("window_strides", "padding")
 _DEFAULTS = {
+    "stablehlo.convolution": (
+        *_WINDOW,
+        "lhs_dilation",
+        "rhs_dilation",
+        "window_reversal",
+        "precision_config",
+    ),
     "stablehlo.dot_general": ("precision_config",),
     "stablehlo.gather": ("indices_are_sorted",),
-    "stablehlo.bitcast_convert": _LAYOUT,
-    "stablehlo.reshape": _LAYOUT,
-    "stablehlo.transpose": _LAYOUT,
+    "stablehlo.reduce_window": (*_WINDOW, "base_dilations", "window_dilations"),
+    "stablehlo.select_and_scatter": _WINDOW,
     "stablehlo.scatter": ("indices_are_sorted", "unique_indices"),
 }
-_DEFAULT_VALUES = ("false", "[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]")
+_DEFAULT_VALUE = re.compile(
+    r"false|array<i1: false(, false)*>|array<i64: 1(, 1)*>|dense<0> : tensor<\d+x2xi64>"
+    r"|\[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>\]"
+)
+_NO_PADDING = re.compile(r"array<i64: 0(, 0)*>")
 
 
 def to_stablehlo(hlo: bytes) -> Module | None:
@@ -68,17 +76,26 @@ def to_stablehlo(hlo: bytes) -> Module | None:
     bindings.run_pipeline(result.ir, _PIPELINE)
     fold_splats(result.ir)
     _drop_defaults(result.ir)
+    _drop_empty_pads(result.ir)
     strip_module_attributes(result.ir)
+    strip_layouts(result.ir)
     return result
 
 
 def _drop_defaults(module: IrModule) -> None:
     for operation in bindings.find_operations(module.operation, *_DEFAULTS):
         for name in _DEFAULTS[operation.name]:
-            if name not in operation.attributes:
-                continue
-            if name in _LAYOUT or str(operation.attributes[name]) in _DEFAULT_VALUES:
-                del operation.attributes[name]
+            given = operation.attributes
+            if name in given and _DEFAULT_VALUE.fullmatch(str(given[name])):
+                del given[name]
+
+
+def _drop_empty_pads(module: IrModule) -> None:
+    for pad in bindings.find_operations(module.operation, "stablehlo.pad"):
+        edges = ("edge_padding_low", "edge_padding_high", "interior_padding")
+        if all(_NO_PADDING.fullmatch(str(pad.attributes[name])) for name in edges):
+            pad.results[0].replace_all_uses_with(pad.operands[0])
+            pad.erase()
 
 
 def _restore_erf(module: IrModule) -> None:

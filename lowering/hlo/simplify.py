@@ -32,12 +32,14 @@ from lowering.hlo.literals import (
 # A call is not one of them: two composites stay two, whoever replaces them.
 _PURE = """
     abs add and atan2 batch-norm-grad batch-norm-inference batch-norm-training broadcast cbrt
-    ceil clamp compare complex concatenate constant convert cosine count-leading-zeros divide
+    ceil clamp compare complex concatenate constant convert convolution cosine
+    count-leading-zeros divide
     dot dynamic-slice dynamic-update-slice erf exponential exponential-minus-one floor gather
     get-tuple-element imag iota is-finite log log-plus-one logistic maximum minimum multiply
-    negate not or pad popcnt power real reduce reduce-precision remainder reshape reverse
-    round-nearest-afz round-nearest-even rsqrt scatter select shift-left shift-right-arithmetic
-    shift-right-logical sign sine slice sort sqrt subtract tan tanh transpose tuple xor
+    negate not or pad popcnt power real reduce reduce-precision reduce-window remainder reshape
+    reverse round-nearest-afz round-nearest-even rsqrt scatter select select-and-scatter shift-left
+    shift-right-arithmetic shift-right-logical sign sine slice sort sqrt subtract tan tanh transpose
+    tuple xor
 """
 PURE = frozenset(_PURE.split())
 
@@ -183,6 +185,13 @@ class Body:
         axes = list(instruction.dimensions)
         if axes == sorted(axes):
             return operand
+        if self.opcodes[operand] == "broadcast":
+            moved = [axes.index(axis) for axis in inner.dimensions]
+            if moved == sorted(moved):
+                broadcast = hlo_proto.Instruction(
+                    opcode="broadcast", shape=instruction.shape, dimensions=moved
+                )
+                return self.place(broadcast, "broadcast", self.operands[operand])
         if self.opcodes[operand] == "transpose":
             instruction.dimensions[:] = [inner.dimensions[axis] for axis in axes]
             return self.place(instruction, "transpose", self.operands[operand])

@@ -40,6 +40,13 @@ FUNCTIONS = {
     "sorted": lambda x: jnp.sort(x, axis=1),
     "product": lambda x: x @ x.T,
     "added rows": lambda x: x.at[jnp.array([2, 2])].add(1.0),
+    "convolution": lambda x: jax.lax.conv(x[None, None], jnp.ones((1, 1, 2, 2)), (1, 1), "SAME"),
+    "windows": lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (2, 2), (1, 2), "VALID"),
+    "gradient of windows": jax.grad(
+        lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (2, 2), (1, 1), "VALID").sum()
+    ),
+    "not padded": lambda x: jax.lax.pad(x, 0.0, ((0, 0, 0), (0, 0, 0))) * 2,
+    "transposed broadcast": lambda x: jnp.tile(x[:, 0], (4, 1)).T + x,
     "called": lambda x: jax.jit(jnp.exp)(x) + jax.jit(jnp.exp)(x * 2),
 }
 
@@ -65,6 +72,10 @@ def test_calls_are_inlined_and_defaults_are_not_written() -> None:
     text = converted(lambda x: (x @ x.T)[jnp.array([2, 0])], X).text
     for default in ("precision", "indices_are_sorted", "mhlo."):
         assert default not in text
+    text = converted(FUNCTIONS["convolution"], X).text + converted(FUNCTIONS["windows"], X).text
+    for default in ("precision", "dilat", "reversal", "stride = ", "padding = "):
+        assert default not in text
+    assert "stablehlo.pad" not in converted(FUNCTIONS["not padded"], X).text
 
 
 def test_what_is_not_known_is_left_to_the_frontend() -> None:

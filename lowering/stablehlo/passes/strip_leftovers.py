@@ -20,7 +20,14 @@ _ENTRY_LAYOUT = "mhlo.xla_entry_computation_"
 # The memory layout that XLA chose for its own HLO, noted on the operations it prints this way.
 # StableHLO gives these attributes no meaning, and the layout is the next compiler's to choose.
 _LAYOUT_ATTRIBUTES = ("result_layout", "xla_shape")
-_WITH_LAYOUT = ("stablehlo.transpose", "stablehlo.reshape", "stablehlo.bitcast_convert")
+_WITH_LAYOUT = (
+    "stablehlo.bitcast_convert",
+    "stablehlo.broadcast_in_dim",
+    "stablehlo.convert",
+    "stablehlo.reshape",
+    "stablehlo.reverse",
+    "stablehlo.transpose",
+)
 _COUNTER = re.compile(r"\.\d+$")
 
 
@@ -32,10 +39,7 @@ def strip_leftovers(module: IrModule) -> None:
     """
     operation = module.operation
     strip_module_attributes(module)
-    for noted in find_operations(operation, *_WITH_LAYOUT):
-        for key in _LAYOUT_ATTRIBUTES:
-            if key in noted.attributes:
-                del noted.attributes[key]
+    strip_layouts(module)
     name = attributes(operation).get("sym_name")
     if name is not None and _COUNTER.search(name.value):
         with building(module.context):
@@ -49,3 +53,11 @@ def strip_module_attributes(module: IrModule) -> None:
     for key, attribute in attributes(operation).items():
         if _EMPTY_ATTRIBUTES.get(key) == str(attribute) or key.startswith(_ENTRY_LAYOUT):
             del operation.attributes[key]
+
+
+def strip_layouts(module: IrModule) -> None:
+    """Drop what is noted of the memory layout on operations."""
+    for noted in find_operations(module.operation, *_WITH_LAYOUT):
+        for key in _LAYOUT_ATTRIBUTES:
+            if key in noted.attributes:
+                del noted.attributes[key]
