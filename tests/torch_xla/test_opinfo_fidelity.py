@@ -49,6 +49,8 @@ class Reaches:
     """The samples with which stock torch_xla ends the process."""
     stock_numbers: Literal["data", "constants"] = "data"
     """See `compare`."""
+    takes: Callable[[int, SampleInput], bool] = lambda number, sample: True
+    """The samples that are run, where these are not all."""
 
 
 def is_scalar(sample: SampleInput) -> bool:
@@ -65,6 +67,10 @@ def is_complex(sample: SampleInput) -> bool:
 
 def is_vector(sample: SampleInput) -> bool:
     return bool(sample.input.dim() == 1)
+
+
+def is_dilated(sample: SampleInput) -> bool:
+    return sample.kwargs.get("dilation", 1) not in (1, (1, 1))
 
 
 def normalizes_with_running_statistics(sample: SampleInput) -> bool:
@@ -161,6 +167,15 @@ OPERATORS = (
     Reaches("nn.functional.relu6", ("hardtanh",), ("hardtanh_backward",), NARROW_AND_WIDE),
     # The gradient of some forms of pooling leaves the graph in stock torch_xla.
     Reaches("nn.functional.avg_pool2d", ("avg_pool2d",), (), may=("avg_pool2d_backward",)),
+    # 1440 samples: all combinations of sizes, strides, paddings, dilations and results. The
+    # gradient of dilated pooling raises in stock torch_xla for some sizes.
+    Reaches(
+        "nn.functional.max_pool2d",
+        (),
+        (),
+        may=("max_pool2d", "max_pool2d_backward"),
+        takes=lambda number, sample: number % 17 == 0 and not is_dilated(sample),
+    ),
     Reaches(
         "nn.functional.avg_pool1d",
         ("avg_pool2d",),
@@ -248,7 +263,7 @@ def samples(
     return {
         f"sample {i}: {sample.summary()}": sample
         for i, sample in enumerate(made)
-        if not operator.aborts(sample)
+        if operator.takes(i, sample) and not operator.aborts(sample)
     }
 
 
@@ -360,8 +375,6 @@ def test_every_operator_with_the_stock_lowering_is_reached() -> None:
             native |= both
         else:
             own |= both
-    # Its samples are hundreds, each a compilation; see test_pooling.
-    reached |= {"max_pool2d", "max_pool2d_backward"}
     assert native == reached - own
 
 
