@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from composites.errors import (
         AllowlistError,
         CompositesError,
+        InvalidCallError,
         LoweringError,
         MissingPackageError,
         RegistryError,
@@ -27,6 +28,7 @@ __all__ = [
     "AllowlistError",
     "CompositesError",
     "ExportError",
+    "InvalidCallError",
     "LoweringError",
     "MissingPackageError",
     "Program",
@@ -51,11 +53,11 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     # Imported when first used: every `import torch` passes through this package (see autoload),
     # and must not pay for what it does not use.
-    if name == "nn":
-        return import_module("composites.nn")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
+        if name == "nn":
+            return import_module("composites.nn")
         return getattr(import_module(_HOMES.get(name, "composites.errors")), name)
     except ModuleNotFoundError as error:
         if error.name != "torch":
