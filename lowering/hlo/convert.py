@@ -15,7 +15,11 @@ from lowering.hlo.simplify import ERF, PURE, Body
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
-from lowering.stablehlo.passes.strip_leftovers import strip_layouts, strip_module_attributes
+from lowering.stablehlo.passes.strip_leftovers import (
+    WITH_LAYOUT,
+    strip_layout,
+    strip_module_attributes,
+)
 from lowering.stablehlo.symbols import CALL, COMPOSITE, CUSTOM_CALL
 
 # What is converted to the text that torch_xla's converter gives, but for folds of a few constants.
@@ -52,6 +56,8 @@ _DEFAULT_VALUE = re.compile(
     r"|\[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>\]"
 )
 _NO_PADDING = re.compile(r"array<i64: 0(, 0)*>")
+_PAD = "stablehlo.pad"
+_EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
 
 def to_stablehlo(hlo: bytes) -> Module | None:
@@ -75,27 +81,23 @@ def to_stablehlo(hlo: bytes) -> Module | None:
         _restore_erf(result.ir)
     bindings.run_pipeline(result.ir, _PIPELINE)
     fold_splats(result.ir)
-    _drop_defaults(result.ir)
-    _drop_empty_pads(result.ir)
+    _drop_what_says_nothing(result.ir)
     strip_module_attributes(result.ir)
-    strip_layouts(result.ir)
     return result
 
 
-def _drop_defaults(module: IrModule) -> None:
-    for operation in bindings.find_operations(module.operation, *_DEFAULTS):
-        for name in _DEFAULTS[operation.name]:
-            given = operation.attributes
-            if name in given and _DEFAULT_VALUE.fullmatch(str(given[name])):
-                del given[name]
-
-
-def _drop_empty_pads(module: IrModule) -> None:
-    for pad in bindings.find_operations(module.operation, "stablehlo.pad"):
-        edges = ("edge_padding_low", "edge_padding_high", "interior_padding")
-        if all(_NO_PADDING.fullmatch(str(pad.attributes[name])) for name in edges):
-            pad.results[0].replace_all_uses_with(pad.operands[0])
-            pad.erase()
+def _drop_what_says_nothing(module: IrModule) -> None:
+    # One walk for all: it takes longer than what is done on the way.
+    for operation in bindings.find_operations(module.operation, *_DEFAULTS, *WITH_LAYOUT, _PAD):
+        name, given = operation.name, operation.attributes
+        for key in _DEFAULTS.get(name, ()):
+            if key in given and _DEFAULT_VALUE.fullmatch(str(given[key])):
+                del given[key]
+        if name in WITH_LAYOUT:
+            strip_layout(operation)
+        elif name == _PAD and all(_NO_PADDING.fullmatch(str(given[key])) for key in _EDGES):
+            operation.results[0].replace_all_uses_with(operation.operands[0])
+            operation.erase()
 
 
 def _restore_erf(module: IrModule) -> None:

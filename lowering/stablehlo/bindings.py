@@ -270,10 +270,11 @@ def dictionary_items(attribute: IrAttribute) -> dict[str, IrAttribute]:
 def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
     """The operations with one of these names, nested ones too, in program order."""
     found: list[IrOperation] = []
+    wanted = frozenset(names)
     advance = ir().WalkResult.ADVANCE
 
     def visit(operation: IrOperation) -> Any:
-        if operation.name in names:
+        if operation.name in wanted:
             found.append(operation)
         return advance
 

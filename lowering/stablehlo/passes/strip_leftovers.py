@@ -5,7 +5,7 @@ module @IrToHlo.99 attributes {mhlo.is_dynamic = false, ..}  =>  module @IrToHlo
 
 import re
 
-from ..bindings import IrModule, attributes, building, find_operations, ir
+from ..bindings import IrModule, IrOperation, attributes, building, find_operations, ir
 from ..in_place import in_place
 
 # Module attributes that torch_xla 2.9 always prints, and the value that means "nothing to say".
@@ -20,7 +20,7 @@ _ENTRY_LAYOUT = "mhlo.xla_entry_computation_"
 # The memory layout that XLA chose for its own HLO, noted on the operations it prints this way.
 # StableHLO gives these attributes no meaning, and the layout is the next compiler's to choose.
 _LAYOUT_ATTRIBUTES = ("result_layout", "xla_shape")
-_WITH_LAYOUT = (
+WITH_LAYOUT = (
     "stablehlo.bitcast_convert",
     "stablehlo.broadcast_in_dim",
     "stablehlo.convert",
@@ -39,7 +39,8 @@ def strip_leftovers(module: IrModule) -> None:
     """
     operation = module.operation
     strip_module_attributes(module)
-    strip_layouts(module)
+    for noted in find_operations(operation, *WITH_LAYOUT):
+        strip_layout(noted)
     name = attributes(operation).get("sym_name")
     if name is not None and _COUNTER.search(name.value):
         with building(module.context):
@@ -55,9 +56,8 @@ def strip_module_attributes(module: IrModule) -> None:
             del operation.attributes[key]
 
 
-def strip_layouts(module: IrModule) -> None:
-    """Drop what is noted of the memory layout on operations."""
-    for noted in find_operations(module.operation, *_WITH_LAYOUT):
-        for key in _LAYOUT_ATTRIBUTES:
-            if key in noted.attributes:
-                del noted.attributes[key]
+def strip_layout(operation: IrOperation) -> None:
+    """Drop what is noted of the memory layout on an operation of `WITH_LAYOUT`."""
+    for key in _LAYOUT_ATTRIBUTES:
+        if key in operation.attributes:
+            del operation.attributes[key]
