@@ -176,6 +176,7 @@ def lower_composite(
             written,
             present if seed is None else [*present, SEED_TYPE],
             decomposition,
+            guard_products=frontend.target == "CPU",
         )
     except (LoweringError, InvalidCallError, KeyboardInterrupt):
         raise

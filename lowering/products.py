@@ -203,8 +203,7 @@ class _Kernel:
 
         blank = torch.empty(0, dtype=out_dtype, device="meta")
         dtype = numpy_dtype(self.frontend.tensor_type(blank).element_type)
-        # XLA:CPU (jaxlib 0.7.1 and 0.10.2, torch_xla 2.9) refuses a product from bf16 to f32 when
-        # it transposes the result in it, which it does not do where something is in between.
+        # As in `emit_composite`, for products that are in no composite.
         guarded = self.frontend.target == "CPU" and operands[0].element_type == "bf16"
 
         def function(one: Any, other: Any) -> Any:

@@ -68,6 +68,8 @@ def emit_composite(
     attributes: Mapping[str, str | None],
     operands: Sequence[TensorType],
     decomposition: DecompositionHlo,
+    *,
+    guard_products: bool = False,
 ) -> CompositeHlo:
     """Wrap a decomposition.
 
@@ -77,6 +79,9 @@ def emit_composite(
         attributes: MLIR text by name, see `lowering.emission.attributes`.
         operands: types of the operands, in the composite's order; the seed comes last, if any.
         decomposition: HLO whose entry computation returns a tuple.
+        guard_products: put an optimization barrier behind a composite that has a product from bf16
+            to f32 in it. XLA:CPU (jaxlib 0.7.1 and 0.10.2, torch_xla 2.9) refuses such a product
+            when it transposes the result in it, which it does not do across a barrier.
 
     Raises:
         ForeignParameterError: the decomposition has a parameter that no operand is.
@@ -99,7 +104,8 @@ def emit_composite(
         _compact(computation)
     body.name = f"{name}.impl.1"
 
-    wrapper = _wrapper(name, version, attributes, body, next_id)
+    guarded = guard_products and any(map(_has_wide_product, kept))
+    wrapper = _wrapper(name, version, attributes, body, next_id, guarded)
     module = hlo_proto.Module(
         name=wrapper.name,
         entry_computation_name=wrapper.name,
@@ -227,8 +233,22 @@ def _compact(computation: Any) -> None:
     computation.name = f"{_SUFFIX.sub('', computation.name)}.1"
 
 
+def _has_wide_product(computation: Any) -> bool:
+    types = {item.id: item.shape.element_type for item in computation.instructions}
+    narrow, wide = hlo_proto.PRIMITIVE_TYPES["bf16"], hlo_proto.PRIMITIVE_TYPES["f32"]
+    return any(
+        item.opcode == "dot" and types[item.id] == wide and types[item.operand_ids[0]] == narrow
+        for item in computation.instructions
+    )
+
+
 def _wrapper(
-    name: str, version: int, attributes: Mapping[str, str | None], body: Any, next_id: int
+    name: str,
+    version: int,
+    attributes: Mapping[str, str | None],
+    body: Any,
+    next_id: int,
+    guarded: bool,
 ) -> Any:
     """A computation that does nothing but call `body` as a composite."""
     wrapper = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=body.program_shape)
@@ -253,6 +273,15 @@ def _wrapper(
     ):
         call.frontend_attributes.map.add(key=key, value=value)
     wrapper.root_id = call.id
+    if guarded:
+        barrier = wrapper.instructions.add(
+            name="o.1",
+            opcode="opt-barrier",
+            id=next_id + 1,
+            operand_ids=[call.id],
+            shape=body.program_shape.result,
+        )
+        wrapper.root_id = barrier.id
     return wrapper
 
 

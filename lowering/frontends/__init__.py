@@ -74,9 +74,10 @@ class Frontend(Protocol):
     autograd_key: str
     """The key right above PyTorch's decompositions, e.g. `AutogradXLA`."""
 
-    target: str
-    """What the graphs that are being built will run on: `CPU`, `CUDA`, …; `any` while `recording`,
-    whose graphs are not run here."""
+    @property
+    def target(self) -> str:
+        """What the graphs that are being built will run on: `CPU`, `CUDA`, …; `any` in `recording`
+        and `trace`, which build what is not run here, or not as it is."""
 
     functionalization_key: str
     """The key right above the backend's, which inference mode enters first."""

@@ -105,7 +105,9 @@ class TorchXla:
     insert = staticmethod(_XLAC._xla_user_computation)
 
     def __init__(self) -> None:
-        self.target = runtime.device_type() or "CPU"
+        self._device = runtime.device_type() or "CPU"
+        self._recording = False
+        self._tracing = threading.local()
         # A kernel's handle stays valid while another one is registered over it, but can only be
         # asked for while it is the newest one.
         self._stock: dict[tuple[str, str], StockKernel] = {}
@@ -120,6 +122,12 @@ class TorchXla:
             constants=_tracing_mode,
             parameter=_scalar_parameter,
         )
+
+    @property
+    def target(self) -> str:
+        # Autograd runs the backward of what is recorded in other threads, so that holds for all.
+        elsewhere = self._recording or getattr(self._tracing, "active", False)
+        return "any" if elsewhere else self._device
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         place = (operator.qualified, dispatch_key)
@@ -193,6 +201,7 @@ class TorchXla:
             with self._whole_dispatch() if whole_dispatch else _nothing(), torch.no_grad():
                 placeholders = [None if t is None else _placeholder(t) for t in operands]
                 with (
+                    self._building_elsewhere(),
                     _tracing_mode(),
                     _values_unreadable(),
                     _autocast(autocast),
@@ -255,14 +264,14 @@ class TorchXla:
     @contextmanager
     def recording(self) -> Iterator[None]:
         # A seed that nothing else equals, to know the parameter that carries it.
-        before, target = xm.get_rng_state(), self.target
+        before, recording = xm.get_rng_state(), self._recording
         xm.set_rng_state(_RECORDING_SEED)
-        self.target = "any"
+        self._recording = True
         try:
             with _tracing_mode(), _values_unreadable():
                 yield
         finally:
-            self.target = target
+            self._recording = recording
             xm.set_rng_state(before)
 
     def placeholder(self, like: torch.Tensor) -> torch.Tensor:
@@ -301,6 +310,15 @@ class TorchXla:
                 )
             parameters.append(GraphParameter(operand, type_))
         return LoweredGraph(module, clean, tuple(parameters))
+
+    @contextmanager
+    def _building_elsewhere(self) -> Iterator[None]:
+        before = getattr(self._tracing, "active", False)
+        self._tracing.active = True
+        try:
+            yield
+        finally:
+            self._tracing.active = before
 
     @contextmanager
     def _whole_dispatch(self) -> Iterator[None]:
