@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from composites.errors import CompositesError
 from composites.settings import VARIABLES
@@ -118,7 +118,7 @@ def schema() -> None:
 @app.command()
 def env() -> None:
     """Show the environment variables that are read, and their values now."""
-    table = Table("variable", "value", "meaning", "example")
+    table = Table(Column("variable", no_wrap=True), "value", "meaning", "example")
     for variable in VARIABLES:
         table.add_row(variable.name, variable.read(), variable.meaning, variable.example)
     _out.print(table)

@@ -111,7 +111,7 @@ module @IrToHlo {
     %44 = stablehlo.reshape %43 : (tensor<8x8x32xf32>) -> tensor<2x4x8x32xf32>
     %45 = stablehlo.multiply %44, %cst_1 : tensor<2x4x8x32xf32>
     %46 = stablehlo.transpose %45, dims = [0, 1, 3, 2] : (tensor<2x4x8x32xf32>) -> tensor<2x4x32x8xf32>
-    %47 = stablehlo.convert %46 {result_layout = dense<[2, 3, 1, 0]> : tensor<4xindex>, xla_shape = "bf16[2,4,32,8]{2,3,1,0}"} : (tensor<2x4x32x8xf32>) -> tensor<2x4x32x8xbf16>
+    %47 = stablehlo.convert %46 : (tensor<2x4x32x8xf32>) -> tensor<2x4x32x8xbf16>
     %48 = stablehlo.reshape %23 : (tensor<2x4x32x32xf32>) -> tensor<8x32x32xf32>
     %49 = stablehlo.transpose %48, dims = [0, 2, 1] : (tensor<8x32x32xf32>) -> tensor<8x32x32xf32>
     %50 = stablehlo.dot_general %49, %25, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT] : (tensor<8x32x32xf32>, tensor<8x32x8xf32>) -> tensor<8x32x8xf32>
