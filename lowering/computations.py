@@ -19,8 +19,8 @@ def remember(computations: dict[Hashable, Any], key: Hashable, computation: Any)
 
 
 class Lowering(threading.local):
-    """Whether this thread is in a decomposition of the entry, where its own operator or function
-    means the stock one."""
+    """Whether this thread is in a decomposition: of one entry, whose own operator or function means
+    the stock one there, or of any."""
 
     active: bool = False
 

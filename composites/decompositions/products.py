@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from composites.errors import InvalidCallError
-from lowering.products import check_dtypes, check_inner_sizes, check_rank, convolution, matmul
-
-__all__ = ["addmm", "baddbmm", "bmm", "convolution", "mm"]
+from lowering.products import check_dtypes, check_inner_sizes, check_rank, matmul
 
 
 def mm(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:

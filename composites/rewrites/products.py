@@ -258,12 +258,13 @@ def _check_wider(
         out: what is written into, where autograd does not follow.
         added: a further operand, of the factors' dtype or the result's.
     """
-    given = self.dtype
-    wider = given == other.dtype and dtype != given and torch.promote_types(given, dtype) == dtype
-    kind = given.is_floating_point == dtype.is_floating_point and not dtype.is_complex
-    addable = added is None or added.dtype in (given, dtype)
-    if not (wider and kind and addable) or given == torch.bool:
-        raise UnsupportedCallError(f"{given} and {other.dtype} to {dtype}")
+    try:
+        products.check_dtypes("product", (self, other), dtype)
+    except InvalidCallError as error:
+        raise UnsupportedCallError(str(error)) from None
+    addable = added is None or added.dtype in (self.dtype, dtype)
+    if dtype == self.dtype or not addable:
+        raise UnsupportedCallError(f"{self.dtype} to {dtype}")
     tensors = [t for t in (self, other, out, added) if t is not None]
     if out is not None and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         raise UnsupportedCallError("writing into a tensor is not differentiated")

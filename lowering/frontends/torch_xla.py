@@ -22,6 +22,7 @@ from composites.errors import UnsupportedCallError
 from composites.registry.model import ELEMENT_TYPES
 from composites.registry.operators import Operator, find_overload
 from lowering import products
+from lowering.computations import Lowering
 from lowering.emission.composite import DecompositionHlo, TensorType
 from lowering.frontends import GraphParameter, Kernel, LoweredGraph, Seed
 from lowering.frontends.seeds import Generator, advances_between
@@ -107,7 +108,7 @@ class TorchXla:
     def __init__(self) -> None:
         self._device = runtime.device_type() or "CPU"
         self._recording = False
-        self._tracing = threading.local()
+        self._tracing = Lowering()
         # A kernel's handle stays valid while another one is registered over it, but can only be
         # asked for while it is the newest one.
         self._stock: dict[tuple[str, str], StockKernel] = {}
@@ -126,8 +127,7 @@ class TorchXla:
     @property
     def target(self) -> str:
         # Autograd runs the backward of what is recorded in other threads, so that holds for all.
-        elsewhere = self._recording or getattr(self._tracing, "active", False)
-        return "any" if elsewhere else self._device
+        return "any" if self._recording or self._tracing.active else self._device
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         place = (operator.qualified, dispatch_key)
@@ -201,7 +201,7 @@ class TorchXla:
             with self._whole_dispatch() if whole_dispatch else _nothing(), torch.no_grad():
                 placeholders = [None if t is None else _placeholder(t) for t in operands]
                 with (
-                    self._building_elsewhere(),
+                    self._tracing.begun(),
                     _tracing_mode(),
                     _values_unreadable(),
                     _autocast(autocast),
@@ -310,15 +310,6 @@ class TorchXla:
                 )
             parameters.append(GraphParameter(operand, type_))
         return LoweredGraph(module, clean, tuple(parameters))
-
-    @contextmanager
-    def _building_elsewhere(self) -> Iterator[None]:
-        before = getattr(self._tracing, "active", False)
-        self._tracing.active = True
-        try:
-            yield
-        finally:
-            self._tracing.active = before
 
     @contextmanager
     def _whole_dispatch(self) -> Iterator[None]:
