@@ -1,7 +1,8 @@
 """Optimizer updates of one parameter tensor, and the way to them from torch.optim.
 
 Values that change from step to step are operands: as attributes they would make another graph of
-every step. They are computed on the host in double precision, as torch.optim does.
+every step. They are computed on the host in double precision, or on the device where the step is
+counted there (`capturable=True`), as torch.optim does.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def adam_update(
     eps: float,
     weight_decay: float,
     maximize: bool,
+    capturable: bool = False,
 ) -> list[Tensor]:
     """One step of Adam (Kingma and Ba, 2015) or AdamW (Loshchilov and Hutter, 2019).
 
@@ -40,11 +42,12 @@ def adam_update(
 
     Args:
         param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq: of one shape; the last one with AMSGrad.
-        step_size: 0-d like `param`, `lr / (1 - beta1^t)`.
-        bias_correction2_sqrt: 0-d like `param`, `sqrt(1 - beta2^t)`.
+        step_size: 0-d, `lr / (1 - beta1^t)`; like `param`, or like the step count if `capturable`.
+        bias_correction2_sqrt: 0-d, likewise, `sqrt(1 - beta2^t)`.
         decay: 0-d, f32 or f64, `1 - lr * weight_decay` with decoupled weight decay, else 1.
             torch_xla rounds the factors of half-precision products no further than that.
         weight_decay: L2 penalty that is added to the gradient; 0 with decoupled weight decay.
+        capturable: compute the same in the order of `torch.optim.Adam(capturable=True)`.
 
     Returns:
         New `param`, `exp_avg`, `exp_avg_sq`, and `max_exp_avg_sq` with AMSGrad.
@@ -59,9 +62,14 @@ def adam_update(
     largest = exp_avg_sq
     if max_exp_avg_sq is not None:
         largest = torch.maximum(max_exp_avg_sq, exp_avg_sq)
-    denominator = largest.sqrt() / bias_correction2_sqrt + eps
-    # A sum of two products: which of them is fused with it depends on how it is written.
-    param = param + exp_avg / denominator * -step_size
+    if capturable:
+        negative = -step_size
+        denominator = largest.sqrt() / (bias_correction2_sqrt * negative) + eps / negative
+        param = param + exp_avg / denominator
+    else:
+        denominator = largest.sqrt() / bias_correction2_sqrt + eps
+        # A sum of two products: which of them is fused with it depends on how it is written.
+        param = param + exp_avg / denominator * -step_size
     updated = [param, exp_avg, exp_avg_sq]
     return updated if max_exp_avg_sq is None else [*updated, largest]
 
@@ -142,22 +150,23 @@ def _adam(
     decoupled: bool,
 ) -> None:
     numbers = (beta1, beta2, lr, weight_decay, eps)
+    counted_on = {step.device.type for step in state_steps}
     if (
-        capturable
-        or differentiable
+        differentiable
         or has_complex
         or grad_scale is not None
         or found_inf is not None
         or any(isinstance(number, Tensor) for number in numbers)
-        or any(step.device.type != "cpu" for step in state_steps)
+        or counted_on != ({param.device.type for param in params} if capturable else {"cpu"})
     ):
-        raise UnsupportedCallError("only plain numbers, and state that is on the host")
+        raise UnsupportedCallError("only plain numbers, and steps counted where they should be")
     scalars = _Scalars()
     updates: list[Sequence[Tensor]] = []
     # Everything is computed before anything is written: a call that turns out to take the stock
     # route must find its tensors as they were.
     for i, param in enumerate(params):
-        step = state_steps[i].item() + 1
+        step = (state_steps[i] if capturable else state_steps[i].item()) + 1
+        bias_correction2 = 1 - beta2**step
         updates.append(
             composite(
                 param,
@@ -165,7 +174,9 @@ def _adam(
                 exp_avgs[i],
                 exp_avg_sqs[i],
                 scalars.tensor(lr / (1 - beta1**step), param),
-                scalars.tensor((1 - beta2**step) ** 0.5, param),
+                scalars.tensor(
+                    bias_correction2.sqrt() if capturable else bias_correction2**0.5, param
+                ),
                 scalars.tensor(1 - lr * weight_decay if decoupled else 1, param, wide=True),
                 max_exp_avg_sqs[i] if amsgrad else None,
                 beta1=beta1,
@@ -173,6 +184,7 @@ def _adam(
                 eps=eps,
                 weight_decay=0.0 if decoupled else float(weight_decay),
                 maximize=maximize,
+                capturable=capturable,
             )
         )
     for i, updated in enumerate(updates):
@@ -238,8 +250,11 @@ class _Scalars:
         self._made: dict[tuple[float, torch.dtype, torch.device], Tensor] = {}
 
     def tensor(self, value: Any, like: Tensor, *, wide: bool = False) -> Tensor:
-        """The number in the dtype of a parameter, or the one that products are computed in."""
+        """The number in the dtype of a parameter, or the one that products are computed in; what is
+        computed on the device stays as it is."""
         dtype = opmath_type(like.dtype) if wide else like.dtype
+        if isinstance(value, Tensor):
+            return value
         key = (float(value), dtype, like.device)
         if key not in self._made:
             self._made[key] = torch.full((), key[0], dtype=dtype, device=like.device)

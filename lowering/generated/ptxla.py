@@ -2437,17 +2437,17 @@ def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel
 def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
-    composites.decompositions.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+    composites.decompositions.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool', capturable: 'bool' = False) -> 'list[Tensor]'
 
     becomes ptxla.adamw, where autograd sees it.
     """
 
-    def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+    def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
         if torch.compiler.is_dynamo_compiling():
-            return _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize)
+            return _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable)
         return _composite(
             Arguments(
-                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
                 operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
                 matches=lambda: True,
                 attributes=lambda: {
@@ -2457,8 +2457,8 @@ def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
                     'weight_decay': _attr.f32(weight_decay),
                     'maximize': _attr.boolean(maximize),
                 },
-                call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
-                otherwise=lambda: _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+                call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
+                otherwise=lambda: _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
             )
         )
 
@@ -2467,17 +2467,17 @@ def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 def adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
-    composites.decompositions.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+    composites.decompositions.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool', capturable: 'bool' = False) -> 'list[Tensor]'
 
     becomes ptxla.adam, where autograd sees it.
     """
 
-    def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+    def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
         if torch.compiler.is_dynamo_compiling():
-            return _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize)
+            return _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable)
         return _composite(
             Arguments(
-                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
                 operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
                 matches=lambda: True,
                 attributes=lambda: {
@@ -2487,8 +2487,8 @@ def adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
                     'weight_decay': _attr.f32(weight_decay),
                     'maximize': _attr.boolean(maximize),
                 },
-                call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
-                otherwise=lambda: _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+                call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
+                otherwise=lambda: _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
             )
         )
 

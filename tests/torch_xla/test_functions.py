@@ -445,6 +445,11 @@ COMPOSITE: dict[str, tuple[Optimizer, str]] = {
     "AdamW, no weight decay": (lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0), "adamw"),
     "AdamW, amsgrad": (lambda p: torch.optim.AdamW(p, lr=1e-2, amsgrad=True), "adamw"),
     "AdamW, maximize": (lambda p: torch.optim.AdamW(p, lr=1e-2, maximize=True), "adamw"),
+    "AdamW, capturable": (lambda p: torch.optim.AdamW(p, lr=1e-2, capturable=True), "adamw"),
+    "Adam, capturable, amsgrad": (
+        lambda p: torch.optim.Adam(p, lr=1e-2, capturable=True, amsgrad=True),
+        "adam",
+    ),
     "AdamW, foreach=False": (lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=False), "adamw"),
     "Adam": (lambda p: torch.optim.Adam(p, lr=1e-2, betas=(0.8, 0.95), eps=1e-6), "adam"),
     "Adam, weight decay": (lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=0.1), "adam"),
