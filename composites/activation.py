@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from composites.allowlist import resolve
@@ -19,6 +19,7 @@ from composites.registry.model import Composite
 from composites.registry.operators import find_operator
 
 if TYPE_CHECKING:
+    from lowering.computations import Computations
     from lowering.frontends.torch_xla import TorchXla
     from lowering.install import Installation
 
@@ -42,24 +43,27 @@ class _Active:
         self.entries: tuple[Composite, ...] = ()
         self.installation: Installation | None = None
 
-    def change(self, entries: tuple[Composite, ...]) -> None:
-        if entries == self.entries:
+        self.exporting = False
+
+    def change(self, entries: tuple[Composite, ...], *, exporting: bool | None = None) -> None:
+        exporting = self.exporting if exporting is None else exporting
+        if (entries, exporting) == (self.entries, self.exporting):
             return
         _check_clashes(entries, catalog())
-        before = self.entries
+        before = self.entries, self.exporting
         try:
-            self._replace(entries)
+            self._replace(entries, exporting)
         except BaseException:
-            self._replace(before)
+            self._replace(*before)
             raise
         log.info("active: %s", ", ".join(entry.qualified for entry in entries) or "none")
 
-    def _replace(self, entries: tuple[Composite, ...]) -> None:
+    def _replace(self, entries: tuple[Composite, ...], exporting: bool) -> None:
         if self.installation is not None:
             self.installation.remove()
-        self.entries, self.installation = (), None
+        self.entries, self.exporting, self.installation = (), exporting, None
         if entries:
-            self.installation = _install(entries)
+            self.installation = _install(entries, exporting)
             self.entries = entries
 
 
@@ -108,15 +112,19 @@ def enabled(*names: str) -> Iterator[None]:
 
 
 @contextmanager
-def exactly(*names: str) -> Iterator[None]:
-    """Only these composites, for a `with` block; afterwards what was on before is on again."""
-    entries = resolve(names, catalog())
-    before = _active.entries
-    _active.change(entries)
+def for_export(names: Sequence[str] | None) -> Iterator[None]:
+    """Only these composites, for a `with` block that exports; None means those that are on, or all.
+
+    Graphs for an export hold other computations than those that run.
+    """
+    before, exporting = _active.entries, _active.exporting
+    chosen = None if names is None else resolve(names, catalog())
+    entries = before or resolve(("all",), catalog()) if chosen is None else chosen
+    _active.change(entries, exporting=True)
     try:
         yield
     finally:
-        _active.change(before)
+        _active.change(before, exporting=exporting)
 
 
 def _ordered(entries: Sequence[Composite]) -> tuple[Composite, ...]:
@@ -158,10 +166,18 @@ def frontend() -> TorchXla:
     return TorchXla()
 
 
-def _install(entries: Sequence[Composite]) -> Installation:
+@lru_cache(maxsize=4)
+def _computations(entries: tuple[Composite, ...], exporting: bool) -> Computations:
+    """What was lowered while these entries were on; what is in a decomposition depends on all."""
+    from lowering.computations import Computations
+
+    return Computations()
+
+
+def _install(entries: tuple[Composite, ...], exporting: bool) -> Installation:
     from lowering.install import install
 
     caught = {e.op for e in entries if e.op is not None}
     caught |= {name for e in entries for name, _ in e.rewrites if "::" in name}
     operators = {name: find_operator(name) for name in caught}
-    return install(entries, operators, catalog(), frontend())
+    return install(entries, operators, catalog(), frontend(), _computations(entries, exporting))

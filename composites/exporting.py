@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from composites import activation
@@ -90,7 +90,7 @@ def export(
         raise ExportError("an ExportedProgram is inference only; give the module itself")
     if isinstance(args, torch.Tensor):
         raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
-    with _progress() as step, _turned_on(ops):
+    with _progress() as step, activation.for_export(ops):
         frontend = activation.frontend()
         step("tracing")
         if isinstance(module, torch.export.ExportedProgram):
@@ -119,12 +119,6 @@ def _outputs(outputs: Sequence[Any], frontend: Any) -> tuple[Value, ...]:
         type_ = frontend.tensor_type(output.tensor)
         values.append(Value(output.name, type_.shape, type_.element_type, output.updates))
     return tuple(values)
-
-
-def _turned_on(ops: Sequence[str] | None) -> Any:
-    if ops is not None:
-        return activation.exactly(*ops)
-    return nullcontext() if activation.active() else activation.enabled("all")
 
 
 @contextmanager

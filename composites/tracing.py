@@ -70,7 +70,7 @@ def trace_inference(
                 tracer.output(f"out:{_written(path) or '0'}", leaf)
         if not tracer.traced.outputs:
             raise ExportError(f"{type(module).__name__} returns no tensor")
-        tracer.updated_buffers()
+        tracer.updates()
     return tracer.traced
 
 
@@ -118,7 +118,7 @@ def trace_training(
                 trained[name] = parameter
                 # A copy: the optimizer may write to the gradient.
                 tracer.output(f"grad:{name}", parameter.grad.clone())
-        tracer.updated_buffers()
+        tracer.updates()
         if optimizer is not None:
             tracer.update(trained, optimizer)
     return tracer.traced
@@ -151,6 +151,8 @@ class _Tracer:
         self.traced = Traced()
         self.parameters: dict[str, torch.nn.Parameter] = {}
         self.buffers: dict[str, torch.Tensor] = {}
+        self.arguments: dict[str, torch.Tensor] = {}
+        """Tensors among the arguments, by the name of the input."""
 
     def placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
         """A tensor to compute with; the input itself is kept, since updates write to the tensor."""
@@ -184,17 +186,22 @@ class _Tracer:
         def replaced(path: Any, leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor):
                 return leaf
-            return self.placeholder(f"{prefix}:{_written(path)}", leaf)
+            name = f"{prefix}:{_written(path)}"
+            self.arguments[name] = self.placeholder(name, leaf)
+            return self.arguments[name]
 
         return pytree.tree_map_with_path(replaced, tree)
 
-    def updated_buffers(self) -> None:
-        """Buffers that the forward pass wrote to, as batch norm does, are outputs too."""
-        inputs = [self.traced.inputs[f"buffer:{name}"] for name in self.buffers]
-        unchanged = self.frontend.unchanged(list(self.buffers.values()), inputs)
-        for (name, buffer), same in zip(self.buffers.items(), unchanged, strict=True):
+    def updates(self) -> None:
+        """What the forward pass wrote to is an output too: buffers, as in batch norm, and
+        arguments, such as a cache of keys and values."""
+        written = {f"buffer:{name}": tensor for name, tensor in self.buffers.items()}
+        written |= self.arguments
+        inputs = [self.traced.inputs[name] for name in written]
+        unchanged = self.frontend.unchanged(list(written.values()), inputs)
+        for (name, tensor), same in zip(written.items(), unchanged, strict=True):
             if not same:
-                self.output(f"buffer:{name}", buffer, updates=f"buffer:{name}")
+                self.output(name, tensor, updates=name)
 
     def update(self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory) -> None:
         optimizer = _capturable(factory(list(trained.values())))
@@ -264,6 +271,8 @@ def _recording(frontend: Frontend) -> Iterator[_Tracer]:
     try:
         with frontend.recording():
             yield _Tracer(frontend)
+    except frontend.foreign_data_errors as error:
+        raise ExportError(f"{_user_frame(error.__cause__ or error)}{error}") from error
     except frontend.value_read_errors as error:
         raise ExportError(
             f"{_user_frame(error)}the module looks at the value of a tensor while it runs, and"

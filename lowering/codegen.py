@@ -74,6 +74,7 @@ class CompositeHook:
     """Names of the arguments that a backward of the entry's own may want."""
 
 
+@cache
 def _environment() -> Any:
     import jinja2  # not needed by hooks that are generated already
 

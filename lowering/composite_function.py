@@ -88,7 +88,7 @@ class OwnOperator:
 
 @dataclass(slots=True)
 class CompositeFunction:
-    """One entry above the backend; made anew whenever the set of active entries changes."""
+    """One entry above the backend, for one set of active entries."""
 
     entry: Composite
     frontend: Frontend
@@ -97,8 +97,10 @@ class CompositeFunction:
     operator: OwnOperator | None = None
     """What torch.compile keeps as one node."""
     backward: ExplicitBackward | None = None
-    _forward: dict[Hashable, Any] = field(default_factory=dict)
-    _backward: dict[Hashable, Any] = field(default_factory=dict)
+    forward: dict[Hashable, Any] = field(default_factory=dict)
+    """From the key of a call to its computation, or STOCK."""
+    derived: dict[Hashable, Any] = field(default_factory=dict)
+    """The same of its backward, where that is derived."""
     lowering: Lowering = field(default_factory=Lowering)
 
     def __call__(self, arguments: Arguments) -> Any:
@@ -189,12 +191,12 @@ class CompositeFunction:
         """The computation of a call; `wanted` says which operands have gradients, None that
         autograd is off."""
         key = (arguments.key, wanted, self.frontend.autocast_dtype(), self.frontend.target)
-        computation = self._forward.get(key)
+        computation = self.forward.get(key)
         if computation is None:
             with self.lowering.begun():
                 claimed = UNKNOWN not in arguments.key and arguments.matches()
                 computation = self._lower(arguments, wanted) if claimed else STOCK
-            remember(self._forward, key, computation)
+            remember(self.forward, key, computation)
         return computation
 
     def _lower(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
@@ -333,11 +335,11 @@ class CompositeFunction:
         autocasts = (step.autocast, autocast)
         key = (step.key, present, types, context.wanted, autocasts, self.frontend.target)
         operands = [*given, *context.saved]
-        lowered = self._backward.get(key)
+        lowered = self.derived.get(key)
         if lowered is None:
             with self.lowering.begun():
                 lowered = self._lower_derived(step, context, operands)
-            remember(self._backward, key, lowered)
+            remember(self.derived, key, lowered)
         if lowered is STOCK:
             return self._stock_gradients(step, context)
         results = iter(self.insert(f"{self._symbol}_backward", operands, step.seed, lowered.handle))

@@ -44,13 +44,13 @@ STOCK: Final = _Stock()
 
 @dataclass(slots=True)
 class EntryLowering:
-    """The computations of one entry; made anew whenever the set of active entries changes."""
+    """The computations of one entry, for one set of active entries."""
 
     entry: Composite
     operator: Operator
     frontend: Frontend
     decomposer: Decomposer
-    computations: dict[Hashable, Any] = field(default_factory=dict)
+    computations: dict[Hashable, Any]
     """From the key of a call to a computation, or STOCK."""
     _lowering: Lowering = field(default_factory=Lowering)
 
@@ -197,11 +197,15 @@ def lower_composite(
 
 
 def make_lowering(
-    entry: Composite, operator: Operator, frontend: Frontend, stock: Kernel
+    entry: Composite,
+    operator: Operator,
+    frontend: Frontend,
+    stock: Kernel,
+    computations: dict[Hashable, Any],
 ) -> EntryLowering:
-    """The lowering of an entry, its cache empty."""
+    """The lowering of an entry, with the computations that it has made already."""
     decomposer = Decomposer(entry, operator, frontend, stock, operator.dissolves)
-    return EntryLowering(entry, operator, frontend, decomposer)
+    return EntryLowering(entry, operator, frontend, decomposer, computations)
 
 
 def _meta_results(

@@ -8,10 +8,9 @@ another in its place, see `patches`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -25,8 +24,9 @@ from composites.registry.operators import Operator, find_overload
 from composites.registry.signatures import describe_function
 from lowering import codegen
 from lowering.composite_function import CompositeFunction, ExplicitBackward, OwnOperator
+from lowering.computations import Computations
 from lowering.frontends import Frontend, Kernel, Override
-from lowering.hooks import make_lowering
+from lowering.hooks import EntryLowering, make_lowering
 from lowering.patches import patch_function
 
 
@@ -47,14 +47,18 @@ def install(
     operators: Mapping[str, Operator],
     catalog: Catalog,
     frontend: Frontend,
+    computations: Computations,
 ) -> Installation:
     """Hook what `entries` catch; of several that claim one operator, the first is asked first.
+
+    Args:
+        computations: what these entries have lowered when they were installed before.
 
     Raises:
         AllowlistError: an entry's operator never reaches a hook, or its function has moved.
     """
     registries = {e.qualified: r for r in catalog.registries for e in r.composites}
-    installer = _Installer(operators, registries, frontend, [])
+    installer = _Installer(operators, registries, frontend, computations, [])
     try:
         installer.install(entries)
     except BaseException:
@@ -80,6 +84,7 @@ class _Installer:
     registries: Mapping[str, Registry]
     """The registry of each entry, by the entry's qualified name."""
     frontend: Frontend
+    computations: Computations
     overrides: list[Override]
 
     def install(self, entries: Sequence[Composite]) -> None:
@@ -122,7 +127,7 @@ class _Installer:
         kernel: Kernel = stock
         for entry in reversed(claims):
             hook = self._hooks(entry).HOOKS[entry.name]
-            kernel = hook(make_lowering(entry, operator, self.frontend, stock), kernel)
+            kernel = hook(self._lowering(entry, operator, stock), kernel)
         self.overrides.append(self.frontend.override(operator, self.frontend.dispatch_key, kernel))
 
     def _above(self, operator: Operator, claims: Sequence[_Claim]) -> None:
@@ -157,7 +162,7 @@ class _Installer:
         meaning = overload if target is None else find_function(target)
         own = self.frontend.define_operator(name, operator, meaning)
         stock = self.frontend.stock_kernel(operator, self.frontend.autograd_key)
-        lowering = make_lowering(entry, operator, self.frontend, stock)
+        lowering = self._lowering(entry, operator, stock)
         # The hook above has checked the entry's conditions, so there is nothing to fall back to
         # but the stock kernel, for calls that its lowering cannot take.
         kernel = self._hooks(entry).HOOKS[entry.name](lowering, stock)
@@ -176,7 +181,7 @@ class _Installer:
                     function = _tried_outside_dynamo(self._adapter(claim), function)
                 else:
                     registry = self.registries[claim.qualified]
-                    hook = codegen.function_hook(claim, original, target, registry)
+                    hook = _function_hook(claim, original, target, registry)
                     function = hook(self._composite(claim, original), function)
             return function
 
@@ -193,25 +198,32 @@ class _Installer:
         inner = self._hooks(entry).FUNCTIONS[entry.name](composite, _decline)
         return lambda *arguments, **keywords: adapt(inner, *arguments, **keywords)
 
+    def _lowering(self, entry: Composite, operator: Operator, stock: Kernel) -> EntryLowering:
+        computations = self.computations.of(entry, stock)
+        return make_lowering(entry, operator, self.frontend, stock, computations)
+
     def _composite(
         self, entry: Composite, native: Kernel, operator: OwnOperator | None = None
     ) -> CompositeFunction:
         backward = codegen.explicit_backward(entry, self.registries[entry.qualified])
         explicit = None if backward is None else self._backward(backward)
-        return CompositeFunction(entry, self.frontend, native, operator, explicit)
+        of = partial(self.computations.of, entry, native)
+        return CompositeFunction(
+            entry, self.frontend, native, operator, explicit, of("forward"), of("backward")
+        )
 
     def _backward(self, entry: Composite) -> ExplicitBackward:
         target = entry.decomposition.target
         assert target is not None
         function = find_function(target)
         hook = self._hooks(entry).FUNCTIONS[entry.name]
-        composite = CompositeFunction(entry, self.frontend, function)
+        composite = self._composite(entry, function)
         arguments = describe_function(function, target).arguments
         kernel: Kernel = hook(composite, _nothing)
         if entry.adapt is not None:
             adapt = find_function(entry.adapt)
             arguments = describe_function(adapt, entry.adapt).arguments[1:]
-            adapter = functools.partial(adapt, hook(composite, _decline))
+            adapter = partial(adapt, hook(composite, _decline))
             kernel = _tried_outside_dynamo(adapter, _nothing)
         return ExplicitBackward(entry, kernel, tuple(argument.name for argument in arguments))
 
@@ -263,6 +275,9 @@ def _in_inference_mode(kernel: Kernel, stock: Kernel) -> Kernel:
         return taken(keys, *arguments, **keywords)
 
     return chosen
+
+
+_function_hook = cache(codegen.function_hook)
 
 
 def _builtin_hooks() -> ModuleType:

@@ -161,12 +161,15 @@ def _adam(
     ):
         raise UnsupportedCallError("only plain numbers, and steps counted where they should be")
     scalars = _Scalars()
+    steps: list[Tensor] = []
     updates: list[Sequence[Tensor]] = []
     # Everything is computed before anything is written: a call that turns out to take the stock
     # route must find its tensors as they were.
     for i, param in enumerate(params):
-        step = (state_steps[i] if capturable else state_steps[i].item()) + 1
+        steps.append(state_steps[i] + 1)
+        step: Any = steps[i] if capturable else steps[i].item()
         bias_correction2 = 1 - beta2**step
+        root = bias_correction2.sqrt() if capturable else bias_correction2**0.5
         updates.append(
             composite(
                 param,
@@ -174,9 +177,7 @@ def _adam(
                 exp_avgs[i],
                 exp_avg_sqs[i],
                 scalars.tensor(lr / (1 - beta1**step), param),
-                scalars.tensor(
-                    bias_correction2.sqrt() if capturable else bias_correction2**0.5, param
-                ),
+                scalars.tensor(root, param),
                 scalars.tensor(1 - lr * weight_decay if decoupled else 1, param, wide=True),
                 max_exp_avg_sqs[i] if amsgrad else None,
                 beta1=beta1,
@@ -188,7 +189,7 @@ def _adam(
             )
         )
     for i, updated in enumerate(updates):
-        state_steps[i] += 1
+        state_steps[i].copy_(steps[i])
         _write((params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1]), updated)
 
 

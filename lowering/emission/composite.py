@@ -10,16 +10,14 @@ source metadata, dead instructions, computations that nobody calls and long name
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lowering.emission import hlo_proto
 from lowering.emission.attributes import dictionary
+from lowering.emission.builder import compact, renumber
 from lowering.emission.inlining import inline_calls
-
-_SUFFIX = re.compile(r"\.\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +85,18 @@ def emit_composite(
         ForeignParameterError: the decomposition has a parameter that no operand is.
     """
     source = hlo_proto.Module.FromString(decomposition.module)
-    entry_id = source.entry_computation_id or source.computations[-1].id
     by_id = {computation.id: computation for computation in source.computations}
-    body = by_id[entry_id]
+    body = hlo_proto.entry_of(source)
 
     inline_calls(body, by_id)
     _return_results(body)
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))
     _drop_dead(body)
-    kept = [c for c in source.computations if c.id in _reachable(entry_id, by_id)]
-    # XlaBuilder remaps ids of computations and instructions in one table (torch_xla 2.9): an id
-    # used by both is "not found in builder" later.
-    next_id = _renumber(kept, first=2)
+    kept = [c for c in source.computations if c.id in _reachable(body.id, by_id)]
+    next_id = renumber(kept, first=2)
     for computation in kept:
-        _compact(computation)
+        compact(computation)
     body.name = f"{name}.impl.1"
 
     guarded = guard_products and any(map(_has_wide_product, kept))
@@ -193,44 +188,6 @@ def _reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
             for instruction in by_id[computation_id].instructions:
                 pending.extend(instruction.called_computation_ids)
     return reached
-
-
-def _renumber(computations: Iterable[Any], first: int) -> int:
-    """Give every computation and instruction an id of its own; returns the next free one."""
-    computations = list(computations)
-    next_id = first
-    computation_ids: dict[int, int] = {}
-    for computation in computations:
-        computation_ids[computation.id] = next_id
-        next_id += 1
-    for computation in computations:
-        instruction_ids: dict[int, int] = {}
-        for instruction in computation.instructions:
-            instruction_ids[instruction.id] = next_id
-            next_id += 1
-        for instruction in computation.instructions:
-            instruction.id = instruction_ids[instruction.id]
-            _replace(instruction.operand_ids, instruction_ids)
-            _replace(instruction.control_predecessor_ids, instruction_ids)
-            _replace(instruction.called_computation_ids, computation_ids)
-        computation.id = computation_ids[computation.id]
-        computation.root_id = instruction_ids[computation.root_id]
-    return next_id
-
-
-def _replace(ids: Any, new_ids: Mapping[int, int]) -> None:
-    ids[:] = [new_ids[old] for old in ids]
-
-
-def _compact(computation: Any) -> None:
-    # XlaBuilder makes names unique by replacing a numeric suffix, and aborts the process where
-    # there is none; the stem is printed nowhere once the graph is StableHLO.
-    for instruction in computation.instructions:
-        instruction.name = f"{instruction.opcode[:1]}.1"
-        instruction.ClearField("metadata")
-    shape = computation.program_shape
-    shape.parameter_names[:] = [""] * len(shape.parameters)
-    computation.name = f"{_SUFFIX.sub('', computation.name)}.1"
 
 
 def _has_wide_product(computation: Any) -> bool:

@@ -135,3 +135,9 @@ Literal: Any = _CLASSES["Literal"]
 Instruction: Any = _CLASSES["Instruction"]
 Computation: Any = _CLASSES["Computation"]
 Module: Any = _CLASSES["Module"]
+
+
+def entry_of(module: Any) -> Any:
+    """The computation that a module starts with; JAX's are the last ones and not named."""
+    wanted = module.entry_computation_id or module.computations[-1].id
+    return next(computation for computation in module.computations if computation.id == wanted)

@@ -76,8 +76,8 @@ class Frontend(Protocol):
 
     @property
     def target(self) -> str:
-        """What the graphs that are being built will run on: `CPU`, `CUDA`, …; `any` in `recording`
-        and `trace`, which build what is not run here, or not as it is."""
+        """What the graphs that are being built are for: the device they run on (`CPU`, `CUDA`, …),
+        `export` in `recording`, which refer to their computations, and `any` in `trace`."""
 
     functionalization_key: str
     """The key right above the backend's, which inference mode enters first."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,11 +23,15 @@ from composites.registry.model import ELEMENT_TYPES
 from composites.registry.operators import Operator, find_overload
 from lowering import products
 from lowering.computations import Lowering
+from lowering.emission import hlo_proto
+from lowering.emission.builder import insertable
 from lowering.emission.composite import DecompositionHlo, TensorType
 from lowering.frontends import GraphParameter, Kernel, LoweredGraph, Seed
 from lowering.frontends.seeds import Generator, advances_between
 from lowering.hlo.convert import to_stablehlo
-from lowering.stablehlo import Module
+from lowering.hlo.link import link, name_of, reference
+from lowering.stablehlo import Module, constant_inputs
+from lowering.stablehlo.dtypes import numpy_dtype
 
 _XLAC = torch_xla._XLAC
 
@@ -41,7 +45,7 @@ _ELEMENT_TYPE_OF = {getattr(torch, name): element for element, name in ELEMENT_T
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StockKernel:
     """A kernel of torch_xla or PyTorch, callable after another one was registered over it."""
 
@@ -68,9 +72,16 @@ class ValueReadError(RuntimeError):
     """Something traced with placeholders asked for the value of one."""
 
 
+_OTHER_DEVICE = "XLA tensor"
+"""In all that torch_xla 2.9 says of a tensor that is on another device."""
+
+
 class ForeignDataError(RuntimeError):
     """A recorded graph reads data that is none of its inputs."""
 
+
+MAX_CONSTANT_BYTES = 1 << 20
+"""What a tensor that is no input may hold; more would not be readable as text."""
 
 _RECORDING_SEED = 0x5EED_C0DE_0F_5EED
 
@@ -109,6 +120,7 @@ class TorchXla:
         self._device = runtime.device_type() or "CPU"
         self._recording = False
         self._tracing = Lowering()
+        self._referred: dict[str, bytes] = {}
         # A kernel's handle stays valid while another one is registered over it, but can only be
         # asked for while it is the newest one.
         self._stock: dict[tuple[str, str], StockKernel] = {}
@@ -127,7 +139,9 @@ class TorchXla:
     @property
     def target(self) -> str:
         # Autograd runs the backward of what is recorded in other threads, so that holds for all.
-        return "any" if self._recording or self._tracing.active else self._device
+        if self._recording:
+            return "export"
+        return "any" if self._tracing.active else self._device
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         place = (operator.qualified, dispatch_key)
@@ -255,6 +269,9 @@ class TorchXla:
         return TensorType(_ELEMENT_TYPE_OF[tensor.dtype], tuple(tensor.shape))
 
     def computation(self, name: str, module: bytes) -> Any:
+        if self._recording:
+            self._referred[name_of(module)] = module
+            module = reference(module)
         return _XLAC._xla_op_computation_from_module_proto(name, module)
 
     def hlo(self, tensors: Sequence[torch.Tensor]) -> bytes:
@@ -270,6 +287,14 @@ class TorchXla:
         try:
             with _tracing_mode(), _values_unreadable():
                 yield
+        except RuntimeError as error:
+            if _OTHER_DEVICE not in str(error):
+                raise
+            raise ForeignDataError(
+                "an operator takes a tensor of another device beside one that is traced"
+                f" ({str(error).splitlines()[0]}); make it on the device of the module's arguments,"
+                " as torch.ones(n, device=x.device) does, or register it as a buffer"
+            ) from error
         finally:
             self._recording = recording
             xm.set_rng_state(before)
@@ -291,25 +316,54 @@ class TorchXla:
     ) -> LoweredGraph:
         context = _XLAC.lowering.LoweringContext("IrToHlo")
         context.build(list(outputs))
-        module = to_stablehlo(context.hlo())
+        hlo = context.hlo()
+        module = to_stablehlo(hlo, self._referred)
         clean = module is not None
         if module is None:
+            outputs = self._linked(hlo, context.device_parameter_id_tensor_mapping())
+            context = _XLAC.lowering.LoweringContext("IrToHlo")
+            context.build(list(outputs))
             # This lowers the outputs one after the other too, so it numbers parameters alike.
             bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
             module = Module.from_bytes(bytecode, "torch_xla's StableHLO")
         found = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
         data = context.device_parameter_id_tensor_mapping()
-        parameters = []
-        for number in sorted(data):
-            operand = found.get(number)
-            type_ = self.tensor_type(data[number])
-            if operand is None and not _is_seed(data[number]):
-                raise ForeignDataError(
-                    f"the module computes with a tensor of its own, {type_}, that is no parameter,"
-                    " buffer or argument; register it as a buffer"
-                )
-            parameters.append(GraphParameter(operand, type_))
+        parameters: list[GraphParameter] = []
+        constants: dict[int, Any] = {}
+        with _values_readable():
+            for number in sorted(data):
+                operand = found.get(number)
+                if operand is None and not _is_seed(data[number]):
+                    constants[number] = self._constant(data[number])
+                else:
+                    parameters.append(GraphParameter(operand, self.tensor_type(data[number])))
+        if constants:
+            module = constant_inputs(module, constants)
         return LoweredGraph(module, clean, tuple(parameters))
+
+    def _constant(self, tensor: torch.Tensor) -> Any:
+        """The values of a tensor that the program made itself, as numpy."""
+        type_ = self.tensor_type(tensor)
+        size = tensor.numel() * tensor.element_size()
+        if size > MAX_CONSTANT_BYTES:
+            raise ForeignDataError(
+                f"the module computes with a tensor of its own, {type_}, that is no parameter,"
+                f" buffer or argument, and with {size / 1e6:.0f} MB too large for a constant;"
+                " register it as a buffer"
+            )
+        bits = tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return bits.view(numpy_dtype(type_.element_type)).reshape(type_.shape)
+
+    def _linked(self, hlo: bytes, parameters: Mapping[int, torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The results of a recorded graph, as those of one that has in it what it refers to."""
+        graph = hlo_proto.Module.FromString(hlo)
+        computations = link(graph, self._referred)
+        graph.ClearField("computations")
+        graph.computations.extend(computations)
+        handle = _XLAC._xla_op_computation_from_module_proto("graph", insertable(graph))
+        operands = [parameters[number] for number in sorted(parameters)]
+        results: Sequence[torch.Tensor] = self.insert("composites::graph", operands, handle)
+        return results
 
     @contextmanager
     def _whole_dispatch(self) -> Iterator[None]:
@@ -470,8 +524,9 @@ def _refusing(name: str) -> Kernel:
         on_xla = any(isinstance(t, torch.Tensor) and t.is_xla for t in read)  # type: ignore[attr-defined]
         if not on_xla or _stays_on_xla(name, arguments, keywords):
             return overload.redispatch(keys.remove(_GUARD), *arguments, **keywords)
+        by = "an operator without XLA kernel, on the CPU," if name == "_to_cpu" else f"aten::{name}"
         raise ValueReadError(
-            f"aten::{name} reads the value of a tensor, and there is none while it is traced"
+            f"{by} reads the value of a tensor, and there is none while it is traced"
         )
 
     return kernel

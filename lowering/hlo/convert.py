@@ -7,9 +7,12 @@ several times, and half of them are simplified away beforehand here.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from lowering.emission import hlo_proto
 from lowering.hlo import wire
+from lowering.hlo.link import link
 from lowering.hlo.shrink import reachable, serialize, shrink
 from lowering.hlo.simplify import ERF, PURE, Body
 from lowering.hlo.splats import fold_splats
@@ -60,8 +63,11 @@ _PAD = "stablehlo.pad"
 _EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
 
-def to_stablehlo(hlo: bytes) -> Module | None:
+def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})) -> Module | None:
     """The StableHLO of a serialized HLO module; None where this converter is no match for it.
+
+    Args:
+        modules: what the module refers to, see `link`.
 
     Decompositions are shared; but for their names, `clean` finds nothing to do.
     """
@@ -70,12 +76,16 @@ def to_stablehlo(hlo: bytes) -> Module | None:
         return None
     module = hlo_proto.Module.FromString(hlo)
     module.name = _COUNTER.sub("", module.name)
-    bodies = reachable(module, shrink(module))
+    computations = link(module, modules)
+    shrunk = shrink(computations)
+    bodies = reachable(shrunk[hlo_proto.entry_of(module).id], shrunk)
     if not all(_CONVERTED.issuperset(body.opcodes) for body in bodies):
         return None
     for body in bodies:
         _call_plainly(body)
-    result = Module.from_bytes(convert(serialize(module, bodies)), "StableHLO of the graph")
+    result = Module.from_bytes(
+        convert(serialize(module, computations, bodies)), "StableHLO of the graph"
+    )
     _restore_composites(result.ir)
     if any("erf" in body.opcodes for body in bodies):
         _restore_erf(result.ir)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.hlo import wire
@@ -12,19 +12,17 @@ from lowering.hlo.simplify import Body
 _COUNTER = re.compile(r"\.\d+$")
 
 
-def shrink(module: Any) -> dict[int, Body]:
-    """The simplified bodies of a module's computations, by id; their messages are taken over.
+def shrink(computations: Sequence[Any]) -> dict[int, Body]:
+    """The simplified bodies of computations, callees first, by id; their messages are taken over.
 
     A graph holds a copy of a composite's decomposition for each call. Copies become one where the
     calls agree in name, version and attributes; they keep the id of the first.
     """
-    callers = {
-        c.id: [i for i in c.instructions if i.called_computation_ids] for c in module.computations
-    }
+    callers = {c.id: [i for i in c.instructions if i.called_computation_ids] for c in computations}
     composites = _composite_attributes(callers)
     bodies: dict[int, Body] = {}
     first: dict[Any, Body] = {}
-    for computation in module.computations:
+    for computation in computations:
         for instruction in callers[computation.id]:
             called = instruction.called_computation_ids
             called[:] = [bodies[i].computation_id for i in called]
@@ -40,9 +38,8 @@ def shrink(module: Any) -> dict[int, Body]:
     return bodies
 
 
-def reachable(module: Any, bodies: Mapping[int, Body]) -> list[Body]:
-    """The bodies that the entry computation calls, itself included, callees first."""
-    entry = bodies[module.entry_computation_id]
+def reachable(entry: Body, bodies: Mapping[int, Body]) -> list[Body]:
+    """The bodies that one calls, itself included, in the order of the computations."""
     reached = {entry.computation_id}
     pending = [entry]
     while pending:
@@ -51,12 +48,12 @@ def reachable(module: Any, bodies: Mapping[int, Body]) -> list[Body]:
                 if called not in reached:
                     reached.add(called)
                     pending.append(bodies[called])
-    return [bodies[c.id] for c in module.computations if c.id in reached]
+    return [body for i, body in bodies.items() if i in reached]
 
 
-def serialize(module: Any, bodies: list[Body]) -> bytes:
+def serialize(module: Any, computations: Sequence[Any], bodies: list[Body]) -> bytes:
     """The module with these bodies for computations."""
-    heads = {computation.id: computation for computation in module.computations}
+    heads = {computation.id: computation for computation in computations}
     next_id = 1 + max(heads)  # no id of a computation is that of an instruction
     written: list[bytes] = []
     for body in bodies:

@@ -47,6 +47,7 @@ from .inspection import (
 from .module import Module
 from .passes.bind import bind
 from .passes.clean import clean, clean_passes
+from .passes.constant_inputs import constant_inputs
 from .passes.decompose import decompose
 from .passes.drop_cast_roundtrips import drop_cast_roundtrips
 from .passes.drop_unused_functions import drop_unused_functions
@@ -92,6 +93,7 @@ __all__ = [
     "compile_module",
     "composite_count",
     "composite_table",
+    "constant_inputs",
     "decompose",
     "drop_cast_roundtrips",
     "drop_unused_functions",

@@ -334,3 +334,18 @@ def _numbers(parts: Any) -> Version:
 
 def _dotted(version: Version) -> str:
     return ".".join(map(str, version))
+
+
+def dense_elements(value: Any, element_type: IrType) -> IrAttribute:
+    """A numpy array as the value of a constant; the bindings take types of ml_dtypes as bits.
+
+    Runs in `building`.
+    """
+    import numpy as np
+
+    bits = np.ascontiguousarray(value)
+    if bits.dtype == np.bool_:
+        bits = np.packbits(bits, bitorder="little")
+    elif bits.dtype.kind == "V":  # how numpy sees the types of ml_dtypes
+        bits = bits.view(f"u{bits.dtype.itemsize}")
+    return ir().DenseElementsAttr.get(bits, type=element_type, shape=value.shape)

@@ -1,6 +1,6 @@
 """Functions of a module and who refers to them, for the passes that move or rename functions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .bindings import IrModule, IrOperation, attributes, building, ir
@@ -198,3 +198,22 @@ def _target(operation: IrOperation) -> str:
 def _called_computations(operation: IrOperation) -> list[str]:
     called = attributes(operation).get("called_computations")
     return [] if called is None else [reference.value for reference in called]
+
+
+def keep_arguments(function: IrOperation, order: Sequence[int]) -> None:
+    """Give a function these of its arguments, in this order; nothing uses the others."""
+    block = body(function)
+    assert block is not None
+    old = list(block.arguments)
+    with building(function.context):
+        new = [block.add_argument(old[index].type, old[index].location) for index in order]
+        for index, argument in zip(order, new, strict=True):
+            old[index].replace_all_uses_with(argument)
+        for index in reversed(range(len(old))):
+            block.erase_argument(index)
+        results = function.attributes["function_type"].value.results
+        type_ = ir().FunctionType.get([argument.type for argument in block.arguments], results)
+        function.attributes["function_type"] = ir().TypeAttr.get(type_)
+        if "arg_attrs" in function.attributes:
+            attributes = function.attributes["arg_attrs"]
+            function.attributes["arg_attrs"] = ir().ArrayAttr.get([attributes[i] for i in order])

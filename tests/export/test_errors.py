@@ -98,21 +98,30 @@ def test_a_user_folder_may_be_called_as_one_of_ours(tmp_path: Path) -> None:
     assert message.startswith(f"{file}:4: the module looks at")
 
 
-@pytest.mark.parametrize(
-    ("function", "type_"),
-    [
-        (lambda self, x: self.linear(x) + self.offset.to(x.device), "tensor<4xf32>"),
-        (lambda self, x: x + torch.tensor([3, 1, 4, 1], device=x.device), "tensor<4xi64>"),
-    ],
-)
-def test_a_tensor_that_is_no_buffer(
-    function: Any, type_: str, computed: Any, x: torch.Tensor
-) -> None:
-    module = computed(function, offset=torch.tensor([1.0, 2.0, 3.0, 5.0]))
+def test_a_large_tensor_that_is_no_buffer(computed: Any, x: torch.Tensor) -> None:
+    table = torch.rand(4, 2**17)
+    module = computed(lambda self, x: self.linear(x) @ self.table.to(x.device), table=table)
+    assert refused(lambda: composites.export(module, (x,))) == (
+        "the module computes with a tensor of its own, tensor<4x131072xf32>, that is no parameter,"
+        " buffer or argument, and with 2 MB too large for a constant; register it as a buffer"
+    )
+
+
+def test_a_tensor_of_another_device(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: x.masked_fill(torch.ones(2, 4) > 0, 0.0))
     message = refused(lambda: composites.export(module, (x,)))
-    assert message.startswith(
-        f"the module computes with a tensor of its own, {type_}, that is no parameter, buffer or"
-        " argument; register it as a buffer"
+    assert message.startswith(f"{__file__}:")
+    assert message.endswith(
+        "an operator takes a tensor of another device beside one that is traced (Expected XLA"
+        " tensor. Got: CPUBoolType); make it on the device of the module's arguments, as"
+        " torch.ones(n, device=x.device) does, or register it as a buffer"
+    )
+
+
+def test_an_operator_that_runs_on_the_cpu(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: torch.linalg.cholesky(x @ x.mT))
+    assert "an operator without XLA kernel, on the CPU, reads the value of a tensor" in refused(
+        lambda: composites.export(module, (x,))
     )
 
 

@@ -16,6 +16,7 @@ from ..bindings import (
     attributes,
     building,
     defining_operation,
+    find_operations,
     ir,
 )
 from ..in_place import in_place
@@ -29,6 +30,8 @@ _TUPLE = "stablehlo.tuple"
 def expand_tuples(module: IrModule) -> None:
     """Give every composite of one tuple, and its decomposition, several results instead.
 
+    Tuples that are packed and unpacked again in one function go too.
+
     Runs after `flatten_calls`: tuples that go through plain calls are left as they are.
     """
     by_name = functions(module)
@@ -38,6 +41,20 @@ def expand_tuples(module: IrModule) -> None:
         if name in composites and _expand_function(by_name[name]):
             for composite in composites[name]:
                 _expand_composite(composite)
+    _unpack(module)
+
+
+def _unpack(module: IrModule) -> None:
+    """Take the parts of tuples from where they were packed."""
+    for getter in find_operations(module.operation, _GET):
+        packed = defining_operation(getter.operands[0])
+        if packed is not None and packed.name == _TUPLE:
+            part = packed.operands[attributes(getter)["index"].value]
+            getter.results[0].replace_all_uses_with(part)
+            getter.erase()
+    for packed in find_operations(module.operation, _TUPLE):
+        if not list(packed.results[0].uses):
+            packed.erase()
 
 
 def _expand_function(function: IrOperation) -> bool:
@@ -58,8 +75,6 @@ def _expand_function(function: IrOperation) -> bool:
         function.attributes["function_type"] = ir().TypeAttr.get(type_)
         ir().Operation.create(terminator.name, operands=parts, ip=ir().InsertionPoint(terminator))
     terminator.erase()
-    if not list(packed.results[0].uses):
-        packed.erase()
     return True
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from ..bindings import IrModule, building, ir
+from ..bindings import IrModule
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
-from ..symbols import body, functions
+from ..symbols import body, functions, keep_arguments
 
 
 @in_place
@@ -22,16 +22,4 @@ def order_inputs(module: IrModule, order: Sequence[int]) -> None:
         raise UnsupportedOperationError(
             f"@main has {count} arguments, which {list(order)} does not put in order"
         )
-    old = list(block.arguments)
-    with building(main.context):
-        new = [block.add_argument(old[index].type, old[index].location) for index in order]
-        for index, argument in zip(order, new, strict=True):
-            old[index].replace_all_uses_with(argument)
-        for index in reversed(range(count)):
-            block.erase_argument(index)
-        results = main.attributes["function_type"].value.results
-        type_ = ir().FunctionType.get([argument.type for argument in block.arguments], results)
-        main.attributes["function_type"] = ir().TypeAttr.get(type_)
-        if "arg_attrs" in main.attributes:
-            attributes = main.attributes["arg_attrs"]
-            main.attributes["arg_attrs"] = ir().ArrayAttr.get([attributes[i] for i in order])
+    keep_arguments(main, order)

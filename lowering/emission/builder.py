@@ -1,0 +1,68 @@
+"""What XlaBuilder wants of a module that is put into a graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lowering.emission import hlo_proto
+
+_SUFFIX = re.compile(r"\.\d+$")
+
+
+def insertable(module: Any) -> bytes:
+    """A whole module (protobuf, changed in place), serialized in the form that XlaBuilder takes."""
+    entry = hlo_proto.entry_of(module)
+    renumber(module.computations, first=1)
+    for computation in module.computations:
+        compact(computation)
+    module.id = module.entry_computation_id = entry.id
+    module.name = module.entry_computation_name = entry.name
+    written: bytes = module.SerializeToString(deterministic=True)
+    return written
+
+
+def renumber(computations: Iterable[Any], first: int) -> int:
+    """Give every computation and instruction an id of its own; returns the next free one.
+
+    XlaBuilder remaps both in one table (torch_xla 2.9): an id that is used twice is "not found in
+    builder" later.
+    """
+    computations = list(computations)
+    next_id = first
+    computation_ids: dict[int, int] = {}
+    for computation in computations:
+        computation_ids[computation.id] = next_id
+        next_id += 1
+    for computation in computations:
+        instruction_ids: dict[int, int] = {}
+        for instruction in computation.instructions:
+            instruction_ids[instruction.id] = next_id
+            next_id += 1
+        for instruction in computation.instructions:
+            instruction.id = instruction_ids[instruction.id]
+            _replace(instruction.operand_ids, instruction_ids)
+            _replace(instruction.control_predecessor_ids, instruction_ids)
+            _replace(instruction.called_computation_ids, computation_ids)
+        computation.id = computation_ids[computation.id]
+        computation.root_id = instruction_ids[computation.root_id]
+    return next_id
+
+
+def _replace(ids: Any, new_ids: Mapping[int, int]) -> None:
+    ids[:] = [new_ids[old] for old in ids]
+
+
+def compact(computation: Any) -> None:
+    """Short names, and nothing about the source.
+
+    XlaBuilder makes names unique by replacing a numeric suffix, and aborts the process where there
+    is none; the stem is printed nowhere once the graph is StableHLO.
+    """
+    for instruction in computation.instructions:
+        instruction.name = f"{instruction.opcode[:1]}.1"
+        instruction.ClearField("metadata")
+    shape = computation.program_shape
+    shape.parameter_names[:] = [""] * len(shape.parameters)
+    computation.name = f"{_SUFFIX.sub('', computation.name)}.1"

@@ -1,0 +1,90 @@
+"""link: references to modules and the modules themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.emission import hlo_proto
+from lowering.hlo.convert import to_stablehlo
+from lowering.hlo.link import link, name_of, reference
+from lowering.stablehlo import compile_module
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def hlo(function: Any, *arrays: Any) -> bytes:
+    lowered = jax.jit(function).lower(*arrays)
+    return bytes(lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto())
+
+
+def calling(*modules: bytes) -> bytes:
+    """A graph of references to modules of one argument, each on the result of the one before."""
+    graph = hlo_proto.Module.FromString(hlo(lambda x: x, X))
+    main = hlo_proto.entry_of(graph)
+    graph.entry_computation_id = main.id
+    del main.instructions[1:]
+    next_id = 1000
+    computations = []
+    for module in modules:
+        referring = hlo_proto.Module.FromString(reference(module)).computations[0]
+        referring.id = next_id
+        computations.append(referring)
+        main.instructions.add(
+            name=f"call.{next_id + 1}",
+            opcode="call",
+            id=next_id + 1,
+            operand_ids=[main.instructions[-1].id],
+            called_computation_ids=[referring.id],
+            shape=main.program_shape.result,
+        )
+        main.root_id = next_id + 1
+        next_id += 2
+    graph.ClearField("computations")
+    graph.computations.extend([*computations, main])
+    return bytes(graph.SerializeToString())
+
+
+def test_a_module_is_put_in_once() -> None:
+    double, wave = hlo(lambda x: x * 2, X), hlo(lambda x: jnp.sin(x), X)
+    modules = {name_of(module): module for module in (double, wave)}
+    assert len(modules) == 2
+    graph = calling(double, wave, double)
+    linked = link(hlo_proto.Module.FromString(graph), modules)
+    assert len(linked) == 3
+    ids = [computation.id for computation in linked]
+    assert len(set(ids)) == 3
+    calls = [i for i in linked[-1].instructions if i.opcode == "call"]
+    assert [ids.index(*call.called_computation_ids) for call in calls] == [0, 1, 0]
+    module = to_stablehlo(graph, modules)
+    assert module is not None
+    (result,) = compile_module(module)(X)
+    np.testing.assert_allclose(result, np.sin(X * 2) * 2, rtol=1e-6)
+
+
+def test_a_module_may_refer_to_others() -> None:
+    double = hlo(lambda x: x * 2, X)
+    twice = calling(double, double)
+    modules = {name_of(module): module for module in (double, twice)}
+    linked = link(hlo_proto.Module.FromString(calling(twice, double)), modules)
+    assert len(linked) == 3
+    module = to_stablehlo(calling(twice, double), modules)
+    assert module is not None
+    (result,) = compile_module(module)(X)
+    np.testing.assert_array_equal(result, X * 8)
+
+
+def test_a_reference_has_the_signature_of_its_module() -> None:
+    pair = hlo(lambda x, y: (y, x @ y.T), X, X)
+    computation = hlo_proto.Module.FromString(reference(pair)).computations[0]
+    expected = hlo_proto.entry_of(hlo_proto.Module.FromString(pair)).program_shape
+    assert list(computation.program_shape.parameters) == list(expected.parameters)
+    assert computation.program_shape.result == expected.result
+    assert [item.opcode for item in computation.instructions] == [
+        "parameter",
+        "parameter",
+        "custom-call",
+    ]
