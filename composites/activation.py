@@ -45,7 +45,7 @@ class _Active:
 
         self.exporting = False
 
-    def change(self, entries: tuple[Composite, ...], *, exporting: bool | None = None) -> None:
+    def change(self, entries: tuple[Composite, ...], exporting: bool | None = None) -> None:
         exporting = self.exporting if exporting is None else exporting
         if (entries, exporting) == (self.entries, self.exporting):
             return
@@ -112,19 +112,32 @@ def enabled(*names: str) -> Iterator[None]:
 
 
 @contextmanager
+def exactly(*names: str) -> Iterator[None]:
+    """Only these composites, for a `with` block; afterwards what was on before is on again."""
+    with _only(resolve(names, catalog()), _active.exporting):
+        yield
+
+
+@contextmanager
 def for_export(names: Sequence[str] | None) -> Iterator[None]:
     """Only these composites, for a `with` block that exports; None means those that are on, or all.
 
     Graphs for an export hold other computations than those that run.
     """
-    before, exporting = _active.entries, _active.exporting
     chosen = None if names is None else resolve(names, catalog())
-    entries = before or resolve(("all",), catalog()) if chosen is None else chosen
-    _active.change(entries, exporting=True)
+    entries = _active.entries or resolve(("all",), catalog()) if chosen is None else chosen
+    with _only(entries, exporting=True):
+        yield
+
+
+@contextmanager
+def _only(entries: tuple[Composite, ...], exporting: bool) -> Iterator[None]:
+    before = _active.entries, _active.exporting
+    _active.change(entries, exporting)
     try:
         yield
     finally:
-        _active.change(before, exporting=exporting)
+        _active.change(*before)
 
 
 def _ordered(entries: Sequence[Composite]) -> tuple[Composite, ...]:
