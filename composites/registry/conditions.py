@@ -86,4 +86,7 @@ class _Checker(ast.NodeTransformer):
         ):
             called = ast.Attribute(self.visit(function.value), function.attr, ast.Load())
             return ast.Call(called, [], [])
-        raise ConditionError(f"{self.text!r}: {ast.unparse(node)!r} cannot be called")
+        known = ", ".join(("len(x)", *(f"x.{name}()" for name in _METHODS)))
+        raise ConditionError(
+            f"{self.text!r}: {ast.unparse(node)!r} cannot be called (there are {known})"
+        )

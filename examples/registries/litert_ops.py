@@ -1,4 +1,4 @@
-"""What litert.yaml, litert_odml.yaml and litert_tfl.yaml name: decompositions and ways to them.
+"""What litert.yaml and the files beside it name: decompositions and ways to them.
 
 A vendor ships such a module in a package of its own. Decompositions are made of operators that
 LiteRT runs, because it runs them wherever no delegate has a kernel for a composite.
@@ -97,6 +97,25 @@ def from_adaptive_avg_pool2d(
     )
 
 
+def max_pool2d(
+    self: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1, 1),
+    ceil_mode: bool = False,
+) -> Tensor:
+    """`[N, C, H, W]` in windows beside each other. As in PyTorch, the gradient goes to the first of
+    equal values, and a window that has a NaN in it gives NaN."""
+    batch, channels, height, width = self.shape
+    high, wide = kernel_size
+    windows = self.reshape(batch, channels, height // high, high, width // wide, wide)
+    first, *others = windows.permute(3, 5, 0, 1, 2, 4).flatten(0, 1).unbind()
+    for other in others:
+        first = torch.where(other > first, other, torch.where(other.isnan(), other, first))
+    return first
+
+
 def _pair(sizes: Sequence[int]) -> list[int]:
     return [*sizes] if len(sizes) == 2 else [*sizes, *sizes]
 
@@ -131,6 +150,22 @@ def to_embedding_lookup(
     """From `aten::embedding`; the cast and the shapes are outside."""
     found = composite(indices.reshape(-1).to(torch.int32), weight)
     return found.reshape(*indices.shape, weight.shape[1])
+
+
+def embedding_dense_backward(
+    grad_output: Tensor,
+    indices: Tensor,
+    num_weights: int,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+) -> Tensor:
+    """`[V, D]`: for each row of the table the sum of the gradients of its uses."""
+    rows = indices.reshape(-1, 1)
+    table = torch.arange(num_weights, device=indices.device)
+    grads = grad_output.reshape(-1, grad_output.shape[-1])
+    # Truth values are combined in unsigned bytes by torch_xla, which LiteRT does not run.
+    counted = (table != padding_idx).to(grads.dtype)
+    return ((rows == table).to(grads.dtype) * counted).t() @ grads
 
 
 # Norms.

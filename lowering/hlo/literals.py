@@ -12,6 +12,7 @@ import numpy as np
 
 from lowering.emission import hlo_proto
 from lowering.emission.hlo_proto import PRIMITIVE_TYPES
+from lowering.stablehlo.bindings import LARGEST_BOOLEAN_CONSTANT
 
 _BF16, _F16 = PRIMITIVE_TYPES["bf16"], PRIMITIVE_TYPES["f16"]
 
@@ -184,6 +185,8 @@ def table_literal(values: np.ndarray[Any, Any], shape: Any) -> Any | None:
     """Values as a literal of a shape; one value alone where all are the same."""
     field, dtype = _TABLES.get(shape.element_type, ("", None))
     if dtype is None or values.dtype != dtype or not values.size:
+        return None
+    if dtype is np.bool_ and values.size > LARGEST_BOOLEAN_CONSTANT:
         return None
     literal = hlo_proto.Literal(shape=shape)
     flat = values.ravel().tolist()

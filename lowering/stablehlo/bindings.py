@@ -336,6 +336,11 @@ def _dotted(version: Version) -> str:
     return ".".join(map(str, version))
 
 
+LARGEST_BOOLEAN_CONSTANT = 100
+"""More truth values are printed in hexadecimal, which versions of MLIR read in different ways: one
+takes a bit for each, another a byte."""
+
+
 def dense_elements(value: Any, element_type: IrType) -> IrAttribute:
     """A numpy array as the value of a constant; the bindings take types of ml_dtypes as bits.
 

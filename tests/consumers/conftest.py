@@ -57,26 +57,49 @@ class Subject:
             np.testing.assert_allclose(got, want, rtol=0, atol=atol, err_msg=value.name)
 
 
-def make_subject(name: str, *, train: bool, **options: Any) -> Subject:
+def make_subject(
+    name: str, *, train: bool, optimizer: Callable[..., Any] | None = None, **options: Any
+) -> Subject:
     torch.manual_seed(0)
     module, args, kwargs = load_factory(f"{EXAMPLES / 'models.py'}:{name}")
     module.train(name == "conv_net" and train)
-    program = export(module, args, kwargs, train=train, **options)
+    program = export(module, args, kwargs, train=train, optimizer=optimizer, **options)
+    state = {
+        value.name: torch.full(value.shape, STATE[value.name.rpartition(".")[2]])
+        for value in program.inputs
+        if value.name.startswith("state:")
+    }
     return Subject(
-        program, in_order(program, module, args, kwargs), computed(module, args, kwargs, train)
+        program,
+        in_order(program, module, args, kwargs, state),
+        computed(module, args, kwargs, train, optimizer, state),
     )
 
 
-def in_order(program: Program, module: Any, args: Any, kwargs: Any) -> tuple[np.ndarray, ...]:
-    named = program.module_weights(module)
+# At the start Adam moves by the sign of a gradient, noise or not; so some steps on.
+STATE = {"step": 10.0, "exp_avg": 0.1, "exp_avg_sq": 0.3}
+
+
+def in_order(
+    program: Program, module: Any, args: Any, kwargs: Any, state: Mapping[str, torch.Tensor]
+) -> tuple[np.ndarray, ...]:
+    named = program.module_weights(module) | state
     named |= {f"arg:{number}": tensor for number, tensor in enumerate(args)}
     named |= {f"kwarg:{name}": tensor for name, tensor in kwargs.items()}
     # Copies: batch norm writes to its buffers, which numpy would see.
     return tuple(named[value.name].detach().numpy().copy() for value in program.inputs)
 
 
-def computed(module: Any, args: Any, kwargs: Any, train: bool) -> dict[str, np.ndarray]:
-    """Outputs, or loss and gradients, of the module on the CPU, by output name."""
+def computed(
+    module: Any,
+    args: Any,
+    kwargs: Any,
+    train: bool,
+    optimizer: Callable[..., Any] | None,
+    state: Mapping[str, torch.Tensor],
+) -> dict[str, np.ndarray]:
+    """Outputs, or loss, gradients and what the optimizer makes, of the module on the CPU, by output
+    name."""
     module = copy.deepcopy(module)
     results = module(*args, **kwargs)
     if not isinstance(results, Mapping):
@@ -87,8 +110,30 @@ def computed(module: Any, args: Any, kwargs: Any, train: bool) -> dict[str, np.n
         loss.backward()
         outputs = {"loss": loss}
         outputs |= {f"grad:{name}": p.grad for name, p in module.named_parameters()}
+        if optimizer is not None:
+            outputs |= stepped(optimizer, dict(module.named_parameters()), state)
     outputs |= {f"buffer:{name}": buffer for name, buffer in module.named_buffers()}
     return {name: value.detach().numpy() for name, value in outputs.items()}
+
+
+def stepped(
+    factory: Callable[..., Any],
+    parameters: Mapping[str, torch.nn.Parameter],
+    state: Mapping[str, torch.Tensor],
+) -> dict[str, torch.Tensor]:
+    """Parameters and state after a step of the optimizer, by output name."""
+    optimizer = factory(parameters.values())
+    for name, tensor in state.items():
+        owner, _, key = name.removeprefix("state:").rpartition(".")
+        optimizer.state[parameters[owner]][key] = tensor.clone()
+    optimizer.step()
+    names = {parameter: name for name, parameter in parameters.items()}
+    outputs = {f"param:{name}": parameter for name, parameter in parameters.items()}
+    return outputs | {
+        f"state:{names[parameter]}.{key}": tensor
+        for parameter, values in optimizer.state.items()
+        for key, tensor in values.items()
+    }
 
 
 @cache
@@ -106,6 +151,12 @@ def model_name(request: pytest.FixtureRequest) -> str:
 def subject() -> Callable[..., Subject]:
     """`subject(name, train=…, portable=…)`: an example model as a subject; made once."""
     return lambda name, *, train, portable=False: cached_subject(name, train, portable)
+
+
+@pytest.fixture(scope="session")
+def make() -> Callable[..., Subject]:
+    """`make(name, train=…, optimizer=…)`: an example model as a subject, made anew."""
+    return make_subject
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,11 @@
 """Convert an example model with LiteRT and run it; prints what was found as one line of JSON.
 
-XLA_COMPOSITE_REGISTRY=… python convert_to_litert.py bert
+XLA_COMPOSITE_REGISTRY=… python convert_to_litert.py bert [--train]
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ from litert_converter.mlir import ir, passmanager
 import composites
 from composites import Program
 from composites.factories import load_factory
+from lowering.stablehlo import Module, composite_count, decompose
 
 SIGNATURE = "serving_default"
 
@@ -58,8 +60,11 @@ class Operators(torch.nn.Module):
         return torch.cat([result.flatten() for result in results])
 
 
-def example(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
-    """A model for inference, in the operators that LiteRT has.
+Example = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]
+
+
+def example(name: str, train: bool) -> Example:
+    """A model, in the operators that LiteRT has; with labels to train it.
 
     PyTorch's attention masks rows by reductions of booleans, and GPT-2's own mask is computed in
     unsigned bytes; LiteRT runs neither. Written out attention and a mask given as numbers avoid
@@ -72,13 +77,13 @@ def example(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]
     module, args, kwargs = load_factory(
         f"{Path(__file__).parents[2] / 'examples/models.py'}:{name}"
     )
-    inputs = {key: value for key, value in kwargs.items() if key != "labels"}
+    inputs = {key: value for key, value in kwargs.items() if train or key != "labels"}
     if name != "conv_net":
         module.set_attn_implementation("eager")
     if name == "gpt2":
         batch, length = inputs["input_ids"].shape
         inputs["attention_mask"] = torch.full((batch, 1, length, length), -1e9).triu(1)
-    return module.eval(), tuple(args), inputs
+    return module.train(train and name == "conv_net"), tuple(args), inputs
 
 
 def convert(program: Program) -> bytes:
@@ -96,9 +101,35 @@ def convert(program: Program) -> bytes:
         return converter.export_flatbuffer_to_bytes(module.operation)
 
 
-def main(name: str) -> None:
-    module, args, kwargs = example(name)
-    program = composites.export(module, args, kwargs, portable=True)
+def without_unknown(module: Module) -> Module:
+    """Composites that LiteRT does not know by name, replaced by what they are made of."""
+    names = composite_count(module)
+    return decompose(
+        module, only=[n for n in names if not n.startswith(("aten.", "odml.", "tfl."))]
+    )
+
+
+def computed(module: torch.nn.Module, args: Any, kwargs: Any, train: bool) -> dict[str, Any]:
+    """What PyTorch computes on the CPU, by the names of the program's outputs."""
+    if not train:
+        with torch.no_grad():
+            result = module(*args, **kwargs)
+        if isinstance(result, torch.Tensor):
+            return {"out:0": result}
+        return {"out:logits": result.logits}
+    module = copy.deepcopy(module)
+    result = module(*args, **kwargs)
+    loss = result[0] if isinstance(result, tuple) else result.loss
+    loss.backward()
+    gradients = {f"grad:{name}": p.grad for name, p in module.named_parameters()}
+    return {"loss": loss.detach(), **gradients}
+
+
+def main(name: str, *options: str) -> None:
+    train = "--train" in options
+    module, args, kwargs = example(name, train)
+    passes = [without_unknown] if train else []
+    program = composites.export(module, args, kwargs, train=train, portable=True, passes=passes)
     interpreter = Interpreter(model_content=convert(program))
     interpreter.allocate_tensors()
     operators = Counter(op["op_name"] for op in interpreter._get_ops_details())
@@ -106,19 +137,21 @@ def main(name: str) -> None:
     named = program.module_weights(module)
     named |= {f"arg:{number}": tensor for number, tensor in enumerate(args)}
     named |= {f"kwarg:{key}": tensor for key, tensor in kwargs.items()}
-    values = [named[value.name].detach().numpy() for value in program.inputs]
+    # Copies: batch norm writes to its buffers, which numpy would see.
+    values = [named[value.name].detach().numpy().copy() for value in program.inputs]
     run = interpreter.get_signature_runner(SIGNATURE)
-    got = run(**{f"input{number}": value for number, value in enumerate(values)})["output0"]
-    with torch.no_grad():
-        result = module(*args, **kwargs)
-    want = (result if isinstance(result, torch.Tensor) else result.logits).numpy()
+    got = run(**{f"input{number}": value for number, value in enumerate(values)})
+    wanted = {key: value.numpy() for key, value in computed(module, args, kwargs, train).items()}
+    by_name = {output.name: got[f"output{n}"] for n, output in enumerate(program.outputs)}
     found = {
         "composites": program.composites,
         "operators": operators,
-        "difference": float(np.abs(got - want).max()),
+        "compared": len(wanted),
+        "trained": len(list(module.parameters())),
+        "difference": max(float(np.abs(by_name[key] - wanted[key]).max()) for key in wanted),
     }
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import iree.compiler
 import iree.runtime
 import pytest
+import torch
 
 TARGET = {
     "target_backends": ["llvm-cpu"],
@@ -33,6 +35,21 @@ def test_the_saved_text_compiles_runs_and_agrees(
         str(tmp_path / "program.mlir"), input_type="stablehlo", **TARGET
     )
     step.check(run_on_iree(compiled, step.values))
+
+
+def test_a_step_with_its_optimizer_compiles_runs_and_agrees(
+    model_name: str, make: Any, tmp_path: Path
+) -> None:
+    optimizer = partial(torch.optim.AdamW, lr=1e-2, weight_decay=0.1)
+    step = make(model_name, train=True, portable=True, optimizer=optimizer)
+    assert step.program.composites["ptxla.adamw"] >= 8
+    step.program.save(tmp_path)
+    compiled = iree.compiler.compile_file(
+        str(tmp_path / "program.mlir"), input_type="stablehlo", **TARGET
+    )
+    step.check(run_on_iree(compiled, step.values))
+    values = {v.name: value for v, value in zip(step.program.inputs, step.values, strict=True)}
+    step.check(step.program.run(values).values())  # the same file on XLA
 
 
 def test_the_portable_artifact_compiles_runs_and_agrees(subject: Any, tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
 
-FILES = ("litert", "litert_odml", "litert_tfl")
+FILES = ("litert", "litert_odml", "litert_tfl", "litert_training")
 
 # By model: composites of the program, and operators of the flatbuffer. Norms and attention stay
 # composites, for delegates.
@@ -49,7 +50,7 @@ EXPECTED = {
             "aten.avg_pool2d.default": 1,
             "aten.hardswish.default": 1,
             "ptxla.batch_norm_inference": 2,
-            "ptxla.max_pool2d": 1,
+            "litert.max_pool2d": 1,
             "ptxla.silu": 1,
         },
         {"HARD_SWISH": 1, "AVERAGE_POOL_2D": 1, "STABLEHLO_COMPOSITE": 4},
@@ -90,11 +91,33 @@ EXPECTED = {
 OPERATORS = {operator for _, operators in EXPECTED.values() for operator in operators}
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_the_flatbuffer_holds_litert_operators_and_agrees(name: str) -> None:
+# Of a training step, whose other composites are decomposed.
+TRAINING = {
+    "bert": (
+        {"aten.gelu.default": 3, "odml.softmax": 2},
+        {"GELU": 3, "SOFTMAX": 2},
+    ),
+    "gpt2": (
+        {"aten.gelu.default": 2, "odml.softmax": 2},
+        {"GELU": 2, "SOFTMAX": 2},
+    ),
+    "vit": (
+        {"aten.gelu.default": 2, "odml.softmax": 2},
+        {"GELU": 2, "SOFTMAX": 2},
+    ),
+    # They stack the four values of a window.
+    "conv_net": (
+        {"aten.hardswish.default": 1, "tfl.mean": 1, "tfl.pack": 1},
+        {"HARD_SWISH": 1, "PACK": 1},
+    ),
+}
+
+
+def converted(*arguments: str) -> Any:
+    """What convert_to_litert.py finds."""
     inherited = os.environ.get("PYTHONPATH")
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("convert_to_litert.py")), name],
+        [sys.executable, str(Path(__file__).with_name("convert_to_litert.py")), *arguments],
         env=os.environ
         | {
             "PJRT_DEVICE": "CPU",
@@ -106,10 +129,26 @@ def test_the_flatbuffer_holds_litert_operators_and_agrees(name: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_the_flatbuffer_holds_litert_operators_and_agrees(name: str) -> None:
+    found = converted(name)
     composites, operators = EXPECTED[name]
     assert found["composites"] == composites
     assert {key: n for key, n in found["operators"].items() if key in OPERATORS} == operators
     # What gelu and softmax would have been decomposed into.
     assert not {"ERF", "TANH", "EXP"} & set(found["operators"])
     assert found["difference"] < 1e-6
+
+
+@pytest.mark.parametrize("name", sorted(TRAINING))
+def test_a_training_step_runs_on_litert_and_agrees(name: str) -> None:
+    found = converted(name, "--train")
+    composites, operators = TRAINING[name]
+    assert found["composites"] == composites
+    assert {key: found["operators"].get(key) for key in operators} == operators
+    assert "STABLEHLO_COMPOSITE" not in found["operators"]
+    assert found["compared"] == found["trained"] + 1  # each gradient, and the loss
+    assert found["difference"] < 1e-5

@@ -80,7 +80,10 @@ WRONG = {
     ),
     "condition that calls": (
         entry(GELU, "when: {where: ['self.cpu()']}"),
-        ["6: e: when: where: 'self.cpu()': 'self.cpu()' cannot be called"],
+        [
+            "6: e: when: where: 'self.cpu()': 'self.cpu()' cannot be called (there are len(x),"
+            " x.dim(), x.numel(), x.is_floating_point())"
+        ],
     ),
     "condition that asks for more": (
         entry(GELU, "when: {where: ['self.data == 1']}"),

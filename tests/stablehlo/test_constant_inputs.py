@@ -6,7 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lowering.stablehlo import Module, UnsupportedOperationError, constant_inputs
+from lowering.stablehlo import (
+    Module,
+    UnsupportedOperationError,
+    compile_module,
+    constant_inputs,
+)
 
 MODULE = """
 func.func @main(%x: tensor<3xf32>, %y: tensor<3x!T!>, %z: tensor<3xf32>)
@@ -37,6 +42,19 @@ def test_an_argument_becomes_a_constant(element_type: str) -> None:
     assert f"stablehlo.constant {text}" in result.text
     assert "@main(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>)" in result.text
     assert "stablehlo.add %arg0, %arg1" in result.text
+
+
+def test_many_truth_values_are_written_as_numbers() -> None:
+    """In hexadecimal, versions of MLIR read truth values in different ways."""
+    module = Module.parse(
+        "func.func @main(%x: tensor<9x12xi1>) -> tensor<9x12xi1> {return %x: tensor<9x12xi1>}"
+    )
+    value = np.random.default_rng(0).random((9, 12)) > 0.5
+    result = constant_inputs(module, {0: value})
+    result.verify()
+    assert ": tensor<9x12xui8>" in result.text
+    (found,) = compile_module(result)()
+    np.testing.assert_array_equal(found, value)
 
 
 def test_values_that_do_not_fit() -> None:

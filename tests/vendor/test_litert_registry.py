@@ -335,3 +335,77 @@ def test_an_exported_program_has_them(registries: Any) -> None:
         "odml.embedding_lookup": 1, "odml.group_norm": 1, "odml.l2_norm": 1, "odml.softmax": 1,
         "odml.scaled_dot_product_attention": 1,
     }  # fmt: skip
+
+
+# litert_training.yaml.
+
+TRAINING = (*FILES, "litert_training")
+
+
+def gradient(function: Callable[..., torch.Tensor], device: str, x: torch.Tensor) -> torch.Tensor:
+    leaf = x.to(device).requires_grad_()
+    result = function(leaf)
+    weights = torch.arange(result.numel(), dtype=torch.float32).reshape(result.shape)
+    (result * weights.to(device)).sum().backward()
+    assert leaf.grad is not None
+    return leaf.grad.cpu()
+
+
+POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any], bool]] = {
+    "square": ((2, 3, 4, 6), {"kernel_size": 2}, True),
+    "flat": ((1, 2, 6, 6), {"kernel_size": (3, 1), "stride": (3, 1)}, True),
+    "overlapping": ((1, 2, 6, 6), {"kernel_size": 3, "stride": 1}, False),
+    "padded": ((1, 2, 6, 6), {"kernel_size": 2, "padding": 1}, False),
+    "rest": ((1, 2, 5, 6), {"kernel_size": 2}, False),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_max_pool2d_in_windows_beside_each_other(name: str, registries: Any) -> None:
+    registries(*TRAINING)
+    shape, options, claimed = POOLS[name]
+    x = torch.randint(0, 3, shape).float()  # with equal values in most windows
+    if claimed:  # the stock lowering loses NaN
+        x[0, 0, 0, 0] = torch.nan
+
+    def pooled(t: torch.Tensor) -> torch.Tensor:
+        return F.max_pool2d(t, **options)
+
+    module = Computed(pooled)
+    program = composites.export(module, (x,), ops=["litert.*"])
+    assert program.composites == ({"litert.max_pool2d": 1} if claimed else {})
+    with composites.enabled("litert.max_pool2d"):
+        result, grad = pooled(x.to("xla")).cpu(), gradient(pooled, "xla", x)
+    torch.testing.assert_close(result, pooled(x), equal_nan=True)
+    if claimed:
+        torch.testing.assert_close(grad, gradient(pooled, "cpu", x), equal_nan=True)
+
+
+class Computed(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self.function(*args)
+
+
+@pytest.mark.parametrize("padding_idx", [None, 2])
+def test_the_gradient_of_an_embedding_without_scatter(
+    padding_idx: int | None, registries: Any, stablehlo: Any
+) -> None:
+    registries(*TRAINING)
+    indices = torch.tensor([[0, 2, 2], [4, 0, 0]])
+
+    def looked_up(table: torch.Tensor) -> torch.Tensor:
+        return F.embedding(indices.to(table.device), table, padding_idx=padding_idx)
+
+    table = torch.randn(5, 3)
+    with composites.enabled("litert.*"):
+        found = gradient(looked_up, "xla", table)
+        leaf = table.to("xla").requires_grad_()
+        looked_up(leaf).sum().backward()
+        text = stablehlo([leaf.grad])
+    assert '"litert.embedding_dense_backward"' in text
+    assert "stablehlo.scatter" not in text
+    torch.testing.assert_close(found, gradient(looked_up, "cpu", table))

@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..bindings import IrModule, building, dense_elements, ir
+from ..bindings import (
+    LARGEST_BOOLEAN_CONSTANT,
+    IrModule,
+    IrType,
+    IrValue,
+    building,
+    dense_elements,
+    ir,
+)
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
 from ..symbols import body, functions, keep_arguments
@@ -23,21 +31,35 @@ def constant_inputs(module: IrModule, values: Mapping[int, Any]) -> None:
     main = functions(module)["main"]
     block = body(main)
     arguments = [] if block is None else list(block.arguments)
+    first = None if block is None else block.operations[0]
     for number, value in values.items():
         if not 0 <= number < len(arguments):
             raise UnsupportedOperationError(f"@main has no argument {number}")
         argument = arguments[number]
         with building(main.context):
-            attribute = dense_elements(value, argument.type.element_type)
-            if attribute.type != argument.type:
+            shape = [argument.type.get_dim_size(axis) for axis in range(argument.type.rank)]
+            if list(value.shape) != shape:
                 raise UnsupportedOperationError(
-                    f"argument {number} of @main is {argument.type}, its value {attribute.type}"
+                    f"argument {number} of @main is {argument.type}, its value has shape"
+                    f" {tuple(value.shape)}"
                 )
-            constant = ir().Operation.create(
-                "stablehlo.constant",
-                results=[argument.type],
-                attributes={"value": attribute},
-                ip=ir().InsertionPoint.at_block_begin(block),
-            )
-        argument.replace_all_uses_with(constant.results[0])
+            constant = _constant(value, argument.type, ir().InsertionPoint(first))
+        argument.replace_all_uses_with(constant)
     keep_arguments(main, [n for n in range(len(arguments)) if n not in values])
+
+
+def _constant(value: Any, type_: IrType, at: Any) -> IrValue:
+    import numpy as np
+
+    if value.dtype == np.bool_ and value.size > LARGEST_BOOLEAN_CONSTANT:
+        byte = ir().IntegerType.get_unsigned(8)
+        bytes_ = _constant(value.astype(np.uint8), ir().RankedTensorType.get(value.shape, byte), at)
+        converted = ir().Operation.create(
+            "stablehlo.convert", results=[type_], operands=[bytes_], ip=at
+        )
+        return converted.results[0]
+    attributes = {"value": dense_elements(value, type_.element_type)}
+    constant = ir().Operation.create(
+        "stablehlo.constant", results=[type_], attributes=attributes, ip=at
+    )
+    return constant.results[0]
