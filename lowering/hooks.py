@@ -176,7 +176,7 @@ def lower_composite(
             written,
             present if seed is None else [*present, SEED_TYPE],
             decomposition,
-            guard_products=frontend.target == "CPU",
+            guard_products=frontend.target.is_program_of_xla_cpu,
         )
     except (LoweringError, InvalidCallError, KeyboardInterrupt):
         raise

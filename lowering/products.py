@@ -204,7 +204,7 @@ class _Kernel:
         blank = torch.empty(0, dtype=out_dtype, device="meta")
         dtype = numpy_dtype(self.frontend.tensor_type(blank).element_type)
         # As in `emit_composite`, for products that are in no composite.
-        guarded = self.frontend.target == "CPU" and operands[0].element_type == "bf16"
+        guarded = self.frontend.target.is_program_of_xla_cpu and operands[0].element_type == "bf16"
 
         def function(one: Any, other: Any) -> Any:
             result = self.function(one, other, *geometry, dtype)

@@ -11,7 +11,7 @@ source metadata, dead instructions, computations that nobody calls and long name
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lowering.emission import hlo_proto
@@ -46,6 +46,9 @@ class DecompositionHlo:
     """The parameter that is the state of the generator of random numbers before the call."""
     draws: int = 0
     """How often the decomposition advances that state."""
+    numbers: Mapping[int, Any] = field(default_factory=dict)
+    """Parameters that are Python numbers, and their values (0-d numpy arrays): data in stock's
+    graphs, so that XLA does not know them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def emit_composite(
     body = hlo_proto.entry_of(source)
 
     inline_calls(body, by_id)
+    _put_numbers(body, decomposition.numbers)
     _return_results(body)
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))
@@ -126,6 +130,33 @@ def _return_results(body: Any) -> None:
     result = _instruction(body, root.operand_ids[0])
     body.root_id = result.id
     body.program_shape.result.CopyFrom(result.shape)
+
+
+def _put_numbers(body: Any, numbers: Mapping[int, Any]) -> None:
+    """Make constants of the parameters that are Python numbers, which XLA must take as they are.
+
+    It would make x·x·x of a power and a product of a quotient, and stock's graphs, where numbers
+    are data, would have other bits. Barriers are gone when code is made.
+    """
+    free_id = 1 + max(instruction.id for instruction in body.instructions)
+    before = list(body.instructions)
+    body.ClearField("instructions")
+    for instruction in before:
+        if instruction.opcode != "parameter" or instruction.parameter_number not in numbers:
+            body.instructions.append(instruction)
+            continue
+        value = numbers[instruction.parameter_number]
+        constant = body.instructions.add(opcode="constant", id=instruction.id)
+        constant.shape.CopyFrom(instruction.shape)
+        constant.literal.CopyFrom(hlo_proto.literal(value, instruction.shape))
+        if value.dtype.kind in "biu":
+            continue
+        constant.id = free_id
+        free_id += 1
+        barrier = body.instructions.add(
+            opcode="opt-barrier", id=instruction.id, operand_ids=[constant.id]
+        )
+        barrier.shape.CopyFrom(instruction.shape)
 
 
 def _take_operands(

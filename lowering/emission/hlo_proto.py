@@ -37,13 +37,20 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
     "Literal": (
         ("shape", 1, "Shape"),
         ("preds", 2, "bool*"),
+        ("u8s", 3, "bytes"),
         ("s32s", 4, "int32*"),
         ("s64s", 5, "int64*"),
         ("u32s", 6, "uint32*"),
+        ("u64s", 7, "uint64*"),
         ("f32s", 8, "float*"),
         ("f64s", 9, "double*"),
         ("f16s", 11, "bytes"),
+        ("c64s", 12, "float*"),  # real and imaginary part in turn
         ("bf16s", 13, "bytes"),
+        ("s8s", 15, "bytes"),
+        ("u16s", 16, "bytes"),
+        ("s16s", 17, "bytes"),
+        ("c128s", 18, "double*"),
     ),
     "Instruction": (
         ("name", 1, "string"),
@@ -130,6 +137,7 @@ def _message_classes() -> dict[str, Any]:
 
 
 _CLASSES = _message_classes()
+Layout: Any = _CLASSES["Layout"]
 Shape: Any = _CLASSES["Shape"]
 Literal: Any = _CLASSES["Literal"]
 Instruction: Any = _CLASSES["Instruction"]
@@ -141,3 +149,40 @@ def entry_of(module: Any) -> Any:
     """The computation that a module starts with; JAX's are the last ones and not named."""
     wanted = module.entry_computation_id or module.computations[-1].id
     return next(computation for computation in module.computations if computation.id == wanted)
+
+
+# element type -> the field of a literal that holds its values
+_VALUES = {
+    "i1": "preds",
+    "i8": "s8s",
+    "i16": "s16s",
+    "i32": "s32s",
+    "i64": "s64s",
+    "ui8": "u8s",
+    "ui16": "u16s",
+    "ui32": "u32s",
+    "ui64": "u64s",
+    "f16": "f16s",
+    "bf16": "bf16s",
+    "f32": "f32s",
+    "f64": "f64s",
+    "complex<f32>": "c64s",
+    "complex<f64>": "c128s",
+}
+
+
+def literal(value: Any, shape: Any) -> Any:
+    """A numpy array as a literal of a shape (protobuf), whose element type it has.
+
+    Raises:
+        KeyError: literals of this element type are not made.
+    """
+    made = Literal(shape=shape)
+    name = _VALUES[ELEMENT_TYPE_NAMES[shape.element_type]]
+    flat = value.ravel()
+    if isinstance(getattr(made, name), bytes):
+        setattr(made, name, flat.tobytes())
+    else:
+        parts = flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
+        getattr(made, name).extend(parts.tolist())
+    return made

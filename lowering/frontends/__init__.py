@@ -30,6 +30,21 @@ class Seed:
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """What a graph is for."""
+
+    device: str | None
+    """What it runs on: `CPU`, `CUDA`, …; None in `recording`, where it refers to computations."""
+    inside: bool
+    """Whether it becomes part of a decomposition, as in `trace`."""
+
+    @property
+    def is_program_of_xla_cpu(self) -> bool:
+        """Whether XLA:CPU compiles it as it is."""
+        return self.device == "CPU" and not self.inside
+
+
+@dataclass(frozen=True, slots=True)
 class GraphParameter:
     """A parameter of a recorded graph."""
 
@@ -75,9 +90,8 @@ class Frontend(Protocol):
     """The key right above PyTorch's decompositions, e.g. `AutogradXLA`."""
 
     @property
-    def target(self) -> str:
-        """What the graphs that are being built are for: the device they run on (`CPU`, `CUDA`, …),
-        `export` in `recording`, which refer to their computations, and `any` in `trace`."""
+    def target(self) -> Target:
+        """What the graphs that are being built are for."""
 
     functionalization_key: str
     """The key right above the backend's, which inference mode enters first."""

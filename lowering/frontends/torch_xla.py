@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -26,7 +26,7 @@ from lowering.computations import Lowering
 from lowering.emission import hlo_proto
 from lowering.emission.builder import insertable
 from lowering.emission.composite import DecompositionHlo, TensorType
-from lowering.frontends import GraphParameter, Kernel, LoweredGraph, Seed
+from lowering.frontends import GraphParameter, Kernel, LoweredGraph, Seed, Target
 from lowering.frontends.seeds import Generator, advances_between
 from lowering.hlo.convert import to_stablehlo
 from lowering.hlo.link import link, name_of, reference
@@ -137,11 +137,9 @@ class TorchXla:
         )
 
     @property
-    def target(self) -> str:
+    def target(self) -> Target:
         # Autograd runs the backward of what is recorded in other threads, so that holds for all.
-        if self._recording:
-            return "export"
-        return "any" if self._tracing.active else self._device
+        return Target(None if self._recording else self._device, self._tracing.active)
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         place = (operator.qualified, dispatch_key)
@@ -211,12 +209,15 @@ class TorchXla:
         whole_dispatch: bool,
         autocast: torch.dtype | None = None,
     ) -> DecompositionHlo:
-        def traced() -> tuple[DecompositionHlo, dict[int, torch.Tensor]]:
-            with self._whole_dispatch() if whole_dispatch else _nothing(), torch.no_grad():
+        def traced(*, constants: bool) -> tuple[DecompositionHlo, dict[int, torch.Tensor]]:
+            with (
+                self._tracing.begun(),
+                _tracing_mode(constants=constants),
+                self._whole_dispatch() if whole_dispatch else _nothing(),
+                torch.no_grad(),
+            ):
                 placeholders = [None if t is None else _placeholder(t) for t in operands]
                 with (
-                    self._tracing.begun(),
-                    _tracing_mode(),
                     _values_unreadable(),
                     _autocast(autocast),
                     _without_saved_tensors_hooks(),
@@ -226,25 +227,37 @@ class TorchXla:
                     context = _XLAC.lowering.LoweringContext("decomposition")
                     context.build(list(outputs))
                 ids = [context.tensor_parameter_id(t) for t in placeholders if t is not None]
-                numbers = tuple(i if i >= 0 else None for i in ids)
+                parameters = tuple(i if i >= 0 else None for i in ids)
                 data = context.device_parameter_id_tensor_mapping()
-                return DecompositionHlo(context.hlo(), numbers), data
+                others = {n: tensor for n, tensor in data.items() if n not in parameters}
+                return DecompositionHlo(context.hlo(), parameters), others
 
         before = xm.get_rng_state()
-        decomposition, _ = traced()
+        decomposition, foreign = traced(constants=True)
         draws = advances_between(before, xm.get_rng_state(), limit=64)
         if draws == 0:
-            return decomposition
+            if foreign or self._recording or self._device != "CPU":
+                return decomposition
+            decomposition, numbers = traced(constants=False)
+            return replace(decomposition, numbers=self._numbers(numbers))
         # It draws random numbers. In the graph that is being built the state may be anything by
         # now, so it is traced again from a state that is a parameter and nothing more.
         self._generator.restore(before)
         with self._generator.at(_RECORDING_SEED):
-            decomposition, data = traced()
+            decomposition, others = traced(constants=True)
         with _values_readable():
-            seeds = [number for number, tensor in data.items() if _is_seed(tensor)]
-        return DecompositionHlo(
-            decomposition.module, decomposition.parameters, seeds[0] if seeds else None, draws or 0
-        )
+            seeds = [number for number, tensor in others.items() if _is_seed(tensor)]
+        return replace(decomposition, seed=seeds[0] if seeds else None, draws=draws or 0)
+
+    def _numbers(self, tensors: Mapping[int, torch.Tensor]) -> dict[int, Any]:
+        with _values_readable():
+            return {number: self._values(tensor) for number, tensor in tensors.items()}
+
+    def _values(self, tensor: torch.Tensor) -> Any:
+        """The values of a tensor that has data, as numpy."""
+        type_ = self.tensor_type(tensor)
+        bits = tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return bits.view(numpy_dtype(type_.element_type)).reshape(type_.shape)
 
     def autocast_dtype(self) -> torch.dtype | None:
         return torch.get_autocast_dtype("xla") if torch.is_autocast_enabled("xla") else None
@@ -343,9 +356,9 @@ class TorchXla:
 
     def _constant(self, tensor: torch.Tensor) -> Any:
         """The values of a tensor that the program made itself, as numpy."""
-        type_ = self.tensor_type(tensor)
         size = tensor.numel() * tensor.element_size()
         if size > MAX_CONSTANT_BYTES:
+            type_ = self.tensor_type(tensor)
             raise ForeignDataError(
                 f"the module computes with a tensor of its own, {type_}, that is no parameter,"
                 f" buffer or argument, and with {size / 1e6:.0f} MB too large for a constant;"
@@ -393,50 +406,40 @@ def _placeholder(tensor: torch.Tensor) -> torch.Tensor:
     return create_placeholder_tensor(tuple(tensor.shape), tensor.dtype)  # type: ignore[no-any-return]
 
 
+_EXCLUSIVE = threading.Lock()
+"""Held by the outermost trace of the process, for what it and the threads of autograd do for it."""
+
+
 @dataclass(slots=True)
-class _TracingModes:
-    """torch_xla's process-wide switches, set while any thread traces.
+class _Switches:
+    """torch_xla's process-wide switches as they were before the outermost trace."""
 
-    The first to come sets them and the last to go puts back what was there. No lock is held in
-    between: autograd runs the backward of a recorded step, and the hooks in it, in another thread.
-    """
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    tracing: int = 0
-    before: tuple[bool, bool] = (False, False)
-
-    def enter(self) -> None:
-        with self.lock:
-            if self.tracing == 0:
-                constants = _XLAC._get_xla_all_numbers_special_scalars()
-                self.before = (constants, _XLAC._get_use_eager_mode())
-                _XLAC._set_xla_all_numbers_special_scalars(True)
-                _XLAC._set_use_eager_mode(False)
-            self.tracing += 1
-
-    def leave(self) -> None:
-        with self.lock:
-            self.tracing -= 1
-            if self.tracing == 0:
-                _XLAC._set_xla_all_numbers_special_scalars(self.before[0])
-                _XLAC._set_use_eager_mode(self.before[1])
+    constants: bool = False
 
 
-_MODES = _TracingModes()
+_OUTSIDE = _Switches()
 
 
 @contextmanager
-def _tracing_mode() -> Iterator[None]:
-    """Trace whatever the user's mode is, with Python numbers as constants.
+def _tracing_mode(*, constants: bool = True) -> Iterator[None]:
+    """Trace whatever the user's mode is.
 
-    torch_xla makes numbers other than 0 and 1 parameters of the graph, and its eager mode would
-    run each operator on placeholders, which aborts the process.
+    torch_xla's eager mode would run each operator on placeholders, which aborts the process. And it
+    makes Python numbers other than 0 and 1 parameters of the graph; with `constants`, they are
+    constants, otherwise what they are in the user's graphs.
     """
-    _MODES.enter()
-    try:
-        yield
-    finally:
-        _MODES.leave()
+    outermost = not torch._C._dispatch_tls_is_dispatch_key_included(_GUARD)
+    with _EXCLUSIVE if outermost else _nothing():
+        before = (_XLAC._get_xla_all_numbers_special_scalars(), _XLAC._get_use_eager_mode())
+        if outermost:
+            _OUTSIDE.constants = before[0]
+        _XLAC._set_xla_all_numbers_special_scalars(constants or _OUTSIDE.constants)
+        _XLAC._set_use_eager_mode(False)
+        try:
+            yield
+        finally:
+            _XLAC._set_xla_all_numbers_special_scalars(before[0])
+            _XLAC._set_use_eager_mode(before[1])
 
 
 # The operators through which a value leaves the device; torch_xla aborts the process when it is a

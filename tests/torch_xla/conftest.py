@@ -14,9 +14,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 for variable in ("XLA_COMPOSITE_OP", "XLA_COMPOSITE_REGISTRY"):
     os.environ.pop(variable, None)
@@ -101,15 +100,6 @@ def _described(named: Mapping[str, Any]) -> dict[str, Any]:
     return described
 
 
-@contextmanager
-def _numbers_as_constants() -> Iterator[None]:
-    torch_xla._XLAC._set_xla_all_numbers_special_scalars(True)
-    try:
-        yield
-    finally:
-        torch_xla._XLAC._set_xla_all_numbers_special_scalars(False)
-
-
 def lazy_composites(*tensors: torch.Tensor) -> Counter[str]:
     """Composites in the lazy graph behind `tensors`."""
     text = torch_xla._XLAC._get_xla_tensors_text(list(tensors)) if tensors else ""
@@ -168,7 +158,6 @@ def compare(
     emits: Collection[str],
     may: Collection[str] = (),
     raises: Collection[str] = (),
-    stock_numbers: Literal["data", "constants"] = "data",
 ) -> Comparison:
     """Run the subjects on stock torch_xla and with all composites on, and compare.
 
@@ -177,11 +166,8 @@ def compare(
         emits: the composites that every subject has in its graph, no more and no less.
         may: composites that a subject may have besides.
         raises: the subjects that raise, the same in both runs.
-        stock_numbers: what stock torch_xla makes of Python numbers other than 0 and 1: data handed
-            to the graph (the default), or constants in it, as they are in a composite.
     """
-    with _numbers_as_constants() if stock_numbers == "constants" else nullcontext():
-        stock = run(subjects)
+    stock = run(subjects)
     assert sorted(stock.raised) == sorted(raises), {
         name: stock.raised.get(name) for name in set(stock.raised) ^ set(raises)
     }

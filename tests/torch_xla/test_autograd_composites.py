@@ -53,7 +53,6 @@ class Operator:
     make: Callable[[torch.dtype], tuple[torch.Tensor, ...]]
     retains: int
     """Tensors that autograd keeps after the forward."""
-    stock_numbers: str = "data"
     """See `compare`."""
 
 
@@ -104,7 +103,6 @@ OPERATORS = {
         lambda x, w: F.rms_norm(x, (6,), w, 1e-5),
         rows_and(6),
         retains=2,
-        stock_numbers="constants",
     ),
     "dropout": Operator("dropout", lambda x: F.dropout(x, 0.4), rows_and(), retains=0),
     "cross_entropy": Operator(
@@ -112,7 +110,6 @@ OPERATORS = {
         lambda x: F.cross_entropy(x, classes(4), label_smoothing=0.1),
         rows_and(),
         retains=2,
-        stock_numbers="constants",
     ),
     "kl_div": Operator(
         "kl_div",
@@ -153,7 +150,6 @@ def test_one_composite_each_way(same_as_stock: SameAsStock, name: str, dtype: to
     ours = same_as_stock(
         {name: partial(gradients, operator, dtype)},
         emits=both(operator.composite),
-        stock_numbers=operator.stock_numbers,
     ).ours
     assert ours.nodes[name] == {f"ptxla.{n}": 1 for n in both(operator.composite)}
 
@@ -188,9 +184,7 @@ def test_without_autograd(
         with mode():
             return {"result": operator.function(*operator.make(torch.float32))}
 
-    ours = same_as_stock(
-        {name: run}, emits={operator.composite}, stock_numbers=operator.stock_numbers
-    ).ours
+    ours = same_as_stock({name: run}, emits={operator.composite}).ours
     assert ours.nodes[name] == {f"ptxla.{operator.composite}": 1}
 
 
@@ -269,7 +263,6 @@ def test_graph_is_retained(same_as_stock: SameAsStock, name: str) -> None:
         {name: run},
         emits={f"{operator.composite}_backward"},
         may=[operator.composite],
-        stock_numbers=operator.stock_numbers,
     )
 
 
@@ -557,7 +550,7 @@ def test_autocast(same_as_stock: SameAsStock, in_backward: bool) -> None:
         named = {"result": result, "gradient": x.grad}
         return named | {name: p.grad for name, p in module.named_parameters()}
 
-    same_as_stock({"autocast": run}, emits=ways(BLOCK | {"dropout"}), stock_numbers="constants")
+    same_as_stock({"autocast": run}, emits=ways(BLOCK | {"dropout"}))
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -571,7 +564,7 @@ def test_autocast_of_a_single_operator(same_as_stock: SameAsStock, name: str) ->
         found = torch.autograd.grad(result, inputs, direction(result))
         return {"result": result, **{f"gradient {n}": g for n, g in enumerate(found)}}
 
-    same_as_stock({name: run}, emits=both(operator.composite), stock_numbers=operator.stock_numbers)
+    same_as_stock({name: run}, emits=both(operator.composite))
 
 
 def test_two_threads() -> None:

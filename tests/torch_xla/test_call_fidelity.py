@@ -34,14 +34,6 @@ FUNCTIONS: dict[str, Function] = ELEMENTWISE | {
     "log_softmax": partial(F.log_softmax, dim=-1),
 }
 
-STOCK_NUMBERS = {"mish": "constants"}
-"""Where stock torch_xla would otherwise give other bits than itself with constants.
-
-Stock hands the 20 in mish, and the 20 in its backward, to the graph as two separate data. In a
-composite both are the constant 20, so XLA sees that forward and backward share a softplus, computes
-it once, and for a few shapes fuses it in another order: one or two units in the last place.
-"""
-
 
 def values(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
     """Random values on the XLA device, the same every time, on both sides of every kink."""
@@ -110,7 +102,6 @@ def test_layouts(same_as_stock: SameAsStock, name: str) -> None:
         emits=pair(name),
         # Stock torch_xla counts no dimension in a 0-d tensor, where PyTorch allows 0 and -1.
         raises=["0-d"] if name.endswith("softmax") else [],
-        stock_numbers=STOCK_NUMBERS.get(name, "data"),
     )
 
 
@@ -127,7 +118,6 @@ def test_views_within_the_autograd_graph(same_as_stock: SameAsStock, name: str) 
     same_as_stock(
         {view: gradient_call(viewed, X) for view, viewed in views.items()},
         emits=pair(name),
-        stock_numbers=STOCK_NUMBERS.get(name, "data"),
     )
 
 
@@ -307,7 +297,6 @@ def test_in_place(same_as_stock: SameAsStock, form: str) -> None:
     same_as_stock(
         {"with gradient": gradient_call(lambda t: function(t.clone()), X)},
         emits=pair(name),
-        stock_numbers=STOCK_NUMBERS.get(name, "data"),
     )
     same_as_stock(
         {
@@ -401,7 +390,6 @@ def test_modules(same_as_stock: SameAsStock, form: str) -> None:
     same_as_stock(
         {form: gradient_call(make(), partial(values, 2, 3, 4))},
         emits=pair(name),
-        stock_numbers=STOCK_NUMBERS.get(name, "data"),
     )
 
 
@@ -462,7 +450,6 @@ def test_double_backward(same_as_stock: SameAsStock, name: str) -> None:
     same_as_stock(
         {"derivatives": partial(derivatives, FUNCTIONS[name])},
         emits=DOUBLE[name],
-        stock_numbers=STOCK_NUMBERS.get(name, "data"),
     )
 
 
@@ -486,7 +473,7 @@ def test_gradient_penalty(same_as_stock: SameAsStock, name: str) -> None:
         return {"result": result, "gradient": gradient, "penalty's gradient": leaf.grad}
 
     emits = DOUBLE.get(name, pair(name))
-    same_as_stock({"penalty": penalty}, emits=emits, stock_numbers=STOCK_NUMBERS.get(name, "data"))
+    same_as_stock({"penalty": penalty}, emits=emits)
 
 
 # Exceptions

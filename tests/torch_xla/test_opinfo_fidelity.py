@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import torch
@@ -47,7 +47,6 @@ class Reaches:
     """False where stock torch_xla leaves the graph for the gradient; see test_backend_operators."""
     aborts: Callable[[SampleInput], bool] = lambda sample: False
     """The samples with which stock torch_xla ends the process."""
-    stock_numbers: Literal["data", "constants"] = "data"
     """See `compare`."""
     takes: Callable[[int, SampleInput], bool] = lambda number, sample: True
     """The samples that are run, where these are not all."""
@@ -111,18 +110,16 @@ OPERATORS = (
     # another way than ours, and the gradient differs in the last bit. layer_norm has the gradient.
     Reaches("native_layer_norm", (), (), may=("layer_norm",), differentiates=False),
     Reaches("nn.functional.group_norm", ("group_norm",), ("group_norm_backward",)),
-    Reaches(  # x to the third power is x * x * x where the power is a constant
+    Reaches(
         "nn.functional.rms_norm",
         ("rms_norm",),
         ("rms_norm_backward",),
         refuses=is_complex,
-        stock_numbers="constants",
     ),
     Reaches("nn.functional.dropout", (), (), may=("dropout", "dropout_backward")),
-    # XLA makes of a division by a constant, as in a mean, a product with its reciprocal.
-    Reaches("nn.functional.kl_div", ("kl_div",), ("kl_div_backward",), stock_numbers="constants"),
+    Reaches("nn.functional.kl_div", ("kl_div",), ("kl_div_backward",)),
     Reaches("masked.log_softmax", *LOG_SOFTMAX, ONE, refuses=is_scalar),
-    Reaches("nn.functional.cross_entropy", *CROSS_ENTROPY, stock_numbers="constants"),
+    Reaches("nn.functional.cross_entropy", *CROSS_ENTROPY),
     Reaches("nn.functional.embedding", ("embedding",), (), may=("embedding_dense_backward",)),
     Reaches(
         "nn.functional.nll_loss",
@@ -137,7 +134,6 @@ OPERATORS = (
         (),
         (),
         may=("smooth_l1_loss", "smooth_l1_loss_backward"),
-        stock_numbers="constants",
     ),
     Reaches(
         "nn.functional.binary_cross_entropy",
@@ -159,9 +155,7 @@ OPERATORS = (
         ("log_sigmoid_backward",),
         NARROW_AND_WIDE,
     ),
-    Reaches(
-        "nn.functional.softplus", ("softplus",), ("softplus_backward",), stock_numbers="constants"
-    ),
+    Reaches("nn.functional.softplus", ("softplus",), ("softplus_backward",)),
     Reaches("nn.functional.leaky_relu", ("leaky_relu",), ("leaky_relu_backward",)),
     Reaches("nn.functional.hardtanh", ("hardtanh",), ("hardtanh_backward",)),
     Reaches("nn.functional.relu6", ("hardtanh",), ("hardtanh_backward",), NARROW_AND_WIDE),
@@ -321,7 +315,6 @@ def test_results_and_gradients_are_those_of_stock(
         emits={*operator.forward, *operator.backward},
         may=operator.may,
         raises=refused(operator, made),
-        stock_numbers=operator.stock_numbers,
     )
     found = {name for nodes in both.ours.nodes.values() for name in nodes}
     assert {f"ptxla.{name}" for name in operator.may} <= found
@@ -343,7 +336,6 @@ def test_in_place_results_and_gradients_are_those_of_stock(
         subjects(partial(in_place, info), made),
         emits={*operator.forward, *operator.backward},
         may=operator.may,
-        stock_numbers=operator.stock_numbers,
     )
 
 
@@ -357,7 +349,6 @@ def test_other_dtypes_give_what_stock_gives(
         emits=operator.forward,
         may=operator.may,
         raises=refused(operator, made),
-        stock_numbers=operator.stock_numbers,
     )
 
 
