@@ -482,7 +482,8 @@ class Training:
     def __init__(self, make: Optimizer, dtype: torch.dtype = torch.float32) -> None:
         self.dtype = dtype
         made = [values(max(1, *s, 1), *s, seed=n)[0] for n, s in enumerate(SHAPES)]
-        self.parameters = [nn.Parameter(t.detach().to(dtype)) for t in made]
+        # Not views: stock writes to a parameter twice, which stays two writes where it is one.
+        self.parameters = [nn.Parameter(t.detach().to(dtype).clone()) for t in made]
         self.optimizer = make(self.parameters)
         torch_xla.sync()
         self.step_number = 0
@@ -528,7 +529,8 @@ def test_optimizer_steps_are_those_of_stock(
     expected, found = stock.left(), ours.left()
     assert list(found) == list(expected)
     for key, tensor in expected.items():
-        if dtype == torch.float64 or (dtype == torch.float32 and composite == "sgd"):
+        exact = dtype == torch.float32 and (composite == "sgd" or tensor.dim() > 0)
+        if exact or dtype == torch.float64:
             assert same_bits(tensor, found[key]), key
         else:
             difference = (found[key].float() - tensor.float()).abs().max()
@@ -538,9 +540,8 @@ def test_optimizer_steps_are_those_of_stock(
 UNITS = {torch.float32: 5e-7, torch.bfloat16: 8e-3}
 """How far the other cases may be from stock after four steps, of the largest value.
 
-XLA fuses the update in another way: the last bit of a parameter changes (f32: 1.5e-7 of the largest
-value at most, where beta2 being a constant changes the second moment of a tensor of one element,
-too; bf16: 5.5e-3, in one element of 35). Stock with constants differs from stock likewise.
+XLA rounds bf16 between operations or not, as it finds fit, and computes single numbers in another
+way than tensors (f32: 1.5e-7 of the largest value at most; bf16: 5.5e-3, in one element of 35).
 """
 
 
@@ -592,7 +593,8 @@ def test_schedulers_compile_nothing() -> None:
             training.step()
             scheduler.step()
             counts.append(compilations() - before)
-    assert counts[1:] == [0, 0, 0]
+    # The state is made of zeros in the first step's graph, and read in the second's.
+    assert counts[2:] == [0, 0]
 
 
 @pytest.mark.parametrize("name", ["AdamW, amsgrad", "SGD, momentum"])
