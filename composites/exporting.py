@@ -46,6 +46,9 @@ def export(
 ) -> Program:
     """Export a module's inference, gradients or whole training step.
 
+    What the module writes to, buffers and arguments, is an output too; small tensors that it makes
+    itself are constants. No other thread may build graphs meanwhile: they would be recorded.
+
     Args:
         module: on any device, `meta` too; its training mode is taken as it is. An
             `ExportedProgram` is accepted for inference.
@@ -67,7 +70,8 @@ def export(
             batch norm.
 
     Raises:
-        ExportError: the loss is no scalar, or the module looks at values while it runs.
+        ExportError: the loss is no scalar, or the module looks at values while it runs, or computes
+            with a large tensor that is no input.
     """
     try:
         import torch
