@@ -42,8 +42,7 @@ class _Active:
     def __init__(self) -> None:
         self.entries: tuple[Composite, ...] = ()
         self.installation: Installation | None = None
-
-        self.exporting = False
+        self.exporting = False  # graphs refer to computations, which hooks then keep apart
 
     def change(self, entries: tuple[Composite, ...], exporting: bool | None = None) -> None:
         exporting = self.exporting if exporting is None else exporting
