@@ -106,7 +106,13 @@ def lower_function(
         LoweringError: the entry's own function failed. What the stock lowering raises passes.
     """
     try:
-        return frontend.trace(function, operands, whole_dispatch=whole_dispatch, autocast=autocast)
+        return frontend.trace(
+            function,
+            operands,
+            whole_dispatch=whole_dispatch,
+            autocast=autocast,
+            as_stock=entry.decomposition.target is None,
+        )
     except (UnsupportedCallError, InvalidCallError):
         raise
     except UnlistedReadError as error:

@@ -123,6 +123,7 @@ class Frontend(Protocol):
         *,
         whole_dispatch: bool,
         autocast: Any = None,
+        as_stock: bool = False,
     ) -> DecompositionHlo:
         """Trace a function of tensors like `operands` without reading their values.
 
@@ -133,6 +134,8 @@ class Frontend(Protocol):
             whole_dispatch: start at the top of the dispatcher, as a user's call does; otherwise
                 below functionalization, where the backend's own kernels run.
             autocast: dtype of the autocast that the function runs under; None for none.
+            as_stock: keep the bits of the stock graph: XLA must not compute with Python numbers,
+                which it does not know there.
         """
 
     def autocast_dtype(self) -> Any:

@@ -208,6 +208,7 @@ class TorchXla:
         *,
         whole_dispatch: bool,
         autocast: torch.dtype | None = None,
+        as_stock: bool = False,
     ) -> DecompositionHlo:
         def traced(*, constants: bool) -> tuple[DecompositionHlo, dict[int, torch.Tensor]]:
             with (
@@ -236,7 +237,7 @@ class TorchXla:
         decomposition, foreign = traced(constants=True)
         draws = advances_between(before, xm.get_rng_state(), limit=64)
         if draws == 0:
-            if foreign or self._recording or self._device != "CPU":
+            if not as_stock or foreign or self._recording or self._device != "CPU":
                 return decomposition
             decomposition, numbers = traced(constants=False)
             return replace(decomposition, numbers=self._numbers(numbers))
@@ -364,8 +365,7 @@ class TorchXla:
                 f" buffer or argument, and with {size / 1e6:.0f} MB too large for a constant;"
                 " register it as a buffer"
             )
-        bits = tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        return bits.view(numpy_dtype(type_.element_type)).reshape(type_.shape)
+        return self._values(tensor)
 
     def _linked(self, hlo: bytes, parameters: Mapping[int, torch.Tensor]) -> Sequence[torch.Tensor]:
         """The results of a recorded graph, as those of one that has in it what it refers to."""

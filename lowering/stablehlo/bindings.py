@@ -344,13 +344,15 @@ takes a bit for each, another a byte."""
 def dense_elements(value: Any, element_type: IrType) -> IrAttribute:
     """A numpy array as the value of a constant; the bindings take types of ml_dtypes as bits.
 
-    Runs in `building`.
+    Truth values are parsed: jaxlib 0.7 takes a bit for each, 0.10 a byte. Runs in `building`.
     """
     import numpy as np
 
+    if value.dtype == np.bool_:
+        written = str(value.tolist()).lower() if value.size else ""
+        type_ = ir().RankedTensorType.get(value.shape, element_type)
+        return ir().Attribute.parse(f"dense<{written}> : {type_}")
     bits = np.ascontiguousarray(value)
-    if bits.dtype == np.bool_:
-        bits = np.packbits(bits, bitorder="little")
-    elif bits.dtype.kind == "V":  # how numpy sees the types of ml_dtypes
+    if bits.dtype.kind == "V":  # how numpy sees the types of ml_dtypes
         bits = bits.view(f"u{bits.dtype.itemsize}")
     return ir().DenseElementsAttr.get(bits, type=element_type, shape=value.shape)
