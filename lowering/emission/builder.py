@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lowering.emission import hlo_proto
-
-_SUFFIX = re.compile(r"\.\d+$")
 
 
 def insertable(module: Any) -> bytes:
@@ -65,4 +62,4 @@ def compact(computation: Any) -> None:
         instruction.ClearField("metadata")
     shape = computation.program_shape
     shape.parameter_names[:] = [""] * len(shape.parameters)
-    computation.name = f"{_SUFFIX.sub('', computation.name)}.1"
+    computation.name = f"{hlo_proto.stem(computation.name)}.1"

@@ -9,6 +9,7 @@ version.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -143,6 +144,14 @@ Literal: Any = _CLASSES["Literal"]
 Instruction: Any = _CLASSES["Instruction"]
 Computation: Any = _CLASSES["Computation"]
 Module: Any = _CLASSES["Module"]
+
+
+_COUNTER = re.compile(r"\.\d+$")
+
+
+def stem(name: str) -> str:
+    """The name of a computation or module without the counter that makes it unique."""
+    return _COUNTER.sub("", name)
 
 
 def entry_of(module: Any) -> Any:

@@ -29,7 +29,6 @@ from lowering.stablehlo.symbols import CALL, COMPOSITE, CUSTOM_CALL
 # Others come as MHLO, which only XLA reads, or are custom calls that torch_xla replaces.
 _CONVERTED = PURE | {"call", "parameter", "rng", "rng-bit-generator"}
 
-_COUNTER = re.compile(r"\.\d+$")
 
 # As torch_xla's converter ends, which has no `dot` either.
 _PIPELINE = (
@@ -75,7 +74,7 @@ def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
     if convert is None:
         return None
     module = hlo_proto.Module.FromString(hlo)
-    module.name = _COUNTER.sub("", module.name)
+    module.name = hlo_proto.stem(module.name)
     computations = link(module, modules)
     shrunk = shrink(computations)
     bodies = reachable(shrunk[hlo_proto.entry_of(module).id], shrunk)

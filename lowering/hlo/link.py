@@ -8,13 +8,11 @@ for it than for any other instruction.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lowering.emission import hlo_proto
 
-_COUNTER = re.compile(r"\.\d+$")
 _PREFIX = "composites.module."
 
 
@@ -113,7 +111,7 @@ class _Linker:
             self._entries[name] = ids[hlo_proto.entry_of(module).id]
             for computation in module.computations:
                 computation.id = ids[computation.id]
-                computation.name = f"{_COUNTER.sub('', computation.name)}.{computation.id}"
+                computation.name = f"{hlo_proto.stem(computation.name)}.{computation.id}"
                 for instruction in computation.instructions:
                     called = instruction.called_computation_ids
                     called[:] = [ids[i] for i in called]

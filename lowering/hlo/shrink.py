@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lowering.emission import hlo_proto
 from lowering.hlo import wire
 from lowering.hlo.simplify import Body
-
-_COUNTER = re.compile(r"\.\d+$")
 
 
 def shrink(computations: Sequence[Any]) -> dict[int, Body]:
@@ -28,7 +26,7 @@ def shrink(computations: Sequence[Any]) -> dict[int, Body]:
             called[:] = [bodies[i].computation_id for i in called]
         body = Body.of(computation, bodies)
         key = (
-            _COUNTER.sub("", computation.name),
+            hlo_proto.stem(computation.name),
             composites.get(computation.id),
             body.root,
             tuple(body.serialized),
