@@ -35,7 +35,7 @@ def composite(
 
     Its body is the decomposition, and the composite's backward, `<name>_backward`, is derived from
     it. Composites called in the body stay inside the decomposition. It needs no allowlist; for
-    other tensors, and under torch.compile, the function is what it was.
+    other tensors, and in what torch.compile traces, the function is what it was.
 
     Args:
         name: the composite's name, `namespace.name`.
@@ -57,15 +57,21 @@ def composite(
 
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
+            if "torch_xla" not in sys.modules or _is_traced_by_dynamo():
+                return function(*arguments, **keywords)
             if not hook:
-                if "torch_xla" not in sys.modules:
-                    return function(*arguments, **keywords)
                 hook.append(_hook(entry, function))
             return hook[0](*arguments, **keywords)
 
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def _is_traced_by_dynamo() -> bool:
+    import torch
+
+    return torch.compiler.is_dynamo_compiling()
 
 
 def _entry(

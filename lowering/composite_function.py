@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from composites.errors import LoweringError, UnsupportedCallError
 from composites.registry.functions import find_function
 from composites.registry.model import Composite
+from lowering.compiled_calls import Differentiable, TensorMeta
 from lowering.computations import Lowering, remember
 from lowering.decomposition import Call, lower_function, lower_jax
 from lowering.emission import attributes as attribute_text
@@ -43,6 +46,8 @@ class _Computation:
     handle: Any
     results: int
     """Results of the function itself; what follows is saved for the backward."""
+    types: tuple[TensorMeta, ...]
+    """Shape and dtype of all of them."""
     structure: pytree.TreeSpec
     """How the function returns its results."""
     differentiable: tuple[bool, ...]
@@ -106,37 +111,40 @@ class CompositeFunction:
     def __call__(self, arguments: Arguments) -> Any:
         """Run a call as a composite where it can be one, else on the stock route."""
         operands = arguments.operands
-        differentiable = torch.is_grad_enabled() and any(
-            t is not None and t.requires_grad for t in operands
-        )
         if self.lowering.active or _transformed():
             return arguments.otherwise()
         if not all(t is None or (type(t) in _PLAIN and _on_xla(t)) for t in operands):
-            return self._compiled(arguments, differentiable)
-        wanted = tuple(t is not None and t.requires_grad for t in operands)
-        if differentiable and not self._can_differentiate(wanted):
-            return arguments.otherwise()
-        computation = self._computation(arguments, wanted if differentiable else None)
+            return self._compiled(arguments)
+        computation = self._computation(arguments, _wanted(operands))
         if computation is STOCK:
             return arguments.otherwise()
-        differentiable = any(computation.differentiable)
         seed = self.frontend.seed() if computation.draws else None
-        if differentiable:
-            step = _Step(
-                composite=self,
-                key=arguments.key,
-                call=arguments.call,
-                values=arguments.values() if self.backward else {},
-                computation=computation,
-                seed=seed,
-                types=tuple(t if t is None else (t.shape, t.dtype) for t in operands),
-                autocast=self.frontend.autocast_dtype(),
-            )
-            results = _Differentiable.apply(step, *operands)  # type: ignore[no-untyped-call]
+        if any(computation.differentiable):
+            step = self._step(arguments, computation, seed)
+            results = _Differentiable.apply(step, step, *operands)  # type: ignore[no-untyped-call]
         else:
             results = self.insert(self._symbol, operands, seed, computation.handle)
         if seed is not None:
             self.frontend.advance(computation.draws)
+        return self._returned(results, arguments, computation)
+
+    def _step(self, arguments: Arguments, computation: _Computation, seed: Seed | None) -> _Step:
+        operands = arguments.operands
+        return _Step(
+            composite=self,
+            key=arguments.key,
+            call=arguments.call,
+            values=arguments.values() if self.backward else {},
+            computation=computation,
+            seed=seed,
+            types=tuple(t if t is None else (t.shape, t.dtype) for t in operands),
+            autocast=self.frontend.autocast_dtype(),
+        )
+
+    def _returned(
+        self, results: Sequence[torch.Tensor], arguments: Arguments, computation: _Computation
+    ) -> Any:
+        """The results as the operator or function returns them."""
         if self.entry.results:
             return tuple(self.entry.completed(results, arguments.otherwise))
         return pytree.tree_unflatten(list(results), computation.structure)
@@ -167,18 +175,33 @@ class CompositeFunction:
             present.append(seed.state)
         return self.frontend.insert(symbol, present, handle)
 
-    def _compiled(self, arguments: Arguments, differentiable: bool) -> Any:
-        """A call with tensors that stand for others, as in torch.compile: an operator of ours."""
+    def _compiled(self, arguments: Arguments) -> Any:
+        """A call with tensors that stand for others, as in torch.compile: operators of ours."""
         operands = arguments.operands
-        if self.operator is None or not all(t is None or _on_xla(t) for t in operands):
+        if not all(t is None or (_is_traced(t) and _on_xla(t)) for t in operands):
             return arguments.otherwise()
+        wanted = _wanted(operands)
+        fixed = all(t is None or _has_fixed_shape(t) for t in operands)
+        if fixed and (wanted is not None or self.operator is None):
+            computation = self._computation(arguments, wanted)
+            if computation is STOCK or computation.draws:
+                return arguments.otherwise()
+            step = self._step(arguments, computation, None)
+            key = self._key(arguments, wanted)
+            call = self.frontend.compiled_calls.add(self.entry.qualified, key, step)
+            if any(computation.differentiable):
+                results = _Differentiable.apply(call, step, *operands)  # type: ignore[no-untyped-call]
+            else:
+                results = call.forward(operands)
+            return self._returned(results, arguments, computation)
+        if self.operator is None or not arguments.matches():
+            return arguments.otherwise()
+        if wanted is None:
+            return arguments.call(self.operator.call, *operands)
         # Running the forward once more in the backward costs time and the last bits, which stock
         # does not lose; where stock is not what the composite means, nothing else is right.
-        again = self.entry.decomposition.target is not None and not self.operator.draws
-        if not arguments.matches() or (differentiable and not again):
+        if self.entry.decomposition.target is None or self.operator.draws:
             return arguments.otherwise()
-        if not differentiable:
-            return arguments.call(self.operator.call, *operands)
         return _Compiled.apply(self, arguments.call, self.frontend.autocast_dtype(), *operands)  # type: ignore[no-untyped-call]
 
     def _can_differentiate(self, wanted: tuple[bool, ...]) -> bool:
@@ -187,14 +210,17 @@ class CompositeFunction:
         known = self.backward.entry.gradients
         return all(n in known for n, w in zip(self.entry.operands, wanted, strict=True) if w)
 
+    def _key(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Hashable:
+        return (arguments.key, wanted, self.frontend.autocast_dtype(), self.frontend.target)
+
     def _computation(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
-        """The computation of a call; `wanted` says which operands have gradients, None that
-        autograd is off."""
-        key = (arguments.key, wanted, self.frontend.autocast_dtype(), self.frontend.target)
+        """The computation of a call, or STOCK; `wanted` as `_wanted` gives it."""
+        key = self._key(arguments, wanted)
         computation = self.forward.get(key)
         if computation is None:
             with self.lowering.begun():
                 claimed = UNKNOWN not in arguments.key and arguments.matches()
+                claimed = claimed and (wanted is None or self._can_differentiate(wanted))
                 computation = self._lower(arguments, wanted) if claimed else STOCK
             remember(self.forward, key, computation)
         return computation
@@ -238,11 +264,16 @@ class CompositeFunction:
             spec, differentiable = traced[0]
         else:  # a JAX function, which autograd does not see: its backward is an entry, or nothing
             found = self.backward is not None and wanted is not None
-            spec, differentiable = _structure(lowered.results), (found,) * lowered.results
+            count = len(lowered.results)
+            spec, differentiable = _structure(count), (found,) * count
         results = spec.num_leaves
         return _Computation(
             handle=lowered.handle,
             results=results,
+            types=tuple(
+                (torch.Size(type_.shape), self.frontend.dtype(type_.element_type))
+                for type_ in lowered.results
+            ),
             structure=spec,
             differentiable=differentiable,
             taken=self._taken(results),
@@ -418,9 +449,38 @@ class _Step:
     values: Mapping[str, Any]
     computation: _Computation
     seed: Seed | None
-    types: tuple[tuple[torch.Size, torch.dtype] | None, ...]
+    types: tuple[TensorMeta | None, ...]
     """Shape and dtype of each operand."""
     autocast: torch.dtype | None
+
+    @property
+    def result_types(self) -> Sequence[TensorMeta]:
+        """See `Differentiable`."""
+        return self.computation.types
+
+    def forward(self, operands: Operands) -> Sequence[torch.Tensor]:
+        """See `Differentiable`."""
+        composite = self.composite
+        return composite.insert(composite._symbol, operands, self.seed, self.computation.handle)
+
+    def backward(self, grads: Operands, kept: Operands, output_mask: Sequence[bool]) -> Gradients:
+        """See `Differentiable`."""
+        computation = self.computation
+        found = dict(zip(computation.kept, kept, strict=True))
+        count = len(self.types)
+        results = count + computation.results
+        last = results + len(self.composite.entry.saved)
+        taken = computation.taken
+        context = _Context(
+            grads=grads,
+            wanted=tuple(output_mask),
+            operands=[found.get(n) for n in range(count)],
+            results=[found.get(n) for n in range(count, results)],
+            extra=[found.get(n) for n in range(results, last)],
+            saved=[found[n] for n in taken],
+            places=tuple(taken.index(n) if n in taken else None for n in range(count)),
+        )
+        return self.composite.gradients(self, context)
 
     def names(self, context: _Context) -> dict[str, Any]:
         """What a backward of the entry's own may name."""
@@ -455,18 +515,20 @@ class _Differentiable(torch.autograd.Function):
     """Forward and backward as one composite each."""
 
     @staticmethod
-    def forward(ctx: Any, step: _Step, *operands: torch.Tensor | None) -> Any:
-        composite = step.composite
-        flat = composite.insert(composite._symbol, operands, step.seed, step.computation.handle)
+    def forward(ctx: Any, call: Differentiable, step: _Step, *operands: torch.Tensor | None) -> Any:
+        """Run `call`, which is the step itself, or what stands for it in a compiled graph."""
+        flat = call.forward(operands)
         results = flat[: step.computation.results]
-        ctx.step = step
-        kept = step.computation.kept
+        ctx.call = call
         # A result is kept as a tensor of its own, which has the same value in the graph: stock's
         # backward mostly does not read it, so programs may write into it.
         tensors = (*operands, *flat)
         inner = range(len(operands), len(operands) + len(results))
         ctx.save_for_backward(
-            *(flat[n - len(operands)].clone() if n in inner else tensors[n] for n in kept)
+            *(
+                flat[n - len(operands)].clone() if n in inner else tensors[n]
+                for n in step.computation.kept
+            )
         )
         ctx.set_materialize_grads(False)
         differentiable = zip(results, step.computation.differentiable, strict=True)
@@ -475,25 +537,10 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        step: _Step = ctx.step
-        computation = step.computation
-        found = dict(zip(computation.kept, ctx.saved_tensors, strict=True))
-        count = len(step.types)
-        results = count + computation.results
-        last = results + len(step.composite.entry.saved)
-        taken = computation.taken
-        context = _Context(
-            grads=grads,
-            wanted=tuple(ctx.needs_input_grad[1 : 1 + count]),
-            operands=[found.get(n) for n in range(count)],
-            results=[found.get(n) for n in range(count, results)],
-            extra=[found.get(n) for n in range(results, last)],
-            saved=[found[n] for n in taken],
-            places=tuple(taken.index(n) if n in taken else None for n in range(count)),
-        )
+        output_mask = ctx.needs_input_grad[2:]
         if all(grad is None for grad in grads):
-            return (None, *[None] * count)
-        return (None, *step.composite.gradients(step, context))
+            return (None, None, *[None] * len(output_mask))
+        return (None, None, *ctx.call.backward(grads, ctx.saved_tensors, output_mask))
 
 
 class _Compiled(torch.autograd.Function):
@@ -549,6 +596,23 @@ def _blank(
 def _shares_memory(result: torch.Tensor, operands: Operands) -> bool:
     whole = result if result._base is None else result._base
     return any(whole is operand for operand in operands)
+
+
+def _wanted(operands: Operands) -> tuple[bool, ...] | None:
+    """For each operand whether it has a gradient; None where none has, or autograd is off."""
+    if not torch.is_grad_enabled():
+        return None
+    wanted = tuple(t is not None and t.requires_grad for t in operands)
+    return wanted if any(wanted) else None
+
+
+def _is_traced(tensor: torch.Tensor) -> bool:
+    """Whether it is real, or stands for one while torch.compile traces: no other subclass."""
+    return type(tensor) in _PLAIN or isinstance(tensor, FunctionalTensor | FakeTensor)
+
+
+def _has_fixed_shape(tensor: torch.Tensor) -> bool:
+    return all(type(size) is int for size in tensor.shape)
 
 
 def _on_xla(tensor: torch.Tensor) -> bool:

@@ -137,7 +137,7 @@ class Lowered:
     handle: Any
     draws: int
     """How often it advances the generator of random numbers, whose state is its last operand."""
-    results: int
+    results: tuple[TensorType, ...]
     attributes: Mapping[str, str | None]
     """MLIR text by name."""
 
@@ -193,7 +193,7 @@ def lower_composite(
         check(composite)
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     handle = frontend.computation(name, composite.module)
-    return Lowered(handle, decomposition.draws, len(composite.results), written)
+    return Lowered(handle, decomposition.draws, tuple(composite.results), written)
 
 
 def make_lowering(

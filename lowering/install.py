@@ -176,9 +176,9 @@ class _Installer:
             for claim in reversed(claims):
                 if isinstance(claim, _Rewrite):
                     rewrite = self.frontend.on_backend(find_function(claim.function))
-                    function = _tried_outside_dynamo(rewrite, function)
+                    function = _tried(rewrite, function)
                 elif claim.adapt is not None:
-                    function = _tried_outside_dynamo(self._adapter(claim), function)
+                    function = _tried(self._adapter(claim), function)
                 else:
                     registry = self.registries[claim.qualified]
                     hook = _function_hook(claim, original, target, registry)
@@ -224,7 +224,7 @@ class _Installer:
             adapt = find_function(entry.adapt)
             arguments = describe_function(adapt, entry.adapt).arguments[1:]
             adapter = partial(adapt, hook(composite, _decline))
-            kernel = _tried_outside_dynamo(adapter, _nothing)
+            kernel = _tried(adapter, _nothing)
         return ExplicitBackward(entry, kernel, tuple(argument.name for argument in arguments))
 
     def _hooks(self, entry: Composite) -> ModuleType:
@@ -246,17 +246,6 @@ def _tried(function: Kernel, otherwise: Kernel, *, keys: int = 0) -> Kernel:
             return otherwise(*arguments, **keywords)
 
     return kernel
-
-
-def _tried_outside_dynamo(function: Kernel, otherwise: Kernel) -> Kernel:
-    """The same for a Python function, which torch.compile is to find as it was."""
-    kernel = _tried(function, otherwise)
-
-    def chosen(*arguments: Any, **keywords: Any) -> Any:
-        called = otherwise if torch.compiler.is_dynamo_compiling() else kernel
-        return called(*arguments, **keywords)
-
-    return chosen
 
 
 def _decline(*arguments: Any, **keywords: Any) -> Any:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from composites.autoload import after_import
 from composites.errors import AllowlistError, did_you_mean
 from composites.registry.model import Composite
@@ -45,8 +47,10 @@ class Patch:
 
         @functools.wraps(original)
         def made(*arguments: Any, **keywords: Any) -> Any:
-            # Whoever took a reference of its own keeps it when this is removed.
-            called = original if self.removed else replacement
+            # Whoever took a reference of its own keeps it when this is removed. torch.compile
+            # finds the function as it was: it reads the code of what it calls.
+            stock = self.removed or torch.compiler.is_dynamo_compiling()
+            called = original if stock else replacement
             return called(*arguments, **keywords)
 
         setattr(owner, name, made)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from composites.registry.operators import Operator
+from lowering.compiled_calls import CompiledCalls
 from lowering.emission.composite import DecompositionHlo, TensorType
 from lowering.stablehlo import Module
 
@@ -178,6 +179,12 @@ class Frontend(Protocol):
 
     def tensor_type(self, tensor: Any) -> TensorType:
         """Element type and shape of a tensor."""
+
+    def dtype(self, element_type: str) -> Any:
+        """The dtype of an element type."""
+
+    compiled_calls: CompiledCalls
+    """What the composites in graphs of torch.compile are."""
 
     def computation(self, name: str, module: bytes) -> Any:
         """A handle of an HLO module, to be inserted into graphs any number of times."""

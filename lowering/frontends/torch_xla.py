@@ -16,12 +16,15 @@ from typing import Any
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
+from torch._C._dynamo import eval_frame
+from torch.utils._python_dispatch import _disable_current_modes
 from torch_xla import runtime
 
 from composites.errors import UnsupportedCallError
 from composites.registry.model import ELEMENT_TYPES
 from composites.registry.operators import Operator, find_overload
 from lowering import products
+from lowering.compiled_calls import CompiledCalls
 from lowering.computations import Lowering
 from lowering.emission import hlo_proto
 from lowering.emission.builder import insertable
@@ -43,6 +46,7 @@ _ELEMENT_TYPE_OF = {getattr(torch, name): element for element, name in ELEMENT_T
     torch.complex64: "complex<f32>",
     torch.complex128: "complex<f64>",
 }
+_DTYPE_OF: dict[str, torch.dtype] = {element: dtype for dtype, element in _ELEMENT_TYPE_OF.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,6 +131,8 @@ class TorchXla:
         # Operators of ours stay defined: a compiled graph may hold one after it was turned off.
         self._defined: dict[str, torch.library.Library] = {}
         products.implement(self)
+        self.compiled_calls = CompiledCalls()
+        self.compiled_calls.implement(self.dispatch_key)
         self._top_of_dispatch = _fresh_thread_dispatch_state()
         self._generator = Generator(
             read=xm.get_rng_state,
@@ -144,8 +150,11 @@ class TorchXla:
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         place = (operator.qualified, dispatch_key)
         if place not in self._stock:
-            kernel = torch.library.get_kernel(operator.qualified, dispatch_key)
-            self._stock[place] = StockKernel(kernel.call_boxed, _keys_from(dispatch_key))
+            call_boxed = torch.library.get_kernel(operator.qualified, dispatch_key).call_boxed
+            in_python = _python_kernel(find_overload(operator), dispatch_key)
+            if in_python is not None:
+                call_boxed = _in_python_dispatcher(in_python, call_boxed)
+            self._stock[place] = StockKernel(call_boxed, _keys_from(dispatch_key))
         return self._stock[place]
 
     def takes_apart(self, operator: Operator) -> bool:
@@ -157,6 +166,7 @@ class TorchXla:
 
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> _LibraryOverride:
         self.stock_kernel(operator, dispatch_key)  # remember it while it can be asked for
+        _keep_dynamo_out(kernel)
         namespace, _, name = operator.qualified.partition("::")
         library = torch.library.Library(namespace, "IMPL")
         with warnings.catch_warnings():  # "Overriding a previously registered kernel"
@@ -209,6 +219,17 @@ class TorchXla:
         whole_dispatch: bool,
         autocast: torch.dtype | None = None,
         as_stock: bool = False,
+    ) -> DecompositionHlo:
+        with _disable_current_modes():  # those of torch.compile, if this is done while it traces
+            return self._trace(function, operands, whole_dispatch, autocast, as_stock)
+
+    def _trace(
+        self,
+        function: Callable[..., Any],
+        operands: Sequence[Any],
+        whole_dispatch: bool,
+        autocast: torch.dtype | None,
+        as_stock: bool,
     ) -> DecompositionHlo:
         def traced(*, constants: bool) -> tuple[DecompositionHlo, dict[int, torch.Tensor]]:
             with (
@@ -281,6 +302,9 @@ class TorchXla:
 
     def tensor_type(self, tensor: torch.Tensor) -> TensorType:
         return TensorType(_ELEMENT_TYPE_OF[tensor.dtype], tuple(tensor.shape))
+
+    def dtype(self, element_type: str) -> torch.dtype:
+        return _DTYPE_OF[element_type]
 
     def computation(self, name: str, module: bytes) -> Any:
         if self._recording:
@@ -388,6 +412,37 @@ def _forget_dispatch(overload: Any) -> None:
     """PyTorch's Python dispatcher, under torch.compile, remembers which kernel an operator has."""
     if overload is not None:
         overload._dispatch_cache.clear()
+
+
+def _keep_dynamo_out(kernel: Kernel) -> None:
+    """Run a kernel and what it calls as they are, as dynamo does with kernels in C++.
+
+    It would trace their frames too where an operator is called in a frame that it has skipped.
+    """
+    skipped = eval_frame._FrameExecStrategy(
+        eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
+    )
+    eval_frame.set_code_exec_strategy(kernel.__code__, skipped)
+
+
+def _python_kernel(overload: Any, dispatch_key: str) -> Kernel | None:
+    """The kernel in Python that an operator has for a key beside the one in C++."""
+    key = torch._ops.resolve_key(overload, getattr(torch._C.DispatchKey, dispatch_key))
+    return overload.py_kernels.get(key)  # type: ignore[no-any-return]
+
+
+def _in_python_dispatcher(in_python: Kernel, call_boxed: Kernel) -> Kernel:
+    """What the dispatcher would call: torch.compile traces kernels in Python where there are any.
+
+    Theirs of dropout, for one, draws other random numbers.
+    """
+
+    def chosen(keys: torch._C.DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
+        if torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PythonDispatcher):
+            return in_python(*arguments, **keywords)
+        return call_boxed(keys, *arguments, **keywords)
+
+    return chosen
 
 
 def _keys_from(dispatch_key: str) -> torch._C.DispatchKeySet:

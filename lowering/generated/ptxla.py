@@ -2338,8 +2338,6 @@ def batch_norm_training_function(_composite: CompositeFunction, _otherwise: Kern
     """
 
     def hook(input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, *, momentum: float, eps: float) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return _otherwise(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps)
         return _composite(
             Arguments(
                 key=(_tensor_key(input), _tensor_key(running_mean), _tensor_key(running_var), _tensor_key(weight), _tensor_key(bias), _value_key(momentum), _value_key(eps)),
@@ -2365,8 +2363,6 @@ def llama_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -
     """
 
     def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps)
         return _composite(
             Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
@@ -2392,8 +2388,6 @@ def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> K
     """
 
     def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps)
         return _composite(
             Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
@@ -2419,8 +2413,6 @@ def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel
     """
 
     def hook(gate: Tensor, up: Tensor) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return _otherwise(gate, up)
         return _composite(
             Arguments(
                 key=(_tensor_key(gate), _tensor_key(up)),
@@ -2443,8 +2435,6 @@ def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """
 
     def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable)
         return _composite(
             Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
@@ -2473,8 +2463,6 @@ def adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """
 
     def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable)
         return _composite(
             Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
@@ -2503,8 +2491,6 @@ def sgd_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """
 
     def hook(param: Tensor, grad: Tensor, lr: Tensor, momentum_buffer: Tensor | None = None, *, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return _otherwise(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize)
         return _composite(
             Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(lr), _tensor_key(momentum_buffer), _value_key(momentum), _value_key(dampening), _value_key(weight_decay), _value_key(nesterov), _value_key(maximize)),

@@ -6,7 +6,7 @@ import gc
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -635,40 +635,6 @@ def test_forward_mode(same_as_stock: SameAsStock) -> None:
         return {"primal": primal, "tangent": tangent}
 
     same_as_stock({"forward mode": run}, emits=())
-
-
-# torch.compile
-
-
-@pytest.fixture
-def fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
-@pytest.mark.parametrize("requires_grad", [False, True], ids=["inference", "training"])
-@pytest.mark.usefixtures("fresh_dynamo")
-def test_torch_compile(same_bits: Callable[[Any, Any], bool], requires_grad: bool) -> None:
-    def run() -> dict[str, torch.Tensor]:
-        torch._dynamo.reset()
-        xm.set_rng_state(0)
-        module = Block(dropout=0.0).to("xla").train(requires_grad)
-        function = torch.compile(module, backend="openxla")
-        x = values(2, 5, 16).requires_grad_(requires_grad)
-        with torch.set_grad_enabled(requires_grad):
-            result = function(x)
-        if not requires_grad:
-            return {"result": result.cpu()}
-        result.backward(direction(result))
-        assert x.grad is not None
-        found = {name: p.grad.cpu() for name, p in module.named_parameters() if p.grad is not None}
-        return found | {"result": result.detach().cpu(), "gradient": x.grad.cpu()}
-
-    stock = run()
-    with composites.enabled("all"):
-        ours = run()
-    assert [name for name in stock if not same_bits(stock[name], ours[name])] == []
 
 
 # Random numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import ModuleType
@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
 import torch_xla
-import torch_xla.core.xla_model as xm
 import torch_xla.utils.checkpoint
 
 import composites
@@ -50,80 +49,6 @@ def forward_and_backward(function: Callable[[torch.Tensor], torch.Tensor] = netw
     result = function(leaf @ weight)
     result.backward(values(*result.shape, seed=2).to(result.dtype))
     return {"result": result, "gradient": leaf.grad, "weight's gradient": weight.grad}
-
-
-# torch.compile
-
-
-@pytest.fixture
-def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """StableHLO of the graphs that torch.compile hands to torch_xla."""
-    graphs: list[str] = []
-    warm_up = torch_xla._XLAC._xla_warm_up_cache
-
-    def recording_warm_up(tensors: list[Any], devices: list[str]) -> None:
-        graphs.append(xm.get_stablehlo([t for t in tensors if isinstance(t, torch.Tensor)]))
-        warm_up(tensors, devices)
-
-    monkeypatch.setattr(torch_xla._XLAC, "_xla_warm_up_cache", recording_warm_up)
-    torch._dynamo.reset()
-    yield graphs
-    torch._dynamo.reset()
-
-
-def compiled(*, requires_grad: bool, rows: int = 16, dynamic: bool | None = None) -> Named:
-    torch._dynamo.reset()
-    function = torch.compile(network, backend="openxla", dynamic=dynamic)
-    leaf = values(rows, 32).requires_grad_(requires_grad)
-    result = function(leaf)
-    if requires_grad:
-        result.backward(values(rows, 32, seed=1))
-    return {"result": result.detach().cpu(), "gradient": leaf.grad.cpu() if requires_grad else None}
-
-
-@pytest.mark.parametrize("requires_grad", [False, True], ids=["forward", "forward and backward"])
-def test_torch_compile(
-    compiled_graphs: list[str],
-    same_bits: Callable[[Any, Any], bool],
-    written_composites: Callable[[str], Counter[str]],
-    requires_grad: bool,
-) -> None:
-    stock = compiled(requires_grad=requires_grad)
-    assert len(compiled_graphs) == 1 + requires_grad
-    assert not any(written_composites(graph) for graph in compiled_graphs)
-    compiled_graphs.clear()
-    with composites.enabled("all"):  # also of operators that were compiled as stock before
-        ours = compiled(requires_grad=requires_grad)
-
-    assert all(same_bits(stock[name], ours[name]) for name in stock)
-    assert len(compiled_graphs) == 1 + requires_grad
-    found = sum((written_composites(graph) for graph in compiled_graphs), Counter())
-    names = FORWARD | BACKWARD if requires_grad else FORWARD
-    assert found == {f"ptxla.{name}": 1 for name in names}
-
-
-def test_compiled_function_outlives_its_composites(
-    compiled_graphs: list[str], written_composites: Callable[[str], Counter[str]]
-) -> None:
-    """Of a graph for any size, one more size is lowered after composites were turned off."""
-    function = torch.compile(network, backend="openxla", dynamic=True)
-
-    def gradient(rows: int) -> torch.Tensor:
-        leaf = values(rows, 32).requires_grad_()
-        function(leaf).backward(values(rows, 32, seed=1))
-        assert leaf.grad is not None
-        return leaf.grad.cpu()
-
-    with composites.enabled("all"):
-        expected = gradient(8)
-        gradient(4)
-    torch._dynamo.reset()
-    with composites.enabled("all"):
-        gradient(4)
-    compiled_graphs.clear()
-    torch.testing.assert_close(gradient(8), expected)
-    assert len(compiled_graphs) == 2
-    assert not any(written_composites(graph) for graph in compiled_graphs)
 
 
 # Autograd's modes

@@ -277,6 +277,26 @@ def test_calls_that_an_operation_of_tt_mlir_is_not_for(
         check(made(form, OTHERWISE[name]))
 
 
+COMPILED = [name for name, spec in FORMS.items() if spec["call"] in (
+    F.gelu, F.layer_norm, F.rms_norm, F.group_norm, F.scaled_dot_product_attention
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*COMPILED, *NEWER_FORMS])
+def test_compiled_form(name: str, registries: Any, form: Any, check: Any) -> None:
+    """In the graphs of torch.compile, run operator by operator, a call is the same composite."""
+    registries(*(["tenstorrent_2026_09"] if name in NEWER_FORMS else []), "tenstorrent")
+    spec = dict((FORMS | NEWER_FORMS)[name])
+    call = spec["call"]
+    torch._dynamo.reset()
+    spec["call"] = torch.compile(
+        lambda **arguments: call(**arguments), backend="aot_eager", fullgraph=True
+    )
+    with composites.enabled("tenstorrent.*"):
+        check(made(form, spec))
+    torch._dynamo.reset()
+
+
 def test_weights_of_another_type_keep_the_stock_lowering(
     registries: Any, stablehlo: Any, emitted: Any
 ) -> None:

@@ -1,0 +1,143 @@
+"""Composites in graphs of torch.compile that have gradients: two operators that stand for a call.
+
+torch.compile traces forward and backward with tensors that have no data, into graphs of operators
+that run later. A composite's forward is one node there and its backward another one:
+
+- `composites::forward(Tensor?[] operands, str composite, int call) -> Tensor[]`
+- `composites::backward(Tensor?[] grads, Tensor?[] kept, bool[] output_mask, str composite,
+  int call) -> Tensor[]`
+
+`call` says where `CompiledCalls` has what a graph cannot hold (the function, the computation),
+which is as long as the process lives: nobody knows how long a compiled graph is used. PyTorch's own
+graphs hold Triton kernels in the same way (`torch._higher_order_ops.triton_kernel_wrap`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from lowering.gradients import Gradients
+
+TensorMeta = tuple[torch.Size, torch.dtype]
+
+_library = torch.library.Library("composites", "FRAGMENT")
+_library.define("forward(Tensor?[] operands, str composite, int call) -> Tensor[]")
+_library.define(
+    "backward(Tensor?[] grads, Tensor?[] kept, bool[] output_mask, str composite, int call)"
+    " -> Tensor[]"
+)
+
+
+class Differentiable(Protocol):
+    """A call of a composite, between its forward and its backward."""
+
+    @property
+    def types(self) -> Sequence[TensorMeta | None]:
+        """Shape and dtype of each operand."""
+
+    @property
+    def result_types(self) -> Sequence[TensorMeta]:
+        """The same of what `forward` returns."""
+
+    def forward(self, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        """The composite's results, and what is saved beside them."""
+
+    def backward(
+        self,
+        grads: Sequence[Tensor | None],
+        kept: Sequence[Tensor | None],
+        output_mask: Sequence[bool],
+    ) -> Gradients:
+        """A gradient for each operand; None where `output_mask` says that none is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCall:
+    """A call as two nodes of a graph."""
+
+    composite: str
+    number: int
+
+    def forward(self, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        """See `Differentiable`."""
+        results: list[Tensor] = torch.ops.composites.forward(
+            list(operands), self.composite, self.number
+        )
+        return results
+
+    def backward(
+        self,
+        grads: Sequence[Tensor | None],
+        kept: Sequence[Tensor | None],
+        output_mask: Sequence[bool],
+    ) -> Gradients:
+        """See `Differentiable`."""
+        found = torch.ops.composites.backward(
+            list(grads), list(kept), list(output_mask), self.composite, self.number
+        )
+        wanted = iter(found)
+        return [next(wanted) if asked else None for asked in output_mask]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCalls:
+    """What the calls in the compiled graphs of this process are, and the operators' kernels."""
+
+    _calls: list[Differentiable] = field(default_factory=list)
+    _numbers: dict[Hashable, int] = field(default_factory=dict)
+
+    def add(self, composite: str, key: Hashable, call: Differentiable) -> CompiledCall:
+        """A call for a graph; calls of one composite with equal keys are the same."""
+        number = self._numbers.setdefault((composite, key), len(self._calls))
+        if number == len(self._calls):
+            self._calls.append(call)
+        return CompiledCall(composite, number)
+
+    def implement(self, dispatch_key: str) -> None:
+        """Register the kernels: shapes for tensors without data, and a backend's."""
+        _library.impl("forward", self._meta_forward, "Meta")
+        _library.impl("backward", self._meta_backward, "Meta")
+        _library.impl("forward", self._forward, dispatch_key)
+        _library.impl("backward", self._backward, dispatch_key)
+
+    def _forward(
+        self, operands: Sequence[Tensor | None], composite: str, call: int
+    ) -> list[Tensor]:
+        return list(self._calls[call].forward(operands))
+
+    def _backward(
+        self,
+        grads: Sequence[Tensor | None],
+        kept: Sequence[Tensor | None],
+        output_mask: Sequence[bool],
+        composite: str,
+        call: int,
+    ) -> list[Tensor]:
+        found = self._calls[call].backward(grads, kept, output_mask)
+        return [gradient for gradient in found if gradient is not None]
+
+    def _meta_forward(
+        self, operands: Sequence[Tensor | None], composite: str, call: int
+    ) -> list[Tensor]:
+        return [_meta(type_) for type_ in self._calls[call].result_types]
+
+    def _meta_backward(
+        self,
+        grads: Sequence[Tensor | None],
+        kept: Sequence[Tensor | None],
+        output_mask: Sequence[bool],
+        composite: str,
+        call: int,
+    ) -> list[Tensor]:
+        types = zip(self._calls[call].types, output_mask, strict=True)
+        return [_meta(type_) for type_, wanted in types if wanted and type_ is not None]
+
+
+def _meta(type_: TensorMeta) -> Tensor:
+    shape, dtype = type_
+    return torch.empty(shape, dtype=dtype, device="meta")

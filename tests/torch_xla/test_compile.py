@@ -1,0 +1,294 @@
+"""torch.compile(backend="openxla"): forward and backward are composites there too.
+
+Forward and backward are two programs then, so XLA cannot see that a derived backward computes what
+the forward has computed. Gradients are stock's but for rounding, results have its bits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.core.xla_model as xm
+from torch import nn
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+import composites
+
+FORWARD = {"gelu", "softmax", "log_softmax", "silu", "hardswish", "mish", "elu"}
+
+SameBits = Callable[[Any, Any], bool]
+WrittenComposites = Callable[[str], Counter[str]]
+Function = Callable[..., torch.Tensor]
+
+
+@pytest.fixture(autouse=True)
+def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """StableHLO of the graphs that torch.compile hands to torch_xla."""
+    graphs: list[str] = []
+    warm_up = torch_xla._XLAC._xla_warm_up_cache
+
+    def recording_warm_up(tensors: list[Any], devices: list[str]) -> None:
+        graphs.append(xm.get_stablehlo([t for t in tensors if isinstance(t, torch.Tensor)]))
+        warm_up(tensors, devices)
+
+    monkeypatch.setattr(torch_xla._XLAC, "_xla_warm_up_cache", recording_warm_up)
+    torch._dynamo.reset()
+    yield graphs
+    torch._dynamo.reset()
+
+
+def values(*shape: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator).to("xla")
+
+
+def network(x: torch.Tensor) -> torch.Tensor:
+    """Operators that are caught at the backend, or whose backward is an operator."""
+    x = F.elu(F.mish(F.hardswish(F.silu(F.gelu(x)))))
+    return F.softmax(x, dim=-1) + F.log_softmax(2 * x, dim=-1)
+
+
+def compiled(
+    function: Function, *inputs: torch.Tensor, requires_grad: bool, dynamic: bool | None = None
+) -> Mapping[str, torch.Tensor]:
+    """The result of a compiled function and its gradients."""
+    torch._dynamo.reset()
+    xm.set_rng_state(0)
+    run = torch.compile(function, backend="openxla", fullgraph=True, dynamic=dynamic)
+    leaves = [t.detach().requires_grad_(requires_grad) for t in inputs]
+    result = run(*leaves)
+    found = {"result": result.detach().cpu()}
+    if requires_grad:
+        result.backward(values(max(result.numel(), 1), seed=9).reshape(result.shape))
+        found |= {f"gradient {n}": leaf.grad.cpu() for n, leaf in enumerate(leaves)}
+    return found
+
+
+@pytest.mark.parametrize("requires_grad", [False, True], ids=["forward", "forward and backward"])
+def test_operators_with_a_backward_of_their_own(
+    compiled_graphs: list[str],
+    same_bits: SameBits,
+    written_composites: WrittenComposites,
+    requires_grad: bool,
+) -> None:
+    x = values(16, 32)
+    stock = compiled(network, x, requires_grad=requires_grad)
+    assert len(compiled_graphs) == 1 + requires_grad
+    assert not any(written_composites(graph) for graph in compiled_graphs)
+    compiled_graphs.clear()
+    with composites.enabled("all"):  # also of operators that were compiled as stock before
+        ours = compiled(network, x, requires_grad=requires_grad)
+
+    assert all(same_bits(stock[name], ours[name]) for name in stock)
+    assert len(compiled_graphs) == 1 + requires_grad
+    found = sum((written_composites(graph) for graph in compiled_graphs), Counter())
+    backward = {f"{name}_backward" for name in FORWARD} if requires_grad else set()
+    assert found == {f"ptxla.{name}": 1 for name in FORWARD | backward}
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def labels() -> torch.Tensor:
+    return torch.arange(4).to("xla")
+
+
+OPERATORS: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
+    "scaled_dot_product_attention": (attention, ((2, 3, 5, 4),) * 3),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (6,), w, b), ((4, 6), (6,), (6,))),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 2, w, b), ((2, 4, 3), (4,), (4,))),
+    "rms_norm": (lambda x, w: F.rms_norm(x, (6,), w, 1e-5), ((4, 6), (6,))),
+    "cross_entropy_loss": (lambda x: F.cross_entropy(x, labels()), ((4, 6),)),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 2), ((1, 2, 6, 6),)),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_whose_backward_is_derived(
+    compiled_graphs: list[str], written_composites: WrittenComposites, name: str
+) -> None:
+    function, shapes = OPERATORS[name]
+    inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
+    stock = compiled(function, *inputs, requires_grad=True)
+    assert not any(written_composites(graph) for graph in compiled_graphs)
+    compiled_graphs.clear()
+    with composites.enabled(name):
+        ours = compiled(function, *inputs, requires_grad=True)
+    found = [written_composites(graph) for graph in compiled_graphs]
+    assert found == [{f"ptxla.{name}": 1}, {f"ptxla.{name}_backward": 1}]
+    torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
+
+
+def test_only_wanted_gradients_are_computed(compiled_graphs: list[str]) -> None:
+    weight, bias = values(6, seed=1).requires_grad_(), values(6, seed=2)
+    with composites.enabled("layer_norm"):
+        run = torch.compile(lambda x: F.layer_norm(x, (6,), weight, bias), backend="openxla")
+        run(values(4, 6)).backward(values(4, 6, seed=3))
+    assert "output_mask = dense<[false, true, false]>" in compiled_graphs[-1]
+    assert weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.dropout(x, 0.4),
+        lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.4),
+        lambda x: F.batch_norm(x[0], None, None, training=True),
+        lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    ],
+    ids=["dropout", "attention with dropout", "batch_norm", "upsample_bilinear2d"],
+)
+def test_what_torch_has_a_kernel_in_python_for(function: Function) -> None:
+    """torch.compile calls these kernels; dropout's draws other numbers than the one in C++."""
+    x = values(2, 3, 4, 4)
+    stock = compiled(function, x, requires_grad=True)
+    with composites.enabled("all"):
+        ours = compiled(function, x, requires_grad=True)
+    torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
+
+
+def test_results_that_have_no_gradient(
+    compiled_graphs: list[str], written_composites: WrittenComposites
+) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * x.argmax(dim=-1, keepdim=True)
+
+    with composites.enabled("argmax"):
+        compiled(function, values(4, 6), requires_grad=True)
+    assert written_composites(compiled_graphs[0]) == {"ptxla.argmax": 1}
+
+
+@composites.composite("acme.cube", attributes=("scale",))
+def cube(x: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
+    return x * x * x * scale
+
+
+@pytest.mark.parametrize("called_before", [False, True])
+def test_python_functions_are_what_they_were(called_before: bool) -> None:
+    """Dynamo reads the code of the function that was caught, and finds no other."""
+    norm = LlamaRMSNorm(6).to("xla")
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return cube(norm(x))
+
+    x = values(4, 6)
+    stock = compiled(function, x, requires_grad=True)
+    with composites.enabled("all"):
+        if called_before:
+            function(x)
+        ours = compiled(function, x, requires_grad=True)
+    torch.testing.assert_close(ours, stock)
+
+
+def test_a_training_model(
+    compiled_graphs: list[str], same_bits: SameBits, written_composites: WrittenComposites
+) -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.project, self.out = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            q, k, v = self.project(self.norm(x)).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+            attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+            return x + F.dropout(self.out(attended), 0.1)
+
+    def run() -> dict[str, torch.Tensor]:
+        torch._dynamo.reset()
+        compiled_graphs.clear()
+        torch.manual_seed(0)
+        xm.set_rng_state(0)
+        model = nn.Sequential(Block(), Block(), nn.Linear(8, 5)).to("xla")
+        step = torch.compile(
+            lambda x: F.cross_entropy(model(x).flatten(0, 1), labels()), backend="openxla"
+        )
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        losses = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = step(values(2, 2, 8))
+            loss.backward()
+            optimizer.step()
+            torch_xla.sync()
+            losses.append(loss.detach().cpu())
+        return {"losses": torch.stack(losses)} | {
+            name: tensor.detach().cpu() for name, tensor in model.named_parameters()
+        }
+
+    stock = run()
+    with composites.enabled("all"):
+        ours = run()
+    torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
+    found = sum((written_composites(graph) for graph in compiled_graphs), Counter())
+    both = ("layer_norm", "scaled_dot_product_attention")
+    assert {name: found[f"ptxla.{name}"] for name in both} == dict.fromkeys(both, 2)
+    assert {name: found[f"ptxla.{name}_backward"] for name in both} == dict.fromkeys(both, 2)
+    assert found["ptxla.cross_entropy_loss_backward"] == 1
+
+
+def test_graphs_for_any_size_are_stock(
+    compiled_graphs: list[str], written_composites: WrittenComposites, same_bits: SameBits
+) -> None:
+    """A composite with gradients is traced for one size."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x, (6,))
+
+    stock = compiled(function, values(4, 6), requires_grad=True, dynamic=True)
+    with composites.enabled("rms_norm"):
+        ours = compiled(function, values(4, 6), requires_grad=True, dynamic=True)
+    assert not any(written_composites(graph) for graph in compiled_graphs)
+    assert all(same_bits(stock[name], ours[name]) for name in stock)
+
+
+def test_compiled_function_outlives_its_composites(
+    compiled_graphs: list[str], written_composites: WrittenComposites
+) -> None:
+    """Of a graph for any size, one more size is lowered after composites were turned off."""
+    function = torch.compile(network, backend="openxla", dynamic=True)
+
+    def gradient(rows: int) -> torch.Tensor:
+        leaf = values(rows, 32).requires_grad_()
+        function(leaf).backward(values(rows, 32, seed=1))
+        assert leaf.grad is not None
+        return leaf.grad.cpu()
+
+    with composites.enabled("all"):
+        expected = gradient(8)
+        gradient(4)
+    torch._dynamo.reset()
+    with composites.enabled("all"):
+        gradient(4)
+    compiled_graphs.clear()
+    torch.testing.assert_close(gradient(8), expected)
+    assert len(compiled_graphs) == 2
+    assert not any(written_composites(graph) for graph in compiled_graphs)
+
+
+def test_kernels_are_not_traced(written_composites: WrittenComposites) -> None:
+    """Dynamo skips PyTorch's own functions and traces what Python they call, but not kernels."""
+    x, y = values(4, 6), values(4, 6, seed=1)
+    with composites.enabled("mse_loss"):
+        loss = torch.compile(F.mse_loss, backend="openxla", fullgraph=True)(x, y)
+    assert written_composites(xm.get_stablehlo([loss])) == {"ptxla.mse_loss": 1}
+
+
+def test_compiled_training_outlives_its_composites() -> None:
+    function = torch.compile(lambda x: F.layer_norm(x, (6,)), backend="openxla")
+
+    def gradient() -> torch.Tensor:
+        leaf = values(4, 6).requires_grad_()
+        function(leaf).backward(values(4, 6, seed=1))
+        assert leaf.grad is not None
+        return leaf.grad.cpu()
+
+    with composites.enabled("layer_norm"):
+        expected = gradient()
+    torch.testing.assert_close(gradient(), expected)
