@@ -7,6 +7,7 @@ that only call one in one or two: every graph is compiled twice, and that is whe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -66,6 +67,11 @@ def is_complex(sample: SampleInput) -> bool:
 
 def is_vector(sample: SampleInput) -> bool:
     return bool(sample.input.dim() == 1)
+
+
+def one_in(step: int, number: int) -> bool:
+    """Whether to run this sample of very many; COMPOSITES_ALL_SAMPLES=1 runs all."""
+    return number % step == 0 or "COMPOSITES_ALL_SAMPLES" in os.environ
 
 
 def is_dilated(sample: SampleInput) -> bool:
@@ -161,14 +167,21 @@ OPERATORS = (
     Reaches("nn.functional.relu6", ("hardtanh",), ("hardtanh_backward",), NARROW_AND_WIDE),
     # The gradient of some forms of pooling leaves the graph in stock torch_xla.
     Reaches("nn.functional.avg_pool2d", ("avg_pool2d",), (), may=("avg_pool2d_backward",)),
-    # 1440 samples: all combinations of sizes, strides, paddings, dilations and results. The
-    # gradient of dilated pooling raises in stock torch_xla for some sizes.
+    # 1440 samples: all combinations of sizes, strides, paddings, dilations and results. Stock
+    # torch_xla leaves the graph for dilated pooling, and raises in its gradient for some sizes.
     Reaches(
         "nn.functional.max_pool2d",
         (),
         (),
         may=("max_pool2d", "max_pool2d_backward"),
-        takes=lambda number, sample: number % 17 == 0 and not is_dilated(sample),
+        takes=lambda number, sample: one_in(17, number) and not is_dilated(sample),
+    ),
+    Reaches(
+        "nn.functional.max_pool2d",
+        (),
+        (),
+        differentiates=False,
+        takes=lambda number, sample: one_in(17, number) and is_dilated(sample),
     ),
     Reaches(
         "nn.functional.avg_pool1d",
