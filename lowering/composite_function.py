@@ -8,9 +8,9 @@ own.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,47 +19,28 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
-from composites.errors import LoweringError, UnsupportedCallError
+from composites.errors import UnsupportedCallError
 from composites.registry.functions import find_function
 from composites.registry.model import Composite
-from lowering.compiled_calls import Differentiable, TensorMeta
+from lowering.compiled_calls import Differentiable
+from lowering.composite_step import (
+    Computation,
+    ExplicitBackward,
+    Operands,
+    Step,
+    local_name,
+    result_name,
+)
 from lowering.computations import Lowering, remember
 from lowering.decomposition import Call, lower_function, lower_jax
-from lowering.emission import attributes as attribute_text
 from lowering.emission.composite import DecompositionHlo
 from lowering.frontends import Frontend, Kernel, Seed
-from lowering.gradients import Gradients, gradients_of
+from lowering.gradients import gradients_of
 from lowering.hooks import STOCK, lower_composite
 from lowering.keys import UNKNOWN
 
-log = logging.getLogger("composites")
-
-Operands = Sequence[torch.Tensor | None]
 Attributes = Callable[[], Mapping[str, str | None]]
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-@dataclass(frozen=True, slots=True)
-class _Computation:
-    """A composite for one kind of call."""
-
-    handle: Any
-    results: int
-    """Results of the function itself; what follows is saved for the backward."""
-    types: tuple[TensorMeta, ...]
-    """Shape and dtype of all of them."""
-    structure: pytree.TreeSpec
-    """How the function returns its results."""
-    differentiable: tuple[bool, ...]
-    """For each result whether autograd on the stock route gives it a gradient."""
-    taken: tuple[int, ...]
-    """What the derived backward takes: places among operands, results and what is saved beside."""
-    kept: tuple[int, ...]
-    """What autograd keeps of these."""
-    draws: int
-    """How often it advances the generator of random numbers; its last operand is the state."""
-    attributes: Mapping[str, str | None]
-    """MLIR text by name; the derived backward has the same ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +104,14 @@ class CompositeFunction:
             step = self._step(arguments, computation, seed)
             results = _Differentiable.apply(step, step, *operands)  # type: ignore[no-untyped-call]
         else:
-            results = self.insert(self._symbol, operands, seed, computation.handle)
+            results = self.insert(self.symbol, operands, seed, computation.handle)
         if seed is not None:
             self.frontend.advance(computation.draws)
         return self._returned(results, arguments, computation)
 
-    def _step(self, arguments: Arguments, computation: _Computation, seed: Seed | None) -> _Step:
+    def _step(self, arguments: Arguments, computation: Computation, seed: Seed | None) -> Step:
         operands = arguments.operands
-        return _Step(
+        return Step(
             composite=self,
             key=arguments.key,
             call=arguments.call,
@@ -142,28 +123,21 @@ class CompositeFunction:
         )
 
     def _returned(
-        self, results: Sequence[torch.Tensor], arguments: Arguments, computation: _Computation
+        self, results: Sequence[torch.Tensor], arguments: Arguments, computation: Computation
     ) -> Any:
         """The results as the operator or function returns them."""
         if self.entry.results:
             return tuple(self.entry.completed(results, arguments.otherwise))
         return pytree.tree_unflatten(list(results), computation.structure)
 
-    def _run(self, call: Call, *operands: torch.Tensor | None) -> Any:
-        """What the composite stands for, on other operands."""
-        return self.entry.exposed(call(self.function, *operands))
-
-    def _forward_of(self, call: Call, autocast: torch.dtype | None) -> Callable[..., Any]:
-        """What the composite stands for, under the autocast that its call was made under."""
-
-        def forward(*operands: torch.Tensor | None) -> Any:
-            with self.frontend.autocast(autocast):
-                return self._run(call, *operands)
-
-        return forward
+    def run(self, call: Call, autocast: torch.dtype | None, *operands: torch.Tensor | None) -> Any:
+        """What the composite stands for, on other operands, under the autocast of its call."""
+        with self.frontend.autocast(autocast):
+            return self.entry.exposed(call(self.function, *operands))
 
     @property
-    def _symbol(self) -> str:
+    def symbol(self) -> str:
+        """Name of the node in the frontend's graph; torch wants `namespace::name`."""
         return f"{self.entry.namespace}::{self.entry.composite}"
 
     def insert(
@@ -198,11 +172,11 @@ class CompositeFunction:
             return arguments.otherwise()
         if wanted is None:
             return arguments.call(self.operator.call, *operands)
-        # Running the forward once more in the backward costs time and the last bits, which stock
-        # does not lose; where stock is not what the composite means, nothing else is right.
+        # In a graph for any size the backward is made of stock operators, which run the forward
+        # once more. That is worth its time only where stock is not what the composite means.
         if self.entry.decomposition.target is None or self.operator.draws:
             return arguments.otherwise()
-        return _Compiled.apply(self, arguments.call, self.frontend.autocast_dtype(), *operands)  # type: ignore[no-untyped-call]
+        return _Recomputed.apply(self, arguments.call, self.frontend.autocast_dtype(), *operands)  # type: ignore[no-untyped-call]
 
     def _can_differentiate(self, wanted: tuple[bool, ...]) -> bool:
         if self.backward is None:
@@ -228,13 +202,14 @@ class CompositeFunction:
     def _lower(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
         traced: list[tuple[pytree.TreeSpec, tuple[bool, ...]]] = []
         saved = [find_function(target) for _, target in self.entry.saved] if wanted else []
+        autocast = self.frontend.autocast_dtype()
 
         def forward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
             for tensor, leaf in zip(tensors, wanted or (), strict=False):
                 if tensor is not None:
                     tensor.requires_grad_(leaf)
             with torch.set_grad_enabled(wanted is not None):
-                outputs = self._run(arguments.call, *tensors)
+                outputs = self.run(arguments.call, autocast, *tensors)
             flat, spec = pytree.tree_flatten(outputs)
             if any(_shares_memory(result, tensors) for result in flat):
                 raise UnsupportedCallError("a result is an operand, or a view of one")
@@ -245,7 +220,6 @@ class CompositeFunction:
         def decompose() -> DecompositionHlo:
             if self.entry.decomposition.kind == "jax":
                 return lower_jax(self.entry, self.frontend, arguments.call, arguments.operands)
-            autocast = self.frontend.autocast_dtype()
             return lower_function(
                 self.entry, self.frontend, forward, arguments.operands, autocast=autocast
             )
@@ -267,7 +241,7 @@ class CompositeFunction:
             count = len(lowered.results)
             spec, differentiable = _structure(count), (found,) * count
         results = spec.num_leaves
-        return _Computation(
+        return Computation(
             handle=lowered.handle,
             results=results,
             types=tuple(
@@ -308,214 +282,12 @@ class CompositeFunction:
         target = self.entry.decomposition.target
         return self.native if target is None else find_function(target)
 
-    # The backward of a call.
-
-    def gradients(self, step: _Step, context: _Context) -> Gradients:
-        """The gradients of a call's operands; None where none is wanted."""
-        if torch.is_grad_enabled() or (self.backward is None and not self.entry.derives):
-            return self._stock_gradients(step, context)
-        if self.backward is not None:
-            results = self.backward(step.names(context))
-            if results is None:
-                return self._stock_gradients(step, context)
-            by_name = dict(zip(self.backward.entry.gradients, results, strict=True))
-            names = zip(self.entry.operands, context.wanted, strict=True)
-            return [by_name[name] if wanted else None for name, wanted in names]
-        return self._derived_gradients(step, context)
-
-    def _stock_gradients(self, step: _Step, context: _Context) -> Gradients:
-        """Through the stock route, which can be differentiated once more.
-
-        An operand that was not saved has no value that matters for the first gradient, so neither
-        has the second one any part from it.
-        """
-        device = next(grad.device for grad in context.grads if grad is not None)
-        operands = [
-            _blank(type_, device, wanted) if tensor is None else tensor
-            for tensor, type_, wanted in zip(
-                context.operands, step.types, context.wanted, strict=True
-            )
-        ]
-        lost = [
-            name
-            for name, tensor, type_ in zip(
-                self.entry.operands, context.operands, step.types, strict=True
-            )
-            if tensor is None and type_ is not None
-        ]
-        if lost and self.backward is not None:
-            raise LoweringError(
-                f"{self.entry.location}: {self.entry.qualified}: this gradient is that of the"
-                f" stock operator, which reads {', '.join(lost)}; list it in `saves`"
-            )
-
-        with self.lowering.begun(), self.frontend.random_state(step.seed):
-            return gradients_of(
-                self._forward_of(step.call, step.autocast),
-                operands,
-                context.wanted,
-                context.grads,
-                create_graph=torch.is_grad_enabled(),
-            )
-
-    def _derived_gradients(self, step: _Step, context: _Context) -> Gradients:
-        given = [grad for grad in context.grads if grad is not None]
-        present = tuple(grad is not None for grad in context.grads)
-        types = tuple((grad.shape, grad.dtype) for grad in given)
-        autocast = self.frontend.autocast_dtype()  # mostly off by now
-        autocasts = (step.autocast, autocast)
-        key = (step.key, present, types, context.wanted, autocasts, self.frontend.target)
-        operands = [*given, *context.saved]
-        lowered = self.derived.get(key)
-        if lowered is None:
-            with self.lowering.begun():
-                lowered = self._lower_derived(step, context, operands)
-            remember(self.derived, key, lowered)
-        if lowered is STOCK:
-            return self._stock_gradients(step, context)
-        results = iter(self.insert(f"{self._symbol}_backward", operands, step.seed, lowered.handle))
-        return [next(results) if wanted else None for wanted in context.wanted]
-
-    def _lower_derived(self, step: _Step, context: _Context, operands: Operands) -> Any:
-        wanted = context.wanted
-        count = len(operands) - len(context.saved)
-        present = [grad is not None for grad in context.grads]
-        places = context.places
-
-        def backward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-            grads = iter(tensors[:count])
-            saved = tensors[count:]
-            device = next(t.device for t in tensors if t is not None)
-            # An operand that is not saved has a shape and a dtype, and no value that matters.
-            inputs = [
-                saved[place] if place is not None else _blank(type_, device, wanted=False)
-                for place, type_ in zip(places, step.types, strict=True)
-            ]
-
-            found = gradients_of(
-                self._forward_of(step.call, step.autocast),
-                inputs,
-                wanted,
-                [next(grads) if there else None for there in present],
-                create_graph=False,
-            )
-            return [grad for grad in found if grad is not None]
-
-        def attributes() -> Mapping[str, str | None]:
-            return {
-                **step.computation.attributes,
-                "output_mask": attribute_text.boolean_list(wanted),
-            }
-
-        return lower_composite(
-            self.entry,
-            f"{self.entry.composite_name}_backward",
-            self.frontend,
-            operands,
-            attributes,
-            lambda: lower_function(
-                self.entry,
-                self.frontend,
-                backward,
-                operands,
-                autocast=self.frontend.autocast_dtype(),
-            ),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ExplicitBackward:
-    """A backward that is an entry of its own: a function of gradients and what was saved."""
-
-    entry: Composite
-    hook: Kernel
-    """The generated hook, with the decomposition's signature; None where it declines."""
-    parameters: tuple[str, ...]
-
-    def __call__(self, names: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
-        results = self.hook(**{name: names[name] for name in self.parameters if name in names})
-        if results is None:
-            return None
-        return results if isinstance(results, tuple | list) else (results,)
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A call between its forward and its backward, without the tensors that autograd keeps."""
-
-    composite: CompositeFunction
-    key: Hashable
-    call: Call
-    values: Mapping[str, Any]
-    computation: _Computation
-    seed: Seed | None
-    types: tuple[TensorMeta | None, ...]
-    """Shape and dtype of each operand."""
-    autocast: torch.dtype | None
-
-    @property
-    def result_types(self) -> Sequence[TensorMeta]:
-        """See `Differentiable`."""
-        return self.computation.types
-
-    def forward(self, operands: Operands) -> Sequence[torch.Tensor]:
-        """See `Differentiable`."""
-        composite = self.composite
-        return composite.insert(composite._symbol, operands, self.seed, self.computation.handle)
-
-    def backward(self, grads: Operands, kept: Operands, output_mask: Sequence[bool]) -> Gradients:
-        """See `Differentiable`."""
-        computation = self.computation
-        found = dict(zip(computation.kept, kept, strict=True))
-        count = len(self.types)
-        results = count + computation.results
-        last = results + len(self.composite.entry.saved)
-        taken = computation.taken
-        context = _Context(
-            grads=grads,
-            wanted=tuple(output_mask),
-            operands=[found.get(n) for n in range(count)],
-            results=[found.get(n) for n in range(count, results)],
-            extra=[found.get(n) for n in range(results, last)],
-            saved=[found[n] for n in taken],
-            places=tuple(taken.index(n) if n in taken else None for n in range(count)),
-        )
-        return self.composite.gradients(self, context)
-
-    def names(self, context: _Context) -> dict[str, Any]:
-        """What a backward of the entry's own may name."""
-        grads = context.grads
-        entry = self.composite.entry
-        found = dict(self.values)
-        operands = zip(entry.operands, context.operands, strict=True)
-        extra = zip(entry.saved, context.extra, strict=True)
-        found |= {local_name(name): tensor for name, tensor in operands}
-        found |= {result_name(n): t for n, t in enumerate(context.results)}
-        found |= {name: tensor for (name, _), tensor in extra}
-        found |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(grads)}
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """What autograd kept of a call."""
-
-    grads: Sequence[torch.Tensor | None]
-    wanted: tuple[bool, ...]
-    operands: Operands
-    results: Operands
-    extra: Operands
-    saved: Operands
-    """The operands of the backward, after the gradients."""
-    places: tuple[int | None, ...]
-    """For each operand of the forward its place in `saved`."""
-
 
 class _Differentiable(torch.autograd.Function):
     """Forward and backward as one composite each."""
 
     @staticmethod
-    def forward(ctx: Any, call: Differentiable, step: _Step, *operands: torch.Tensor | None) -> Any:
+    def forward(ctx: Any, call: Differentiable, step: Step, *operands: torch.Tensor | None) -> Any:
         """Run `call`, which is the step itself, or what stands for it in a compiled graph."""
         flat = call.forward(operands)
         results = flat[: step.computation.results]
@@ -543,9 +315,9 @@ class _Differentiable(torch.autograd.Function):
         return (None, None, *ctx.call.backward(grads, ctx.saved_tensors, output_mask))
 
 
-class _Compiled(torch.autograd.Function):
+class _Recomputed(torch.autograd.Function):
     """The forward as an operator of ours, the backward as PyTorch gives it for what it stands for:
-    in a compiled graph it becomes aten operators, which run the forward once more."""
+    in a compiled graph it becomes stock operators, which run the forward once more."""
 
     @staticmethod
     def forward(
@@ -566,31 +338,13 @@ class _Compiled(torch.autograd.Function):
         composite: CompositeFunction = ctx.composite
         with composite.lowering.begun():
             found = gradients_of(
-                composite._forward_of(ctx.call, ctx.autocast),
+                partial(composite.run, ctx.call, ctx.autocast),
                 ctx.saved_tensors,
                 tuple(ctx.needs_input_grad[3:]),
                 grads,
                 create_graph=torch.is_grad_enabled(),
             )
         return (None, None, None, *found)
-
-
-def result_name(number: int, separator: str = "_") -> str:
-    """`result`, `result.1`, …, as `saves:` names a forward's results."""
-    return f"result{separator}{number}" if number else "result"
-
-
-def local_name(operand: str) -> str:
-    """The Python name of an operand that may be a path."""
-    return operand.replace(".", "_")
-
-
-def _blank(
-    type_: tuple[torch.Size, torch.dtype] | None, device: torch.device, wanted: bool
-) -> torch.Tensor | None:
-    if type_ is None:
-        return None
-    return torch.zeros(type_[0], dtype=type_[1], device=device, requires_grad=wanted)
 
 
 def _shares_memory(result: torch.Tensor, operands: Operands) -> bool:

@@ -23,7 +23,8 @@ from composites.registry.model import Composite, Registry
 from composites.registry.operators import Operator, find_overload
 from composites.registry.signatures import describe_function
 from lowering import codegen
-from lowering.composite_function import CompositeFunction, ExplicitBackward, OwnOperator
+from lowering.composite_function import CompositeFunction, OwnOperator
+from lowering.composite_step import ExplicitBackward
 from lowering.computations import Computations
 from lowering.frontends import Frontend, Kernel, Override
 from lowering.hooks import EntryLowering, make_lowering

@@ -161,7 +161,7 @@ def entry_of(module: Any) -> Any:
 
 
 # element type -> the field of a literal that holds its values
-_VALUES = {
+VALUE_FIELDS = {
     "i1": "preds",
     "i8": "s8s",
     "i16": "s16s",
@@ -187,7 +187,7 @@ def literal(value: Any, shape: Any) -> Any:
         KeyError: literals of this element type are not made.
     """
     made = Literal(shape=shape)
-    name = _VALUES[ELEMENT_TYPE_NAMES[shape.element_type]]
+    name = VALUE_FIELDS[ELEMENT_TYPE_NAMES[shape.element_type]]
     flat = value.ravel()
     if isinstance(getattr(made, name), bytes):
         setattr(made, name, flat.tobytes())

@@ -13,16 +13,14 @@ import numpy as np
 from lowering.emission import hlo_proto
 from lowering.emission.hlo_proto import PRIMITIVE_TYPES
 from lowering.stablehlo.bindings import LARGEST_BOOLEAN_CONSTANT
+from lowering.stablehlo.dtypes import numpy_dtype
 
 _BF16, _F16 = PRIMITIVE_TYPES["bf16"], PRIMITIVE_TYPES["f16"]
 
 # element type -> the field of a literal that holds its values
 _NUMBERS = {
-    PRIMITIVE_TYPES["i1"]: "preds",
-    PRIMITIVE_TYPES["i32"]: "s32s",
-    PRIMITIVE_TYPES["i64"]: "s64s",
-    PRIMITIVE_TYPES["f32"]: "f32s",
-    PRIMITIVE_TYPES["f64"]: "f64s",
+    PRIMITIVE_TYPES[name]: hlo_proto.VALUE_FIELDS[name]
+    for name in ("i1", "i32", "i64", "f32", "f64")
 }
 _INTEGER_BITS = {PRIMITIVE_TYPES["i32"]: 32, PRIMITIVE_TYPES["i64"]: 64}
 _FLOAT_CODES = {PRIMITIVE_TYPES["f32"]: "<f", PRIMITIVE_TYPES["f64"]: "<d", _F16: "<e"}
@@ -143,10 +141,8 @@ def _write_bf16(literal: Any, value: float) -> bool:
 # ---- small tables of integers and truth values, such as positions in a sequence ----
 
 _TABLES = {
-    PRIMITIVE_TYPES["i1"]: ("preds", np.bool_),
-    PRIMITIVE_TYPES["i32"]: ("s32s", np.int32),
-    PRIMITIVE_TYPES["i64"]: ("s64s", np.int64),
-    PRIMITIVE_TYPES["ui32"]: ("u32s", np.uint32),
+    PRIMITIVE_TYPES[name]: (hlo_proto.VALUE_FIELDS[name], numpy_dtype(name).type)
+    for name in ("i1", "i32", "i64", "ui32")
 }
 _LARGEST_TABLE = 4096
 _TABLE_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = _COMPARISONS | {
@@ -183,15 +179,13 @@ def convert_table(values: np.ndarray[Any, Any], element_type: int) -> np.ndarray
 
 def table_literal(values: np.ndarray[Any, Any], shape: Any) -> Any | None:
     """Values as a literal of a shape; one value alone where all are the same."""
-    field, dtype = _TABLES.get(shape.element_type, ("", None))
+    _, dtype = _TABLES.get(shape.element_type, ("", None))
     if dtype is None or values.dtype != dtype or not values.size:
         return None
     if dtype is np.bool_ and values.size > LARGEST_BOOLEAN_CONSTANT:
         return None
-    literal = hlo_proto.Literal(shape=shape)
-    flat = values.ravel().tolist()
-    if flat.count(flat[0]) == len(flat):
-        del literal.shape.dimensions[:], literal.shape.is_dynamic_dimension[:], flat[1:]
-        literal.shape.layout.minor_to_major[:] = []
-    getattr(literal, field).extend(flat)
-    return literal
+    if np.any(values != values.flat[0]):
+        return hlo_proto.literal(values, shape)
+    scalar = hlo_proto.Shape(element_type=shape.element_type, layout=shape.layout)
+    scalar.layout.minor_to_major[:] = []
+    return hlo_proto.literal(values.ravel()[:1], scalar)
