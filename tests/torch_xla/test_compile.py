@@ -272,6 +272,16 @@ def test_compiled_function_outlives_its_composites(
     assert not any(written_composites(graph) for graph in compiled_graphs)
 
 
+def test_exported_programs_refer_to_nothing_of_this_process() -> None:
+    module = nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6)).to("xla")
+    x = values(4, 6)
+    with composites.enabled("all"):
+        program = torch.export.export(module, (x,)).run_decompositions()
+    called = {str(node.target) for node in program.graph.nodes}
+    assert "composites.forward.default" not in called
+    torch.testing.assert_close(program.module()(x).cpu(), module(x).cpu())
+
+
 def test_kernels_are_not_traced(written_composites: WrittenComposites) -> None:
     """Dynamo skips PyTorch's own functions and traces what Python they call, but not kernels."""
     x, y = values(4, 6), values(4, 6, seed=1)
