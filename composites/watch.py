@@ -18,12 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
 from lowering.stablehlo import Module, Report, inspect
 
 _GRAPH = re.compile(
-    r"^## BEGIN_GRAPH\n(?P<text>.*?)\n\nGraph Hash: (?P<hash>[0-9a-f]+)\n", re.DOTALL | re.MULTILINE
+    r"^\[(?P<kind>\w+)\]\n(?:(?!^## ).)*?^## BEGIN_GRAPH\n(?P<text>.*?)\n+"
+    r"^Graph Hash: (?P<hash>[0-9a-f]+)\n",
+    re.DOTALL | re.MULTILINE,
 )
+_COMPILED = "dynamo"
+"""The kind of a graph of torch.compile, written once more beside what compiles it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,8 @@ class Graph:
 
     runs: int
     report: Report
+    compiled: bool
+    """Whether torch.compile made it; torch_xla does not write its later runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +65,31 @@ def watch(command: Sequence[str]) -> Watched:
         dumps = [path.read_text(encoding="utf-8") for path in sorted(dump.parent.iterdir())]
     runs: Counter[str] = Counter()
     texts: dict[str, str] = {}
+    compiled: set[str] = set()
     for found in (match for text in dumps for match in _GRAPH.finditer(text)):
+        if found["kind"] == _COMPILED:
+            compiled.add(found["hash"])
+            continue
         runs[found["hash"]] += 1
         texts[found["hash"]] = found["text"]
-    graphs = (Graph(runs[key], inspect(Module.parse(text))) for key, text in texts.items())
+    graphs = (
+        Graph(runs[key], inspect(Module.parse(text)), key in compiled)
+        for key, text in texts.items()
+    )
     return Watched(exit_code, tuple(graphs))
 
 
 def composites_table(watched: Watched) -> Table:
-    """One row for each composite: in how many graphs, how many calls, how much of the graph."""
+    """One row for each composite: in how many graphs it is, how often, and how much of them it is.
+
+    `calls` are those in the graphs, `run` counts them once for each run of a graph, and `share` is
+    the largest part of a graph's operations.
+    """
     table = Table(title="composites preserved in the graphs that ran")
     for heading in ("composite", "attributes"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("graphs", "calls", "calls run", "largest share of a graph"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, overflow="fold")
+    for heading in ("graphs", "calls", "run", "share"):
+        table.add_column(heading, justify="right", no_wrap=True)
     rows: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
     for graph in watched.graphs:
         found: dict[tuple[str, str], tuple[int, float]] = {}
@@ -84,7 +102,7 @@ def composites_table(watched: Watched) -> Table:
     for (name, attributes), uses in sorted(rows.items()):
         table.add_row(
             name,
-            attributes,
+            Text(attributes),  # rich would read [brackets] as markup
             str(len(uses)),
             str(sum(count for _, count, _ in uses)),
             str(sum(runs * count for runs, count, _ in uses)),
@@ -92,6 +110,9 @@ def composites_table(watched: Watched) -> Table:
         )
     total = sum(graph.runs for graph in watched.graphs)
     table.caption = f"{len(watched.graphs)} different graphs, {total} runs"
+    compiled = sum(graph.compiled for graph in watched.graphs)
+    if compiled:
+        table.caption += f"; of {compiled} that torch.compile made, only the first run is seen"
     return table
 
 

@@ -100,6 +100,28 @@ def test_run_shows_what_was_preserved(tmp_path: Path) -> None:
     assert "2 different graphs, 2 runs" in result.stdout
 
 
+def test_run_of_a_compiled_script(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, torch_xla\n"
+        "optimizer = torch.optim.AdamW([torch.ones(4, device='xla', requires_grad=True)])\n"
+        "norm = torch.compile(torch.nn.LayerNorm(4).to('xla'), backend='openxla')\n"
+        "for _ in range(3):\n"
+        "    (x,) = optimizer.param_groups[0]['params']\n"
+        "    norm(x).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    torch_xla.sync()\n"
+    )
+    result = invoke("run", str(script), env={"XLA_COMPOSITE_OP": "all"})
+    assert result.exit_code == 0
+    assert "only the first run is seen" in " ".join(result.stdout.split())
+    rows = [line.split() for line in result.stdout.splitlines()]
+    counts = {row[1]: row[-8:-2:2] for row in rows if len(row) > 9}  # graphs, calls, run
+    assert counts["ptxla.adamw"] == ["2", "2", "3"]  # the first step's graph is another one
+    assert counts["ptxla.layer_norm"] == ["1", "1", "1"]
+    assert any(name.startswith("ptxla.layer_norm_b") for name in counts)
+
+
 def test_run_of_a_script_that_is_not_there() -> None:
     result = invoke("run", "nowhere.py")
     assert (result.exit_code, result.stderr) == (1, "nowhere.py is no file\n")
