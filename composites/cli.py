@@ -83,7 +83,10 @@ def check(
 
 @app.command(name="list")
 def list_entries() -> None:
-    """List all entries, those of vendors too, and which of them XLA_COMPOSITE_OP turns on."""
+    """List all entries, those of vendors too, and which of them XLA_COMPOSITE_OP turns on.
+
+    `composites docs FILE` writes everything about the entries of a file.
+    """
     with _clear_errors():
         from composites.allowlist import resolve, split_allowlist
         from composites.registry.catalog import load_catalog
@@ -91,17 +94,16 @@ def list_entries() -> None:
 
         catalog = load_catalog()
         on = resolve(split_allowlist(ALLOWLIST.read()), catalog)
-    columns = ("composite", "version", "operator", "attributes", "backward", "decomposition", "on")
-    table = Table(*columns)
-    table.columns[0].no_wrap = True
+    table = Table()
+    for heading in ("composite", "catches", "attributes"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("on", no_wrap=True, min_width=len("yes"))
     for entry in catalog:
+        functions = dict.fromkeys(target.partition(":")[2] for target in entry.functions)
         table.add_row(
-            entry.qualified,
-            str(entry.version),
-            entry.caught,
-            ", ".join(f"{a.name}: {a.type}" for a in entry.attributes),
-            entry.backward or "",
-            str(entry.decomposition),
+            f"{entry.qualified} v{entry.version}",
+            entry.op or ", ".join(functions),
+            ", ".join(attribute.name for attribute in entry.attributes),
             "yes" if entry in on else "",
         )
     _out.print(table)

@@ -161,11 +161,6 @@ class Composite:
     def derives(self) -> bool:
         return self.backward == DERIVE
 
-    @property
-    def caught(self) -> str:
-        """What the entry catches, for people."""
-        return self.op or ", ".join(self.functions) or "the backward of another entry"
-
 
 @dataclass(frozen=True, slots=True)
 class Registry:
