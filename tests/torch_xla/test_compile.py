@@ -6,6 +6,7 @@ the forward has computed. Gradients are stock's but for rounding, results have i
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
 from torch import nn
+from torch_xla.experimental.scan_layers import scan_layers
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 import composites
@@ -231,6 +233,47 @@ def test_a_training_model(
     assert {name: found[f"ptxla.{name}"] for name in both} == dict.fromkeys(both, 2)
     assert {name: found[f"ptxla.{name}_backward"] for name in both} == dict.fromkeys(both, 2)
     assert found["ptxla.cross_entropy_loss_backward"] == 1
+
+
+class Layer(nn.Module):
+    """What a decoder has in each layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.project = nn.LayerNorm(8), nn.Linear(8, 24)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.project(self.norm(x)).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + attended.transpose(1, 2).flatten(2)
+        return x + self.down(F.silu(self.up(F.rms_norm(x, (8,)))))
+
+
+def test_scan_over_layers() -> None:
+    """torch_xla traces one layer as torch.compile does, and runs it in a loop."""
+
+    def run() -> tuple[dict[str, torch.Tensor], Counter[str]]:
+        torch.manual_seed(0)
+        layers = nn.ModuleList(Layer() for _ in range(3)).to("xla")
+        x = values(2, 4, 8).requires_grad_()
+        result = scan_layers(layers, x)
+        result.backward(values(2, 4, 8, seed=1))
+        named = {"result": result.detach(), "gradient": x.grad}
+        named |= {name: parameter.grad for name, parameter in layers.named_parameters()}
+        text = xm.get_stablehlo(list(named.values()))
+        assert "stablehlo.while" in text
+        torch_xla.sync()
+        found = Counter(re.findall(r'stablehlo\.composite "ptxla\.(\w+)"', text))
+        return {name: tensor.cpu() for name, tensor in named.items()}, found
+
+    stock, none = run()
+    names = ["layer_norm", "scaled_dot_product_attention", "rms_norm", "silu"]
+    with composites.enabled(*names):
+        ours, found = run()
+    assert not none
+    assert found == dict.fromkeys([*names, *(f"{name}_backward" for name in names)], 1)
+    torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
 
 
 def test_graphs_for_any_size_are_stock(
