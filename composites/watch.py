@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lowering.stablehlo import Module, Report, inspect
+from lowering.stablehlo.inspection.table import readable_value
 
 _GRAPH = re.compile(
     r"^\[(?P<kind>\w+)\]\n(?:(?!^## ).)*?^## BEGIN_GRAPH\n(?P<text>.*?)\n+"
@@ -94,7 +95,7 @@ def composites_table(watched: Watched) -> Table:
     for graph in watched.graphs:
         found: dict[tuple[str, str], tuple[int, float]] = {}
         for row in graph.report.composites:
-            attributes = ", ".join(f"{k}={_short(v)}" for k, v in row.attributes.items())
+            attributes = ", ".join(f"{k}={readable_value(v)}" for k, v in row.attributes.items())
             count, share = found.get((row.name, attributes), (0, 0.0))
             found[row.name, attributes] = (count + row.count, share + row.share)
         for key, (count, share) in found.items():
@@ -114,7 +115,3 @@ def composites_table(watched: Watched) -> Table:
     if compiled:
         table.caption += f"; of {compiled} that torch.compile made, only the first run is seen"
     return table
-
-
-def _short(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -14,18 +14,20 @@ graphs hold Triton kernels in the same way (`torch._higher_order_ops.triton_kern
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.library import Library
 
 from lowering.gradients import Gradients
 
 TensorMeta = tuple[torch.Size, torch.dtype]
 
-_library = torch.library.Library("composites", "FRAGMENT")
+_library = Library("composites", "FRAGMENT")
 _library.define("forward(Tensor?[] operands, str composite, int call) -> Tensor[]")
 _library.define(
     "backward(Tensor?[] grads, Tensor?[] kept, bool[] output_mask, str composite, int call)"
@@ -34,15 +36,7 @@ _library.define(
 
 
 class Differentiable(Protocol):
-    """A call of a composite, between its forward and its backward."""
-
-    @property
-    def types(self) -> Sequence[TensorMeta | None]:
-        """Shape and dtype of each operand."""
-
-    @property
-    def result_types(self) -> Sequence[TensorMeta]:
-        """The same of what `forward` returns."""
+    """A call of a composite that autograd runs both ways."""
 
     def forward(self, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
         """The composite's results, and what is saved beside them."""
@@ -54,6 +48,22 @@ class Differentiable(Protocol):
         output_mask: Sequence[bool],
     ) -> Gradients:
         """A gradient for each operand; None where `output_mask` says that none is wanted."""
+
+
+class TypedCall(Differentiable, Protocol):
+    """Such a call, with the types of what it takes and gives."""
+
+    @property
+    def types(self) -> Sequence[TensorMeta | None]:
+        """Shape and dtype of each operand."""
+
+    @property
+    def result_types(self) -> Sequence[TensorMeta]:
+        """The same of what `forward` returns."""
+
+
+View = Callable[[TypedCall], Differentiable]
+"""What runs where an operator stands for a call: the call, or its shapes alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +98,10 @@ class CompiledCall:
 class CompiledCalls:
     """What the calls in the compiled graphs of this process are, and the operators' kernels."""
 
-    _calls: list[Differentiable] = field(default_factory=list)
+    _calls: list[TypedCall] = field(default_factory=list)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
 
-    def add(self, composite: str, key: Hashable, call: Differentiable) -> CompiledCall:
+    def add(self, composite: str, key: Hashable, call: TypedCall) -> CompiledCall:
         """A call for a graph; calls of one composite with equal keys are the same."""
         number = self._numbers.setdefault((composite, key), len(self._calls))
         if number == len(self._calls):
@@ -99,43 +109,50 @@ class CompiledCalls:
         return CompiledCall(composite, number)
 
     def implement(self, dispatch_key: str) -> None:
-        """Register the kernels: shapes for tensors without data, and a backend's."""
-        _library.impl("forward", self._meta_forward, "Meta")
-        _library.impl("backward", self._meta_backward, "Meta")
-        _library.impl("forward", self._forward, dispatch_key)
-        _library.impl("backward", self._backward, dispatch_key)
+        """Register the kernels: a backend's, and shapes for tensors without data."""
+        for key, view in ((dispatch_key, _as_it_is), ("Meta", _WithoutData)):
+            _library.impl("forward", partial(self._forward, view), key)
+            _library.impl("backward", partial(self._backward, view), key)
 
     def _forward(
-        self, operands: Sequence[Tensor | None], composite: str, call: int
+        self, view: View, operands: Sequence[Tensor | None], composite: str, call: int
     ) -> list[Tensor]:
-        return list(self._calls[call].forward(operands))
+        return list(view(self._calls[call]).forward(operands))
 
     def _backward(
         self,
+        view: View,
         grads: Sequence[Tensor | None],
         kept: Sequence[Tensor | None],
         output_mask: Sequence[bool],
         composite: str,
         call: int,
     ) -> list[Tensor]:
-        found = self._calls[call].backward(grads, kept, output_mask)
+        found = view(self._calls[call]).backward(grads, kept, output_mask)
         return [gradient for gradient in found if gradient is not None]
 
-    def _meta_forward(
-        self, operands: Sequence[Tensor | None], composite: str, call: int
-    ) -> list[Tensor]:
-        return [_meta(type_) for type_ in self._calls[call].result_types]
 
-    def _meta_backward(
+def _as_it_is(call: TypedCall) -> Differentiable:
+    return call
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutData:
+    """A call that gives tensors with a shape and a dtype alone."""
+
+    call: TypedCall
+
+    def forward(self, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        return [_meta(type_) for type_ in self.call.result_types]
+
+    def backward(
         self,
         grads: Sequence[Tensor | None],
         kept: Sequence[Tensor | None],
         output_mask: Sequence[bool],
-        composite: str,
-        call: int,
-    ) -> list[Tensor]:
-        types = zip(self._calls[call].types, output_mask, strict=True)
-        return [_meta(type_) for type_, wanted in types if wanted and type_ is not None]
+    ) -> Gradients:
+        types = zip(self.call.types, output_mask, strict=True)
+        return [_meta(type_) if type_ is not None and wanted else None for type_, wanted in types]
 
 
 def _meta(type_: TensorMeta) -> Tensor:

@@ -65,7 +65,8 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class OwnOperator:
-    """An operator of ours that stands for an entry's in compiled graphs."""
+    """An operator of ours that stands for an entry's in compiled graphs without gradients, and in
+    those for any size; `compiled_calls` has the other ones."""
 
     call: Kernel
     draws: bool
@@ -81,7 +82,7 @@ class CompositeFunction:
     native: Kernel
     """The stock kernel, or the function that was caught."""
     operator: OwnOperator | None = None
-    """What torch.compile keeps as one node."""
+    """What torch.compile keeps as one node where there are no gradients."""
     backward: ExplicitBackward | None = None
     forward: dict[Hashable, Any] = field(default_factory=dict)
     """From the key of a call to its computation, or STOCK."""

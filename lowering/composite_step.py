@@ -71,7 +71,7 @@ class ExplicitBackward:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call, without the tensors that autograd keeps; see `Differentiable`."""
+    """A call, without the tensors that autograd keeps; see `TypedCall`."""
 
     composite: CompositeFunction
     key: Hashable
@@ -86,7 +86,7 @@ class Step:
 
     @property
     def result_types(self) -> Sequence[TensorMeta]:
-        """See `Differentiable`."""
+        """See `TypedCall`."""
         return self.computation.types
 
     def forward(self, operands: Operands) -> Sequence[torch.Tensor]:

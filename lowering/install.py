@@ -154,7 +154,7 @@ class _Installer:
             self.overrides.append(frontend.override(operator, key, kernel))
 
     def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator:
-        """An operator of ours for torch.compile, whose graphs keep it as one node."""
+        """An operator of ours for torch.compile, as `OwnOperator` says."""
         name = codegen.operator_name(entry)
         # aten::mm.dtype and its like run on CUDA alone, so the decomposition where there is one.
         torch_function = entry.decomposition.kind == "torch"

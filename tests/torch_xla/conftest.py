@@ -224,6 +224,22 @@ def _same_bits() -> Callable[[Any, Any], bool]:
     return same_bits
 
 
+@pytest.fixture
+def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """StableHLO of the graphs that torch.compile hands to torch_xla."""
+    graphs: list[str] = []
+    warm_up = torch_xla._XLAC._xla_warm_up_cache
+
+    def recording_warm_up(tensors: list[Any], devices: list[str]) -> None:
+        graphs.append(xm.get_stablehlo([t for t in tensors if isinstance(t, torch.Tensor)]))
+        warm_up(tensors, devices)
+
+    monkeypatch.setattr(torch_xla._XLAC, "_xla_warm_up_cache", recording_warm_up)
+    torch._dynamo.reset()
+    yield graphs
+    torch._dynamo.reset()
+
+
 @pytest.fixture(scope="session", name="written_composites")
 def _written_composites() -> Callable[[str], Counter[str]]:
     return written_composites

@@ -637,6 +637,36 @@ def test_forward_mode(same_as_stock: SameAsStock) -> None:
     same_as_stock({"forward mode": run}, emits=())
 
 
+# torch.compile
+
+
+@pytest.mark.parametrize("requires_grad", [False, True], ids=["inference", "training"])
+@pytest.mark.usefixtures("compiled_graphs")
+def test_torch_compile(same_bits: Callable[[Any, Any], bool], requires_grad: bool) -> None:
+    """Forward and backward are two programs, and gradients stock's but for rounding."""
+
+    def run() -> dict[str, torch.Tensor]:
+        torch._dynamo.reset()
+        xm.set_rng_state(0)
+        module = Block(dropout=0.0).to("xla").train(requires_grad)
+        function = torch.compile(module, backend="openxla")
+        x = values(2, 5, 16).requires_grad_(requires_grad)
+        with torch.set_grad_enabled(requires_grad):
+            result = function(x)
+        if not requires_grad:
+            return {"result": result.cpu()}
+        result.backward(direction(result))
+        assert x.grad is not None
+        found = {name: p.grad.cpu() for name, p in module.named_parameters() if p.grad is not None}
+        return found | {"result": result.detach().cpu(), "gradient": x.grad.cpu()}
+
+    stock = run()
+    with composites.enabled("all"):
+        ours = run()
+    assert same_bits(stock["result"], ours["result"])
+    torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
+
+
 # Random numbers
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -22,38 +22,17 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 import composites
 
-FORWARD = {"gelu", "softmax", "log_softmax", "silu", "hardswish", "mish", "elu"}
-
 SameBits = Callable[[Any, Any], bool]
 WrittenComposites = Callable[[str], Counter[str]]
 Function = Callable[..., torch.Tensor]
 
 
-@pytest.fixture(autouse=True)
-def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """StableHLO of the graphs that torch.compile hands to torch_xla."""
-    graphs: list[str] = []
-    warm_up = torch_xla._XLAC._xla_warm_up_cache
-
-    def recording_warm_up(tensors: list[Any], devices: list[str]) -> None:
-        graphs.append(xm.get_stablehlo([t for t in tensors if isinstance(t, torch.Tensor)]))
-        warm_up(tensors, devices)
-
-    monkeypatch.setattr(torch_xla._XLAC, "_xla_warm_up_cache", recording_warm_up)
-    torch._dynamo.reset()
-    yield graphs
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("compiled_graphs")  # which also resets Dynamo
 
 
 def values(*shape: int, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator).to("xla")
-
-
-def network(x: torch.Tensor) -> torch.Tensor:
-    """Operators that are caught at the backend, or whose backward is an operator."""
-    x = F.elu(F.mish(F.hardswish(F.silu(F.gelu(x)))))
-    return F.softmax(x, dim=-1) + F.log_softmax(2 * x, dim=-1)
 
 
 def compiled(
@@ -70,28 +49,6 @@ def compiled(
         result.backward(values(max(result.numel(), 1), seed=9).reshape(result.shape))
         found |= {f"gradient {n}": leaf.grad.cpu() for n, leaf in enumerate(leaves)}
     return found
-
-
-@pytest.mark.parametrize("requires_grad", [False, True], ids=["forward", "forward and backward"])
-def test_operators_with_a_backward_of_their_own(
-    compiled_graphs: list[str],
-    same_bits: SameBits,
-    written_composites: WrittenComposites,
-    requires_grad: bool,
-) -> None:
-    x = values(16, 32)
-    stock = compiled(network, x, requires_grad=requires_grad)
-    assert len(compiled_graphs) == 1 + requires_grad
-    assert not any(written_composites(graph) for graph in compiled_graphs)
-    compiled_graphs.clear()
-    with composites.enabled("all"):  # also of operators that were compiled as stock before
-        ours = compiled(network, x, requires_grad=requires_grad)
-
-    assert all(same_bits(stock[name], ours[name]) for name in stock)
-    assert len(compiled_graphs) == 1 + requires_grad
-    found = sum((written_composites(graph) for graph in compiled_graphs), Counter())
-    backward = {f"{name}_backward" for name in FORWARD} if requires_grad else set()
-    assert found == {f"ptxla.{name}": 1 for name in FORWARD | backward}
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -114,7 +71,10 @@ OPERATORS: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_whose_backward_is_derived(
-    compiled_graphs: list[str], written_composites: WrittenComposites, name: str
+    compiled_graphs: list[str],
+    same_bits: SameBits,
+    written_composites: WrittenComposites,
+    name: str,
 ) -> None:
     function, shapes = OPERATORS[name]
     inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
@@ -125,6 +85,7 @@ def test_operators_whose_backward_is_derived(
         ours = compiled(function, *inputs, requires_grad=True)
     found = [written_composites(graph) for graph in compiled_graphs]
     assert found == [{f"ptxla.{name}": 1}, {f"ptxla.{name}_backward": 1}]
+    assert same_bits(ours["result"], stock["result"])
     torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
 
 
@@ -227,6 +188,7 @@ def test_a_training_model(
     stock = run()
     with composites.enabled("all"):
         ours = run()
+    assert same_bits(ours["losses"][0], stock["losses"][0])
     torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
     found = sum((written_composites(graph) for graph in compiled_graphs), Counter())
     both = ("layer_norm", "scaled_dot_product_attention")
@@ -289,30 +251,6 @@ def test_graphs_for_any_size_are_stock(
         ours = compiled(function, values(4, 6), requires_grad=True, dynamic=True)
     assert not any(written_composites(graph) for graph in compiled_graphs)
     assert all(same_bits(stock[name], ours[name]) for name in stock)
-
-
-def test_compiled_function_outlives_its_composites(
-    compiled_graphs: list[str], written_composites: WrittenComposites
-) -> None:
-    """Of a graph for any size, one more size is lowered after composites were turned off."""
-    function = torch.compile(network, backend="openxla", dynamic=True)
-
-    def gradient(rows: int) -> torch.Tensor:
-        leaf = values(rows, 32).requires_grad_()
-        function(leaf).backward(values(rows, 32, seed=1))
-        assert leaf.grad is not None
-        return leaf.grad.cpu()
-
-    with composites.enabled("all"):
-        expected = gradient(8)
-        gradient(4)
-    torch._dynamo.reset()
-    with composites.enabled("all"):
-        gradient(4)
-    compiled_graphs.clear()
-    torch.testing.assert_close(gradient(8), expected)
-    assert len(compiled_graphs) == 2
-    assert not any(written_composites(graph) for graph in compiled_graphs)
 
 
 def test_exported_programs_refer_to_nothing_of_this_process() -> None:

@@ -51,6 +51,64 @@ def forward_and_backward(function: Callable[[torch.Tensor], torch.Tensor] = netw
     return {"result": result, "gradient": leaf.grad, "weight's gradient": weight.grad}
 
 
+# torch.compile
+
+
+def compiled(*, requires_grad: bool, rows: int = 16, dynamic: bool | None = None) -> Named:
+    torch._dynamo.reset()
+    function = torch.compile(network, backend="openxla", dynamic=dynamic)
+    leaf = values(rows, 32).requires_grad_(requires_grad)
+    result = function(leaf)
+    if requires_grad:
+        result.backward(values(rows, 32, seed=1))
+    return {"result": result.detach().cpu(), "gradient": leaf.grad.cpu() if requires_grad else None}
+
+
+@pytest.mark.parametrize("requires_grad", [False, True], ids=["forward", "forward and backward"])
+def test_torch_compile(
+    compiled_graphs: list[str],
+    same_bits: Callable[[Any, Any], bool],
+    written_composites: Callable[[str], Counter[str]],
+    requires_grad: bool,
+) -> None:
+    stock = compiled(requires_grad=requires_grad)
+    assert len(compiled_graphs) == 1 + requires_grad
+    assert not any(written_composites(graph) for graph in compiled_graphs)
+    compiled_graphs.clear()
+    with composites.enabled("all"):  # also of operators that were compiled as stock before
+        ours = compiled(requires_grad=requires_grad)
+
+    assert all(same_bits(stock[name], ours[name]) for name in stock)
+    assert len(compiled_graphs) == 1 + requires_grad
+    found = sum((written_composites(graph) for graph in compiled_graphs), Counter())
+    names = FORWARD | BACKWARD if requires_grad else FORWARD
+    assert found == {f"ptxla.{name}": 1 for name in names}
+
+
+def test_compiled_function_outlives_its_composites(
+    compiled_graphs: list[str], written_composites: Callable[[str], Counter[str]]
+) -> None:
+    """Of a graph for any size, one more size is lowered after composites were turned off."""
+    function = torch.compile(network, backend="openxla", dynamic=True)
+
+    def gradient(rows: int) -> torch.Tensor:
+        leaf = values(rows, 32).requires_grad_()
+        function(leaf).backward(values(rows, 32, seed=1))
+        assert leaf.grad is not None
+        return leaf.grad.cpu()
+
+    with composites.enabled("all"):
+        expected = gradient(8)
+        gradient(4)
+    torch._dynamo.reset()
+    with composites.enabled("all"):
+        gradient(4)
+    compiled_graphs.clear()
+    torch.testing.assert_close(gradient(8), expected)
+    assert len(compiled_graphs) == 2
+    assert not any(written_composites(graph) for graph in compiled_graphs)
+
+
 # Autograd's modes
 
 
