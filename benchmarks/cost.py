@@ -19,6 +19,9 @@ How the times are kept honest:
   running, and ends when the device has finished, not when it was handed the work.
 - Tracing is timed as a trainer meets it, right after a step; the row "in a loop" is the same
   tracing over and over with nothing in between, which is all processor caches can do.
+- The row "the binding alone" has, on the side of composites, the same number of calls of the one
+  function by which Python can insert a computation into torch_xla's graph: no operator, dispatcher
+  or hook around it. No hook can be faster.
 - A first compile joins a tiny operation that no graph had before to the traced graph, so neither
   side finds it in torch_xla's cache of compiled graphs. torch_xla's counters are checked: each
   compile sample compiled once, no other sample compiled at all.
@@ -45,6 +48,7 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 
 import torch
 import torch_xla
+import torch_xla.core.xla_builder as xb
 import torch_xla.core.xla_model as xm
 from rich.console import Console
 from rich.table import Table
@@ -59,6 +63,7 @@ COMPILES = 8
 LOOPS = 10
 
 TRACE_LOOP = "trace, F.gelu, in a loop"
+TRACE_BINDING = "trace, the binding alone"
 TRACE = "trace"
 TRACE_FUNCTION = "trace, F.gelu"
 TRACE_MODULE = "trace, nn.GELU"
@@ -69,6 +74,7 @@ COMPILE = "first compile + run"
 STEP = "cached step"
 RUN = "cached step without tracing"
 QUANTITIES = (
+    TRACE_BINDING,
     TRACE_LOOP,
     TRACE_FUNCTION,
     TRACE_MODULE,
@@ -93,6 +99,8 @@ CHAIN_BARS = {
 }
 MODEL_BARS = {TRACE_AND_BUILD: 1.05, COMPILE: 1.05, STEP: 1.0}
 
+SIDES = ("stock", "composites")
+
 Results = Sequence[torch.Tensor]
 """What a traced step computes; held until it is computed."""
 Trace = Callable[[], Results]
@@ -109,8 +117,8 @@ class Workload(Protocol):
     """Repeats are divided by this, for workloads whose steps are long."""
     calls: int | None
     """Operator calls that a trace is divided by; None for a whole step."""
-    loops: dict[str, Trace]
-    """Traces to time in a loop, by the quantity they measure."""
+    loops: dict[str, dict[str, Trace]]
+    """Traces to time in a loop, by the quantity they measure and the side."""
     traces: dict[str, Trace]
     """Traces to time after a step; the first is also the one that is built, compiled and run."""
 
@@ -130,7 +138,11 @@ class GeluChain:
         self.name = chain_name(calls, backward=backward)
         self.bars = CHAIN_BARS if calls == CHAIN_BARS_AT else {}
         self.repeats_divisor = 1 + calls // 500
-        self.loops = {TRACE_LOOP: self._function}
+        self.loops = {TRACE_LOOP: dict.fromkeys(SIDES, self._function)}
+        if not backward:
+            shape = xb.mkshape("f32", SHAPE)
+            self._computation = xb.create_computation("chain", lambda x: x.tanh(), (shape,))
+            self.loops[TRACE_BINDING] = {"stock": self._function, "composites": self._binding}
         self.traces = {TRACE_FUNCTION: self._function, TRACE_MODULE: self._module}
         self._backward = backward
         self._gelu = torch.nn.GELU()
@@ -142,6 +154,10 @@ class GeluChain:
 
     def _module(self) -> Results:
         return self._traced(self._gelu)
+
+    def _binding(self) -> Results:
+        insert, computation = torch_xla._XLAC._xla_user_computation, self._computation
+        return self._traced(lambda x: insert("benchmark::chain", (x,), computation)[0])
 
     def _traced(self, gelu: Callable[[torch.Tensor], torch.Tensor]) -> Results:
         y = self._x
@@ -166,7 +182,7 @@ class Gpt2Step:
         from transformers import GPT2Config, GPT2LMHeadModel
 
         self.name = f"GPT-2 training step ({layers} layers, hidden {hidden})"
-        self.loops: dict[str, Trace] = {}
+        self.loops: dict[str, dict[str, Trace]] = {}
         self.traces = {TRACE: self._step}
         config = GPT2Config(
             n_layer=layers,
@@ -194,9 +210,6 @@ class Gpt2Step:
         gradients = [p.grad for p in parameters if p.grad is not None]
         state = [t for s in self._optimizer.state.values() for t in s.values() if t.is_xla]
         return [loss.detach(), *parameters, *gradients, *state]
-
-
-SIDES = ("stock", "composites")
 
 
 @dataclass
@@ -309,7 +322,7 @@ class Sampler:
                 self._step(trace)
                 self._step(trace)  # an optimizer's first step makes its state: another graph
             with compiles(0):
-                self._sample_loops()
+                self._sample_loops(side)
                 for _ in range(SAMPLES_PER_BLOCK):
                     self._sample_traces(side)
                 for _ in range(SAMPLES_PER_BLOCK):
@@ -336,10 +349,10 @@ class Sampler:
     def _main_trace(self) -> Trace:
         return next(iter(self.workload.traces.values()))
 
-    def _sample_loops(self) -> None:
-        for quantity, trace in self.workload.loops.items():
+    def _sample_loops(self, side: str) -> None:
+        for quantity, traces in self.workload.loops.items():
             for _ in range(LOOPS):
-                self._add(quantity, seconds(trace)[0])
+                self._add(quantity, seconds(traces[side])[0])
 
     def _sample_traces(self, side: str) -> None:
         for quantity, trace in self.workload.traces.items():
