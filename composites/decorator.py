@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from composites.autoload import LAST_MODULE_OF_TORCH_XLA, after_import
 from composites.errors import Problem, RegistryError
 from composites.registry.document import NAME, NAMESPACE
 from composites.registry.model import (
@@ -19,6 +19,9 @@ from composites.registry.model import (
     Registry,
     When,
 )
+
+if TYPE_CHECKING:
+    from lowering.traced_functions import Replacement
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -35,7 +38,9 @@ def composite(
 
     Its body is the decomposition, and the composite's backward, `<name>_backward`, is derived from
     it. Composites called in the body stay inside the decomposition. It needs no allowlist; for
-    other tensors, and in what torch.compile traces, the function is what it was.
+    other tensors the function is what it was. So it is in what torch.compile traces, if a graph
+    cannot hold the call: that of a method, of a function that reads tensors beside its arguments,
+    or one whose results are no tensors, tuples or lists.
 
     Args:
         name: the composite's name, `namespace.name`.
@@ -53,15 +58,16 @@ def composite(
 
     def decorate(function: Function) -> Function:
         entry = _entry(function, name, operands, attributes, version, saves)
-        hook: list[Callable[..., Any]] = []
+        made: list[Replacement] = []  # none while there is no torch_xla
+        after_import(LAST_MODULE_OF_TORCH_XLA, lambda: made.append(_replacement(entry, function)))
 
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            if "torch_xla" not in sys.modules or _is_traced_by_dynamo():
+            if not made:
                 return function(*arguments, **keywords)
-            if not hook:
-                hook.append(_hook(entry, function))
-            return hook[0](*arguments, **keywords)
+            if _is_traced_by_dynamo():
+                return made[0].traced(*arguments, **keywords)
+            return made[0].called(*arguments, **keywords)
 
         return call  # type: ignore[return-value]
 
@@ -117,12 +123,14 @@ def _entry(
     )
 
 
-def _hook(entry: Composite, function: Callable[..., Any]) -> Callable[..., Any]:
+def _replacement(entry: Composite, function: Callable[..., Any]) -> Replacement:
     from composites.activation import frontend
     from lowering.codegen import function_hook
     from lowering.composite_function import CompositeFunction
+    from lowering.traced_functions import Replacement, traced_function
 
+    target = entry.functions[0]
     registry = Registry(entry.location.file, entry.namespace, (entry,))
-    hook = function_hook(entry, function, entry.functions[0], registry)
-    made: Callable[..., Any] = hook(CompositeFunction(entry, frontend(), function), function)
-    return made
+    make = function_hook(entry, function, target, registry)
+    hook = make(CompositeFunction(entry, frontend(), function), function)
+    return Replacement(hook, traced_function(entry, function, target, hook, function))

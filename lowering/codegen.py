@@ -162,6 +162,22 @@ def function_hook(
     return module.FUNCTIONS[entry.name]  # type: ignore[no-any-return]
 
 
+def condition(entry: Composite, function: Callable[..., Any], target: str) -> Callable[..., bool]:
+    """An entry's conditions on a call of `function`, written for torch.compile to read."""
+    operator = describe_function(function, target)
+    parameters, expression = ", ".join(_parameters(operator)), _matches(entry, operator)
+    name = f"<conditions of {entry.qualified} on {target}>"
+    text = (
+        f"from __future__ import annotations\n\n"
+        f"def matches({parameters}) -> bool:\n    return {expression}\n"
+    )
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    # A namespace without `__name__`: dynamo would import the module that it names.
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(compile(text, name, "exec"), namespace)
+    return namespace["matches"]  # type: ignore[no-any-return]
+
+
 def load(registry: Registry) -> ModuleType:
     """Generate a registry's hooks in memory; tracebacks show their lines."""
     text = generate(registry, registry.source)

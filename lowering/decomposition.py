@@ -88,6 +88,14 @@ def lower_jax(
         raise _failed(entry, frontend, operands, error) from error
 
 
+def _is_stock(entry: Composite) -> bool:
+    """Whether the decomposition says what is caught, step by step.
+
+    It is the stock lowering, or stands for a function in Python wherever that one trains.
+    """
+    return entry.decomposition.target is None or (bool(entry.functions) and entry.derives)
+
+
 def lower_function(
     entry: Composite,
     frontend: Frontend,
@@ -111,7 +119,7 @@ def lower_function(
             operands,
             whole_dispatch=whole_dispatch,
             autocast=autocast,
-            as_stock=entry.decomposition.target is None,
+            as_stock=_is_stock(entry),
         )
     except (UnsupportedCallError, InvalidCallError):
         raise

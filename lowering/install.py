@@ -29,6 +29,7 @@ from lowering.computations import Computations
 from lowering.frontends import Frontend, Kernel, Override
 from lowering.hooks import EntryLowering, make_lowering
 from lowering.patches import patch_function
+from lowering.traced_functions import Replacement, traced_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,19 +173,24 @@ class _Installer:
         return OwnOperator(own, draws)
 
     def _function(self, target: str, claims: Sequence[_Claim]) -> None:
-        def wrapper(original: Kernel) -> Kernel:
-            function = original
+        def wrapper(original: Kernel) -> Replacement:
+            called = traced = original
             for claim in reversed(claims):
                 if isinstance(claim, _Rewrite):
                     rewrite = self.frontend.on_backend(find_function(claim.function))
-                    function = _tried(rewrite, function)
+                    called = _tried(rewrite, called)
                 elif claim.adapt is not None:
-                    function = _tried(self._adapter(claim), function)
+                    called = _tried(self._adapter(claim), called)
+                    traced = _tried(self._traced_adapter(claim), traced)
                 else:
                     registry = self.registries[claim.qualified]
                     hook = _function_hook(claim, original, target, registry)
-                    function = hook(self._composite(claim, original), function)
-            return function
+                    composite = self._composite(claim, original)
+                    called = hook(composite, called)
+                    traced = traced_function(
+                        claim, original, target, hook(composite, original), traced
+                    )
+            return Replacement(called, traced)
 
         first = claims[0]
         entry = first.entry if isinstance(first, _Rewrite) else first
@@ -198,6 +204,18 @@ class _Installer:
         composite = self._composite(entry, find_function(entry.decomposition.target))
         inner = self._hooks(entry).FUNCTIONS[entry.name](composite, _decline)
         return lambda *arguments, **keywords: adapt(inner, *arguments, **keywords)
+
+    def _traced_adapter(self, entry: Composite) -> Kernel:
+        """The same for torch.compile to read, with the composite as one node."""
+        assert entry.adapt is not None
+        target = entry.decomposition.target
+        assert target is not None
+        if entry.decomposition.kind == "jax":  # nothing that could stand for the node
+            return _decline
+        meaning = find_function(target)
+        hook = self._hooks(entry).FUNCTIONS[entry.name](self._composite(entry, meaning), meaning)
+        node = traced_function(entry, meaning, target, hook, _decline)
+        return partial(find_function(entry.adapt), node)
 
     def _lowering(self, entry: Composite, operator: Operator, stock: Kernel) -> EntryLowering:
         computations = self.computations.of(entry, stock)

@@ -13,8 +13,9 @@ import torch
 from composites.autoload import after_import
 from composites.errors import AllowlistError, did_you_mean
 from composites.registry.model import Composite
+from lowering.traced_functions import Replacement
 
-Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+Wrapper = Callable[[Callable[..., Any]], Replacement]
 
 
 @dataclass(slots=True)
@@ -47,11 +48,11 @@ class Patch:
 
         @functools.wraps(original)
         def made(*arguments: Any, **keywords: Any) -> Any:
-            # Whoever took a reference of its own keeps it when this is removed. torch.compile
-            # finds the function as it was: it reads the code of what it calls.
-            stock = self.removed or torch.compiler.is_dynamo_compiling()
-            called = original if stock else replacement
-            return called(*arguments, **keywords)
+            if self.removed:  # whoever took a reference of its own keeps it
+                return original(*arguments, **keywords)
+            if torch.compiler.is_dynamo_compiling():
+                return replacement.traced(*arguments, **keywords)
+            return replacement.called(*arguments, **keywords)
 
         setattr(owner, name, made)
 

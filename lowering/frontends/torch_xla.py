@@ -193,6 +193,8 @@ class TorchXla:
             library = torch.library.Library(OPERATOR_NAMESPACE, "FRAGMENT")
             library.define(f"{name}{schema}")
             library.impl(name, meaning, "CompositeExplicitAutograd")
+            shapes = _for_fake_tensors(meaning)
+            torch.library.register_fake(f"{OPERATOR_NAMESPACE}::{name}", shapes, lib=library)
             self._defined[name] = library
         return getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default
 
@@ -429,6 +431,16 @@ def _python_kernel(overload: Any, dispatch_key: str) -> Kernel | None:
     """The kernel in Python that an operator has for a key beside the one in C++."""
     key = torch._ops.resolve_key(overload, getattr(torch._C.DispatchKey, dispatch_key))
     return overload.py_kernels.get(key)  # type: ignore[no-any-return]
+
+
+def _for_fake_tensors(meaning: Kernel) -> Kernel:
+    """What finds an operator's results on FakeTensors: the operators that it dissolves into.
+
+    Called on meta tensors, as PyTorch does without it, `aten::cross_entropy_loss` never returns.
+    """
+    if isinstance(meaning, torch._ops.OpOverload) and meaning._can_decompose():
+        return meaning.decompose
+    return meaning
 
 
 def _in_python_dispatcher(in_python: Kernel, call_boxed: Kernel) -> Kernel:

@@ -2426,6 +2426,30 @@ def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel
 
     return hook
 
+def new_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.decompositions.activations:new_gelu(input: 'Tensor') -> 'Tensor'
+
+    becomes ptxla.gelu, where autograd sees it.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                matches=lambda: True,
+                attributes=lambda: {
+                    'approximate': _attr.string('tanh'),
+                },
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
 def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -2608,6 +2632,7 @@ FUNCTIONS = {
     'llama_rms_norm': llama_rms_norm_function,
     't5_rms_norm': t5_rms_norm_function,
     'swiglu': swiglu_function,
+    'new_gelu': new_gelu_function,
     'adamw': adamw_function,
     'adam': adam_function,
     'sgd': sgd_function,

@@ -18,7 +18,9 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 from torch import nn
 from torch_xla.experimental.scan_layers import scan_layers
-from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.activations import NewGELUActivation
+from transformers.models.llama import modeling_llama
+from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 import composites
 
@@ -67,6 +69,34 @@ OPERATORS: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
     "cross_entropy_loss": (lambda x: F.cross_entropy(x, labels()), ((4, 6),)),
     "max_pool2d": (lambda x: F.max_pool2d(x, 2), ((1, 2, 6, 6),)),
 }
+
+
+# Those that stock torch_xla cannot take without gradients in a graph for any size.
+OF_ONE_SIZE = ("layer_norm", "max_pool2d")
+
+
+@pytest.mark.parametrize(
+    ("name", "dynamic"),
+    [
+        *((name, False) for name in OPERATORS),
+        *((n, True) for n in OPERATORS if n not in OF_ONE_SIZE),
+    ],
+)
+def test_operators_without_gradients(
+    compiled_graphs: list[str],
+    same_bits: SameBits,
+    written_composites: WrittenComposites,
+    name: str,
+    dynamic: bool,
+) -> None:
+    function, shapes = OPERATORS[name]
+    inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
+    stock = compiled(function, *inputs, requires_grad=False, dynamic=dynamic)
+    compiled_graphs.clear()
+    with composites.enabled(name):
+        ours = compiled(function, *inputs, requires_grad=False, dynamic=dynamic)
+    assert [written_composites(graph) for graph in compiled_graphs] == [{f"ptxla.{name}": 1}]
+    assert same_bits(ours["result"], stock["result"])
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -133,20 +163,165 @@ def cube(x: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
     return x * x * x * scale
 
 
-@pytest.mark.parametrize("called_before", [False, True])
-def test_python_functions_are_what_they_were(called_before: bool) -> None:
-    """Dynamo reads the code of the function that was caught, and finds no other."""
-    norm = LlamaRMSNorm(6).to("xla")
+def rotated(q: torch.Tensor, k: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+    # Looked up when it is called, as a model does.
+    rotate = modeling_llama.apply_rotary_pos_emb
+    return torch.cat(rotate(q, k, angles.cos(), angles.sin()))
 
-    def function(x: torch.Tensor) -> torch.Tensor:
-        return cube(norm(x))
 
-    x = values(4, 6)
-    stock = compiled(function, x, requires_grad=True)
+def module(made: nn.Module) -> Function:
+    return made.to("xla").requires_grad_(False)
+
+
+MLP = modeling_llama.LlamaConfig(hidden_size=6, intermediate_size=10, num_attention_heads=2)
+FUNCTIONS: dict[str, tuple[Callable[[], Function], tuple[tuple[int, ...], ...]]] = {
+    "ptxla.rms_norm": (lambda: module(modeling_llama.LlamaRMSNorm(6)), ((4, 6),)),
+    "ptxla.rms_norm, of T5": (lambda: module(T5LayerNorm(6)), ((4, 6),)),
+    "ptxla.gelu": (lambda: module(NewGELUActivation()), ((4, 6),)),
+    "ptxla.rotary_embedding": (lambda: rotated, ((2, 3, 5, 4), (2, 3, 5, 4), (2, 5, 4))),
+    "ptxla.swiglu": (lambda: module(modeling_llama.LlamaMLP(MLP)), ((2, 5, 6),)),
+    "acme.cube": (lambda: lambda x: cube(x.exp(), 0.5), ((4, 6),)),
+}
+
+
+@pytest.mark.parametrize("requires_grad", [False, True], ids=["forward", "forward and backward"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_python_functions(
+    compiled_graphs: list[str],
+    same_bits: SameBits,
+    written_composites: WrittenComposites,
+    name: str,
+    requires_grad: bool,
+) -> None:
+    """Dynamo reads what prepares their operands, and keeps the composite as one node."""
+    make, shapes = FUNCTIONS[name]
+    function = make()
+    inputs = [values(*shape, seed=n) for n, shape in enumerate(shapes)]
+    stock = compiled(function, *inputs, requires_grad=requires_grad)
+    if name.startswith("ptxla."):
+        assert not any(written_composites(graph) for graph in compiled_graphs)
+    compiled_graphs.clear()
+    with composites.enabled("all", "-silu"):
+        ours = compiled(function, *inputs, requires_grad=requires_grad)
+    assert same_bits(ours["result"], stock["result"])
+    torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
+    composite = name.partition(",")[0]
+    expected = [{composite: 1}, {f"{composite}_backward": 1}]
+    found = [written_composites(graph) for graph in compiled_graphs]
+    assert found == expected[: 1 + requires_grad]
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(6))
+
+    @composites.composite("acme.scaled", operands=("x", "self.scale"))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+
+
+def of_another_tensor() -> Function:
+    weight = values(6, seed=3)
+
+    @composites.composite("acme.weighted")
+    def weighted(x: torch.Tensor) -> torch.Tensor:
+        return x * weight
+
+    return weighted
+
+
+@composites.composite("acme.shifted")
+def shifted(x: torch.Tensor) -> torch.Tensor:
+    return x + SHIFT
+
+
+SHIFT = values(6, seed=3)
+
+
+@composites.composite("acme.named")
+def named(x: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"double": x + x}
+
+
+@composites.composite("acme.listed")
+def listed(tensors: list[torch.Tensor]) -> torch.Tensor:
+    return tensors[0] + tensors[1]
+
+
+PLAIN: dict[str, Callable[[], Function]] = {
+    "a method, which reads its object": lambda: Scaled().to("xla"),
+    "reads a tensor that is no argument": of_another_tensor,
+    "reads a global tensor": lambda: shifted,
+    "returns a dictionary": lambda: lambda x: named(x)["double"],
+    "takes a list of tensors": lambda: lambda x: listed([x, x]),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_functions_that_no_graph_can_hold_are_what_they_are(
+    name: str,
+    compiled_graphs: list[str],
+    same_bits: SameBits,
+    written_composites: WrittenComposites,
+) -> None:
+    function, x = PLAIN[name](), values(4, 6)
+    ours = compiled(function, x, requires_grad=True)
+    assert not any(written_composites(graph) for graph in compiled_graphs)
+    leaf = x.detach().requires_grad_()
+    result = function(leaf)
+    result.backward(values(*result.shape, seed=9))
+    assert leaf.grad is not None
+    assert same_bits(ours["result"], result.detach())
+    torch.testing.assert_close(ours["gradient 0"], leaf.grad.cpu())
+
+
+def test_python_functions_on_another_device() -> None:
+    norm = modeling_llama.LlamaRMSNorm(6)
+    nodes: list[str] = []
+
+    def recording(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Function:
+        nodes.extend(str(node.target) for node in graph.graph.nodes)
+        return graph.forward
+
     with composites.enabled("all"):
-        if called_before:
-            function(x)
-        ours = compiled(function, x, requires_grad=True)
+        torch.compile(norm, backend=recording)(torch.ones(2, 6))
+    assert "rsqrt" in " ".join(nodes)
+    assert "rms_norm" not in " ".join(nodes)
+
+
+@pytest.mark.parametrize("rows", [4, 5])
+def test_python_functions_in_graphs_for_any_size(rows: int) -> None:
+    """They are what their composite stands for."""
+    norm = module(modeling_llama.LlamaRMSNorm(6))
+    x = values(rows, 6)
+    stock = compiled(norm, x, requires_grad=True, dynamic=True)
+    with composites.enabled("all"):
+        ours = compiled(norm, x, requires_grad=True, dynamic=True)
+    torch.testing.assert_close(ours, stock)
+
+
+def test_a_compiled_update(written_composites: WrittenComposites) -> None:
+    """The functions of torch.optim write into their arguments."""
+
+    def run() -> tuple[torch.Tensor, Counter[str]]:
+        torch._dynamo.reset()
+        parameter = nn.Parameter(values(4, 6))
+        optimizer = torch.optim.AdamW([parameter], lr=0.1, capturable=True)
+        update = torch.compile(optimizer.step, backend="aot_eager")
+        found: Counter[str] = Counter()
+        for seed in range(3):
+            parameter.grad = values(4, 6, seed=seed)
+            update()
+            found = written_composites(xm.get_stablehlo([parameter.detach()]))
+            torch_xla.sync()
+        return parameter.detach().cpu(), found
+
+    stock, none = run()
+    with composites.enabled("adamw"):
+        ours, found = run()
+    assert not none
+    assert found == {"ptxla.adamw": 1}
     torch.testing.assert_close(ours, stock)
 
 

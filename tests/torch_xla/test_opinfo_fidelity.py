@@ -22,6 +22,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
 
+import composites
+
 # torch_xla's own selu says so, with composites or without.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:aten..selu_?. an autograd kernel was not registered"
@@ -374,6 +376,61 @@ def test_other_dtypes_give_what_stock_gives(
         may=operator.may,
         raises=refused(operator, made),
     )
+
+
+# These calls save and restore the state of random numbers, which no graph can do.
+WITH_STATE = (
+    "nn.functional.dropout",
+    "nn.functional.multi_head_attention_forward",
+    "nn.functional.scaled_dot_product_attention",
+)
+# Stock torch_xla takes the gradient of one alpha for that of another if it has seen that before.
+WITH_WRONG_GRADIENT = ("nn.functional.celu",)
+
+
+def compiled(function: Callable[..., Any], sample: SampleInput) -> dict[str, Any] | Exception:
+    """Results and gradients in a graph of torch.compile that is run operator by operator."""
+    torch._dynamo.reset()
+    graph = torch.compile(
+        lambda *arguments, **keywords: function(*arguments, **keywords),
+        backend="aot_eager",
+        fullgraph=True,
+        dynamic=False,
+    )
+    try:
+        named = forward_and_gradient(graph, sample)
+        return {name: value.detach().cpu() for name, value in named.items() if value is not None}
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    ("operator", "info", "dtype"),
+    [
+        variant
+        for variant in variants(lambda operator: ONE)
+        if variant.values[0].name not in (*WITH_STATE, *WITH_WRONG_GRADIENT)
+    ],
+)
+def test_compiled_results_and_gradients_are_those_of_stock(
+    operator: Reaches, info: OpInfo, dtype: torch.dtype
+) -> None:
+    """But for rounding, for the first, middle and last sample, with and without gradients."""
+    compared = 0
+    for requires_grad in {False, operator.differentiates}:
+        made = samples(operator, info, dtype, requires_grad=requires_grad)
+        names = [name for name in made if not operator.refuses(made[name])]
+        for name in {names[0], names[len(names) // 2], names[-1]}:
+            stock = compiled(info.op, made[name])
+            with composites.enabled("all"):
+                ours = compiled(info.op, made[name])
+            if isinstance(stock, Exception):
+                continue
+            assert not isinstance(ours, Exception), f"{name}: {ours}"
+            same = {key: ours[key] for key in stock}  # kl_div has a gradient, stock has none
+            torch.testing.assert_close(same, stock, equal_nan=True)
+            compared += 1
+    assert compared
 
 
 def test_every_operator_with_the_stock_lowering_is_reached() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,13 @@ class Form:
     @property
     def tolerance(self) -> float:
         return 5e-2 if self.dtype == torch.bfloat16 else 1e-5
+
+    def compiled(self) -> Form:
+        """The same call in a graph of torch.compile that is run operator by operator."""
+        torch._dynamo.reset()
+        call = self.call  # a built-in function is none that torch.compile takes
+        run = torch.compile(lambda **given: call(**given), backend="aot_eager", fullgraph=True)
+        return replace(self, call=run)
 
     def run(self, device: str, dtype: torch.dtype | None = None) -> list[torch.Tensor]:
         """Results and gradients; in another type where one is given."""

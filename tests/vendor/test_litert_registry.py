@@ -168,6 +168,44 @@ def test_form(name: str, registries: Any, form: Callable[..., Any], check: Any) 
         check(form(**FORMS[name]), ("litert", name))
 
 
+# torch.compile has decompositions of its own for interpolation.
+COMPILED = [name for name, spec in FORMS.items() if spec["call"] is not F.interpolate]
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_form(name: str, registries: Any, form: Callable[..., Any], check: Any) -> None:
+    """In the graphs of torch.compile, run operator by operator, a call is the same composite."""
+    registries(*FILES)
+    with composites.enabled("aten.*", "odml.*", "tfl.*"):
+        check(form(**FORMS[name]).compiled())
+
+
+LLAMA_NORM = {
+    "as LiteRT takes it": (F32, False, ["odml.rms_norm"]),
+    "in bf16": (torch.bfloat16, False, []),
+    "in training": (F32, True, []),
+}
+
+
+@pytest.mark.parametrize("name", LLAMA_NORM)
+def test_compiled_python_functions_that_an_entry_claims(
+    name: str, registries: Any, stablehlo: Any, emitted: Any
+) -> None:
+    """torch.compile reads the conditions; what the entry does not claim is the function itself."""
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    registries(*FILES)
+    dtype, requires_grad, expected = LLAMA_NORM[name]
+    norm = LlamaRMSNorm(6).to("xla", dtype).requires_grad_(requires_grad)
+    x = torch.ones(2, 6, dtype=dtype, device="xla")
+    torch._dynamo.reset()
+    with composites.enabled("odml.*"):
+        result = torch.compile(norm, backend="aot_eager", fullgraph=True)(x)
+        found = [call.split('"')[1] for call in emitted(stablehlo([result.detach()]))]
+    assert found == expected
+    assert torch.equal(result.detach().cpu(), norm(x).detach().cpu())
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_of_tfl_has_a_boolean(
     approximate: str, registries: Any, form: Callable[..., Any], check: Any, emitted: Any

@@ -286,15 +286,8 @@ COMPILED = [name for name, spec in FORMS.items() if spec["call"] in (
 def test_compiled_form(name: str, registries: Any, form: Any, check: Any) -> None:
     """In the graphs of torch.compile, run operator by operator, a call is the same composite."""
     registries(*(["tenstorrent_2026_09"] if name in NEWER_FORMS else []), "tenstorrent")
-    spec = dict((FORMS | NEWER_FORMS)[name])
-    call = spec["call"]
-    torch._dynamo.reset()
-    spec["call"] = torch.compile(
-        lambda **arguments: call(**arguments), backend="aot_eager", fullgraph=True
-    )
     with composites.enabled("tenstorrent.*"):
-        check(made(form, spec))
-    torch._dynamo.reset()
+        check(made(form, (FORMS | NEWER_FORMS)[name]).compiled())
 
 
 def test_weights_of_another_type_keep_the_stock_lowering(
