@@ -392,13 +392,9 @@ def adamw(
     Returns:
         New param, exp_avg, exp_avg_sq, and max_exp_avg_sq where it is given.
     """
-    exp_avg = exp_avg.lerp(grad, 1 - beta1)
-    exp_avg_sq = (exp_avg_sq * beta2).addcmul(grad, grad, value=1 - beta2)
-    largest = exp_avg_sq if max_exp_avg_sq is None else max_exp_avg_sq.maximum(exp_avg_sq)
-    denominator = largest.sqrt() / math.sqrt(1 - beta2_pow) + epsilon
-    param = param * (1 - lr * weight_decay) - exp_avg / denominator * (lr / (1 - beta1_pow))
-    updated = [param, exp_avg, exp_avg_sq]
-    return updated if max_exp_avg_sq is None else [*updated, largest]
+    state = (param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq)
+    decay, step_size = 1 - lr * weight_decay, lr / (1 - beta1_pow)
+    return _adamw(*state, decay, step_size, math.sqrt(1 - beta2_pow), beta1, beta2, epsilon)
 
 
 def adamw_operands(
@@ -417,71 +413,50 @@ def adamw_operands(
     weight_decay: float,
 ) -> list[Tensor]:
     """The same with `lr`, `beta1^t` and `beta2^t` as `[1]` in f32."""
-    exp_avg = exp_avg.lerp(grad, 1 - beta1)
-    exp_avg_sq = (exp_avg_sq * beta2).addcmul(grad, grad, value=1 - beta2)
-    largest = exp_avg_sq if max_exp_avg_sq is None else max_exp_avg_sq.maximum(exp_avg_sq)
+    state = (param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq)
     root = (1 - beta2_pow).sqrt().reshape(()).to(param.dtype)
     step_size = (lr / (1 - beta1_pow)).reshape(()).to(param.dtype)
     decay = (1 - lr * weight_decay).reshape(()).to(param.dtype)
+    return _adamw(*state, decay, step_size, root, beta1, beta2, epsilon)
+
+
+def _adamw(
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    max_exp_avg_sq: Tensor | None,
+    decay: float | Tensor,
+    step_size: float | Tensor,
+    root: float | Tensor,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> list[Tensor]:
+    exp_avg = exp_avg.lerp(grad, 1 - beta1)
+    exp_avg_sq = (exp_avg_sq * beta2).addcmul(grad, grad, value=1 - beta2)
+    largest = exp_avg_sq if max_exp_avg_sq is None else max_exp_avg_sq.maximum(exp_avg_sq)
     param = param * decay - exp_avg / (largest.sqrt() / root + epsilon) * step_size
     updated = [param, exp_avg, exp_avg_sq]
     return updated if max_exp_avg_sq is None else [*updated, largest]
 
 
-def to_adamw(
-    composite: Several,
-    params: list[Tensor],
-    grads: list[Tensor],
-    exp_avgs: list[Tensor],
-    exp_avg_sqs: list[Tensor],
-    max_exp_avg_sqs: list[Tensor],
-    state_steps: list[Tensor],
-    grad_scale: Tensor | None,
-    found_inf: Tensor | None,
-    **keywords: Any,
-) -> None:
+def to_adamw(composite: Several, *arguments: Any, **keywords: Any) -> None:
     """From `torch.optim.adam._single_tensor_adam`, where the step count is on the host."""
-    _check_adamw(grad_scale, found_inf, **keywords)
     lr, beta1, beta2 = keywords["lr"], keywords["beta1"], keywords["beta2"]
-    if isinstance(lr, Tensor) or any(step.device.type != "cpu" for step in state_steps):
-        raise UnsupportedCallError("only plain numbers can be attributes")
-    updates = []
-    for i, param in enumerate(params):
-        step = state_steps[i].item() + 1
-        updates.append(
-            composite(
-                param,
-                -grads[i] if keywords["maximize"] else grads[i],
-                exp_avgs[i],
-                exp_avg_sqs[i],
-                max_exp_avg_sqs[i] if keywords["amsgrad"] else None,
-                lr=lr,
-                beta1=beta1,
-                beta2=beta2,
-                beta1_pow=beta1**step,
-                beta2_pow=beta2**step,
-                epsilon=keywords["eps"],
-                weight_decay=float(keywords["weight_decay"]),
-            )
-        )
-    _write(updates, params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps)
+
+    def update(state: Sequence[Tensor | None], step: float | Tensor) -> Sequence[Tensor]:
+        if isinstance(lr, Tensor) or isinstance(step, Tensor):
+            raise UnsupportedCallError("only plain numbers can be attributes")
+        powers = {"beta1_pow": beta1**step, "beta2_pow": beta2**step}
+        return composite(*state, lr=lr, **powers, **_constants(**keywords))
+
+    _adamw_of_each(update, *arguments, **keywords)
 
 
-def to_adamw_operands(
-    composite: Several,
-    params: list[Tensor],
-    grads: list[Tensor],
-    exp_avgs: list[Tensor],
-    exp_avg_sqs: list[Tensor],
-    max_exp_avg_sqs: list[Tensor],
-    state_steps: list[Tensor],
-    grad_scale: Tensor | None,
-    found_inf: Tensor | None,
-    **keywords: Any,
-) -> None:
+def to_adamw_operands(composite: Several, *arguments: Any, **keywords: Any) -> None:
     """The same, where the step count and `lr` may be on the device (`capturable`) as well."""
-    _check_adamw(grad_scale, found_inf, **keywords)
-    beta1, beta2 = keywords["beta1"], keywords["beta2"]
+    lr, beta1, beta2 = keywords["lr"], keywords["beta1"], keywords["beta2"]
     scalars: dict[Any, Tensor] = {}
 
     def scalar(value: Any, device: torch.device) -> Tensor:
@@ -491,27 +466,49 @@ def to_adamw_operands(
             scalars[value, device] = torch.full((1,), value, dtype=torch.float32, device=device)
         return scalars[value, device]
 
+    def update(state: Sequence[Tensor | None], step: float | Tensor) -> Sequence[Tensor]:
+        *tensors, largest = state
+        device = tensors[0].device
+        numbers = [scalar(value, device) for value in (lr, beta1**step, beta2**step)]
+        return composite(*tensors, *numbers, largest, **_constants(**keywords))
+
+    _adamw_of_each(update, *arguments, **keywords)
+
+
+def _constants(
+    *, beta1: float, beta2: float, eps: float, weight_decay: float, **others: Any
+) -> dict[str, float]:
+    numbers = {"beta1": beta1, "beta2": beta2, "epsilon": eps}
+    return numbers | {"weight_decay": float(weight_decay)}
+
+
+def _adamw_of_each(
+    update: Callable[[Sequence[Tensor | None], float | Tensor], Sequence[Tensor]],
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    grad_scale: Tensor | None,
+    found_inf: Tensor | None,
+    **keywords: Any,
+) -> None:
+    """Update each parameter, by a function of its state and the number of the step."""
+    _check_adamw(grad_scale, found_inf, **keywords)
     updates = []
     for i, param in enumerate(params):
+        grad = -grads[i] if keywords["maximize"] else grads[i]
+        largest = max_exp_avg_sqs[i] if keywords["amsgrad"] else None
         on_host = state_steps[i].device.type == "cpu"
         step = (state_steps[i].item() if on_host else state_steps[i]) + 1
-        updates.append(
-            composite(
-                param,
-                -grads[i] if keywords["maximize"] else grads[i],
-                exp_avgs[i],
-                exp_avg_sqs[i],
-                scalar(keywords["lr"], param.device),
-                scalar(beta1**step, param.device),
-                scalar(beta2**step, param.device),
-                max_exp_avg_sqs[i] if keywords["amsgrad"] else None,
-                beta1=beta1,
-                beta2=beta2,
-                epsilon=keywords["eps"],
-                weight_decay=float(keywords["weight_decay"]),
-            )
-        )
-    _write(updates, params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps)
+        updates.append(update((param, grad, exp_avgs[i], exp_avg_sqs[i], largest), step))
+    # Everything is computed before anything is written: a call may yet take the stock route.
+    for i, updated in enumerate(updates):
+        state_steps[i] += 1
+        state = (params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1])
+        for tensor, value in zip(state, updated, strict=True):
+            tensor.copy_(value)
 
 
 def _check_adamw(
@@ -534,19 +531,3 @@ def _check_adamw(
         raise UnsupportedCallError("only real tensors, without a scaler of gradients")
     if any(isinstance(number, Tensor) for number in numbers):
         raise UnsupportedCallError("only plain numbers")
-
-
-def _write(
-    updates: Sequence[Sequence[Tensor]],
-    params: list[Tensor],
-    exp_avgs: list[Tensor],
-    exp_avg_sqs: list[Tensor],
-    max_exp_avg_sqs: list[Tensor],
-    state_steps: list[Tensor],
-) -> None:
-    """Everything is computed before anything is written: a call may yet take the stock route."""
-    for i, updated in enumerate(updates):
-        state_steps[i] += 1
-        state = (params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1])
-        for tensor, value in zip(state, updated, strict=True):
-            tensor.copy_(value)
