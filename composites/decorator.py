@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +18,7 @@ from composites.registry.model import (
     Registry,
     When,
 )
+from composites.registry.named_arguments import UnusableFunctionError, named_signature
 
 if TYPE_CHECKING:
     from lowering.traced_functions import Replacement
@@ -53,7 +53,8 @@ def composite(
             operands.
 
     Raises:
-        RegistryError: the name is no composite's name, or the function has no such argument.
+        RegistryError: the name is no composite's name, the function has no such argument, or takes
+            `*args` or `**kwargs`.
     """
 
     def decorate(function: Function) -> Function:
@@ -88,10 +89,14 @@ def _entry(
     version: int,
     saves: Sequence[str] | None,
 ) -> Composite:
-    code = function.__code__
-    location = Location(code.co_filename, code.co_firstlineno)
+    target = f"{function.__module__}:{function.__qualname__}"
+    code = getattr(function, "__code__", None)
+    location = Location(code.co_filename, code.co_firstlineno) if code else Location(target, 0)
+    try:
+        parameters = list(named_signature(function, target).parameters)
+    except UnusableFunctionError as error:
+        raise RegistryError([Problem(location.file, location.line, name, str(error))]) from error
     namespace, _, own = name.rpartition(".")
-    parameters = list(inspect.signature(function).parameters)
     listed = parameters if operands is None else operands
     problems = [
         f"{function.__qualname__} has no argument {item!r}; it has {', '.join(parameters)}"
@@ -109,7 +114,7 @@ def _entry(
         name=own,
         composite=own,
         op=None,
-        functions=(f"{function.__module__}:{function.__qualname__}",),
+        functions=(target,),
         version=version,
         operands=tuple(item for item in listed if item not in (*attributes, "self")),
         attributes=tuple(

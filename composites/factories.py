@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from composites.errors import CompositesError, did_you_mean
-from composites.registry.functions import UnusableFunctionError, find_function
+from composites.registry.functions import find_function
+from composites.registry.named_arguments import UnusableFunctionError
 
 
 class FactoryError(CompositesError):

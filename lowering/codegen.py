@@ -21,8 +21,9 @@ import torch
 
 from composites.errors import AllowlistError, did_you_mean
 from composites.registry.conditions import ConditionError, compile_condition
-from composites.registry.functions import UnusableFunctionError, find_function
+from composites.registry.functions import find_function
 from composites.registry.model import ELEMENT_TYPES, Attribute, Composite, Registry
+from composites.registry.named_arguments import UnusableFunctionError
 from composites.registry.operators import ANNOTATIONS, Argument, Operator, find_operator
 from composites.registry.signatures import describe_function
 from lowering.emission import attributes

@@ -10,11 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from composites.errors import did_you_mean
+from composites.registry.named_arguments import UnusableFunctionError
 from composites.registry.operators import Argument, Operator
-
-
-class UnusableFunctionError(Exception):
-    """The function is not there, or does not fit the operator."""
 
 
 def find_function(target: str) -> Callable[..., Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import keyword
 import typing
 from collections.abc import Callable, Sequence
 from types import NoneType, UnionType
@@ -11,7 +10,7 @@ from typing import Any
 
 import torch
 
-from composites.registry.functions import UnusableFunctionError
+from composites.registry.named_arguments import named_signature
 from composites.registry.operators import Argument, ArgumentKind, Operator
 
 _KINDS: dict[Any, ArgumentKind] = {
@@ -23,11 +22,6 @@ _KINDS: dict[Any, ArgumentKind] = {
     torch.dtype: "dtype",
 }
 _LIST_KINDS: dict[Any, ArgumentKind] = {int: "ints", float: "floats", bool: "bools"}
-_FIXED = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.KEYWORD_ONLY,
-)
 
 
 def describe_function(function: Callable[..., Any], target: str) -> Operator:
@@ -36,23 +30,11 @@ def describe_function(function: Callable[..., Any], target: str) -> Operator:
     Raises:
         UnusableFunctionError: it takes `*args` or `**kwargs`, or has no signature to read.
     """
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError) as error:
-        raise UnusableFunctionError(f"{target} has no signature to read") from error
+    signature = named_signature(function, target)
     try:
         hints = typing.get_type_hints(function)
     except Exception:  # a name that only a type checker imports
         hints = {}
-    for parameter in signature.parameters.values():
-        if parameter.kind not in _FIXED:
-            raise UnusableFunctionError(
-                f"{target}{signature} takes *{parameter.name}; a composite's arguments have names"
-            )
-        if parameter.name[0] == "_" or keyword.iskeyword(parameter.name):
-            raise UnusableFunctionError(
-                f"{target}{signature}: an argument cannot be called {parameter.name!r}"
-            )
     arguments = [_argument(p, hints.get(p.name)) for p in signature.parameters.values()]
     return Operator(
         name=target,

@@ -21,7 +21,7 @@ from composites.registry.document import (
     CompositeDocument,
     read_document,
 )
-from composites.registry.functions import UnusableFunctionError, check_signature, find_function
+from composites.registry.functions import check_signature, find_function
 from composites.registry.model import (
     DERIVE,
     Attribute,
@@ -32,6 +32,7 @@ from composites.registry.model import (
     Registry,
     When,
 )
+from composites.registry.named_arguments import UnusableFunctionError
 from composites.registry.operators import (
     ATTRIBUTE_TYPES_OF,
     Argument,

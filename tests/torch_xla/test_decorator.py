@@ -173,3 +173,13 @@ def test_what_is_refused(options: dict[str, object], problem: str) -> None:
     with pytest.raises(composites.RegistryError) as raised:
         composites.composite(**options)(function)  # type: ignore[arg-type]
     assert problem in str(raised.value)
+
+
+def test_functions_without_named_arguments_are_refused() -> None:
+    def function(*tensors: torch.Tensor) -> torch.Tensor:
+        return tensors[0]
+
+    with pytest.raises(composites.RegistryError, match="takes \\*tensors; a composite's arguments"):
+        composites.composite("acme.f")(function)
+    with pytest.raises(composites.RegistryError, match="sigmoid has no signature to read"):
+        composites.composite("acme.f")(torch.sigmoid)

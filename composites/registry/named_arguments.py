@@ -1,0 +1,34 @@
+"""What a Python function's arguments must be for it to be a composite; needs no torch."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Callable
+from typing import Any
+
+
+class UnusableFunctionError(Exception):
+    """The function is not there, or does not fit what is asked of it."""
+
+
+def named_signature(function: Callable[..., Any], target: str) -> inspect.Signature:
+    """A function's signature, whose arguments can be those of a composite.
+
+    Raises:
+        UnusableFunctionError: it takes `*args` or `**kwargs`, or has no signature to read.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise UnusableFunctionError(f"{target} has no signature to read") from error
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise UnusableFunctionError(
+                f"{target}{signature} takes *{parameter.name}; a composite's arguments have names"
+            )
+        if parameter.name[0] == "_" or keyword.iskeyword(parameter.name):
+            raise UnusableFunctionError(
+                f"{target}{signature}: an argument cannot be called {parameter.name!r}"
+            )
+    return signature
