@@ -173,7 +173,7 @@ def condition(entry: Composite, function: Callable[..., Any], target: str) -> Ca
         f"def matches({parameters}) -> bool:\n    return {expression}\n"
     )
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    # A namespace without `__name__`: dynamo would import the module that it names.
+    # A namespace without `__name__`: Dynamo would import the module that it names.
     namespace: dict[str, Any] = {"torch": torch}
     exec(compile(text, name, "exec"), namespace)
     return namespace["matches"]  # type: ignore[no-any-return]

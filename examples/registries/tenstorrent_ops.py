@@ -501,6 +501,8 @@ def _adamw_of_each(
         grad = -grads[i] if keywords["maximize"] else grads[i]
         largest = max_exp_avg_sqs[i] if keywords["amsgrad"] else None
         on_host = state_steps[i].device.type == "cpu"
+        if on_host and torch.compiler.is_dynamo_compiling():
+            raise UnsupportedCallError("reading the step count would break a compiled graph")
         step = (state_steps[i].item() if on_host else state_steps[i]) + 1
         updates.append(update((param, grad, exp_avgs[i], exp_avg_sqs[i], largest), step))
     # Everything is computed before anything is written: a call may yet take the stock route.

@@ -417,7 +417,7 @@ def _forget_dispatch(overload: Any) -> None:
 
 
 def _keep_dynamo_out(kernel: Kernel) -> None:
-    """Run a kernel and what it calls as they are, as dynamo does with kernels in C++.
+    """Run a kernel and what it calls as they are, as Dynamo does with kernels in C++.
 
     It would trace their frames too where an operator is called in a frame that it has skipped.
     """
