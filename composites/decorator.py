@@ -64,21 +64,12 @@ def composite(
 
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            if not made:
-                return function(*arguments, **keywords)
-            if _is_traced_by_dynamo():
-                return made[0].traced(*arguments, **keywords)
-            return made[0].called(*arguments, **keywords)
+            called = made[0] if made else function
+            return called(*arguments, **keywords)
 
         return call  # type: ignore[return-value]
 
     return decorate
-
-
-def _is_traced_by_dynamo() -> bool:
-    import torch
-
-    return torch.compiler.is_dynamo_compiling()
 
 
 def _entry(

@@ -199,23 +199,27 @@ class _Installer:
     def _adapter(self, entry: Composite) -> Kernel:
         """The entry's `adapt` function, given the composite as its first argument."""
         assert entry.adapt is not None
-        assert entry.decomposition.target is not None
-        adapt = find_function(entry.adapt)
-        composite = self._composite(entry, find_function(entry.decomposition.target))
-        inner = self._hooks(entry).FUNCTIONS[entry.name](composite, _decline)
-        return lambda *arguments, **keywords: adapt(inner, *arguments, **keywords)
+        return partial(find_function(entry.adapt), self._as_function(entry, _decline))
 
     def _traced_adapter(self, entry: Composite) -> Kernel:
         """The same for torch.compile to read, with the composite as one node."""
-        assert entry.adapt is not None
         target = entry.decomposition.target
+        assert entry.adapt is not None
         assert target is not None
         if entry.decomposition.kind == "jax":  # nothing that could stand for the node
             return _decline
         meaning = find_function(target)
-        hook = self._hooks(entry).FUNCTIONS[entry.name](self._composite(entry, meaning), meaning)
+        hook = self._as_function(entry, meaning)
         node = traced_function(entry, meaning, target, hook, _decline)
         return partial(find_function(entry.adapt), node)
+
+    def _as_function(self, entry: Composite, otherwise: Kernel) -> Kernel:
+        """The composite as a function with its decomposition's signature."""
+        target = entry.decomposition.target
+        assert target is not None
+        composite = self._composite(entry, find_function(target))
+        hook: Kernel = self._hooks(entry).FUNCTIONS[entry.name](composite, otherwise)
+        return hook
 
     def _lowering(self, entry: Composite, operator: Operator, stock: Kernel) -> EntryLowering:
         computations = self.computations.of(entry, stock)
@@ -234,16 +238,12 @@ class _Installer:
     def _backward(self, entry: Composite) -> ExplicitBackward:
         target = entry.decomposition.target
         assert target is not None
-        function = find_function(target)
-        hook = self._hooks(entry).FUNCTIONS[entry.name]
-        composite = self._composite(entry, function)
-        arguments = describe_function(function, target).arguments
-        kernel: Kernel = hook(composite, _nothing)
-        if entry.adapt is not None:
-            adapt = find_function(entry.adapt)
-            arguments = describe_function(adapt, entry.adapt).arguments[1:]
-            adapter = partial(adapt, hook(composite, _decline))
-            kernel = _tried(adapter, _nothing)
+        if entry.adapt is None:
+            arguments = describe_function(find_function(target), target).arguments
+            kernel = self._as_function(entry, _nothing)
+        else:
+            arguments = describe_function(find_function(entry.adapt), entry.adapt).arguments[1:]
+            kernel = _tried(self._adapter(entry), _nothing)
         return ExplicitBackward(entry, kernel, tuple(argument.name for argument in arguments))
 
     def _hooks(self, entry: Composite) -> ModuleType:

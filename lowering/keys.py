@@ -16,7 +16,8 @@ class _Unknown:
 
 UNKNOWN: Final = _Unknown()
 
-_VALUES = (int, float, str, torch.dtype, type(None))
+VALUES = (int, float, str, torch.dtype, type(None))
+"""Types of the values that a composite can depend on, alone or in lists; a bool is an int."""
 
 
 def tensor_key(value: Any) -> Any:
@@ -31,4 +32,4 @@ def value_key(value: Any) -> Any:
     if isinstance(value, list | tuple):
         items = tuple(value_key(item) for item in value)
         return UNKNOWN if UNKNOWN in items else items
-    return (type(value), value) if isinstance(value, _VALUES) else UNKNOWN
+    return (type(value), value) if isinstance(value, VALUES) else UNKNOWN

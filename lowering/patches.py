@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from composites.autoload import after_import
 from composites.errors import AllowlistError, did_you_mean
 from composites.registry.model import Composite
@@ -48,11 +46,9 @@ class Patch:
 
         @functools.wraps(original)
         def made(*arguments: Any, **keywords: Any) -> Any:
-            if self.removed:  # whoever took a reference of its own keeps it
-                return original(*arguments, **keywords)
-            if torch.compiler.is_dynamo_compiling():
-                return replacement.traced(*arguments, **keywords)
-            return replacement.called(*arguments, **keywords)
+            # Whoever took a reference of its own keeps it when this is removed.
+            called = original if self.removed else replacement
+            return called(*arguments, **keywords)
 
         setattr(owner, name, made)
 

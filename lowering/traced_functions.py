@@ -19,9 +19,9 @@ from torch import Tensor
 from composites.registry.model import Composite
 from lowering import codegen
 from lowering.frontends import Kernel
+from lowering.keys import VALUES
 
 _SEQUENCES = (list, tuple)  # Dynamo does not read `list | tuple`
-_VALUES = (bool, int, float, str, torch.dtype, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,11 @@ class Replacement:
     called: Kernel
     traced: Kernel
     """The same for Dynamo to read."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return self.traced(*arguments, **keywords)
+        return self.called(*arguments, **keywords)
 
 
 def traced_function(
@@ -108,4 +113,4 @@ def _can_be_a_node(function: Callable[..., Any]) -> bool:
 def _is_constant(value: Any) -> bool:
     if isinstance(value, _SEQUENCES):
         return all(_is_constant(item) for item in value)
-    return isinstance(value, _VALUES)
+    return isinstance(value, VALUES)

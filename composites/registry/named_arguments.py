@@ -21,7 +21,9 @@ def named_signature(function: Callable[..., Any], target: str) -> inspect.Signat
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
-        raise UnusableFunctionError(f"{target} has no signature to read") from error
+        raise UnusableFunctionError(
+            f"{target} has no signature to read; call it in a function written in Python"
+        ) from error
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise UnusableFunctionError(
