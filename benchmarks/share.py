@@ -42,7 +42,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.training_models import MODELS, Model
-from composites.activation import exactly, frontend
+from lowering.activation import exactly, frontend
 from lowering.emission import hlo_proto
 
 BAR = 0.8

@@ -11,18 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from composites import nn
-    from composites.activation import active, disable, enable, enabled
-    from composites.decorator import composite
     from composites.errors import (
         AllowlistError,
         CompositesError,
+        ExportError,
         InvalidCallError,
         LoweringError,
         MissingPackageError,
+        ProgramError,
         RegistryError,
+        UnsupportedCallError,
+        UnusableFunctionError,
     )
-    from composites.exporting import ExportError, export
-    from composites.program import Program
+    from lowering.activation import active, disable, enable, enabled
+    from lowering.decorator import composite
+    from lowering.export.api import export
+    from lowering.export.program import Program
+
+    __version__: str
 
 __all__ = [
     "AllowlistError",
@@ -32,7 +38,11 @@ __all__ = [
     "LoweringError",
     "MissingPackageError",
     "Program",
+    "ProgramError",
     "RegistryError",
+    "UnsupportedCallError",
+    "UnusableFunctionError",
+    "__version__",
     "active",
     "composite",
     "disable",
@@ -43,16 +53,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("active", "disable", "enable", "enabled"), "composites.activation"),
-    **dict.fromkeys(("ExportError", "export"), "composites.exporting"),
-    "Program": "composites.program",
-    "composite": "composites.decorator",
+    **dict.fromkeys(("active", "disable", "enable", "enabled"), "lowering.activation"),
+    "Program": "lowering.export.program",
+    "composite": "lowering.decorator",
+    "export": "lowering.export.api",
 }
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
-    # Imported when first used: every `import torch` passes through this package (see autoload),
-    # and must not pay for what it does not use.
+    # Imported when first used: every `import torch` passes through this package (see
+    # lowering.autoload), and must not pay for what it does not use.
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("torch-xla-composites")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -42,11 +42,23 @@ class UnsupportedCallError(CompositesError):
 
 
 class InvalidCallError(CompositesError, RuntimeError):
-    """A call that PyTorch would refuse too, had it the operator; decompositions raise it."""
+    """A call that the operator does not accept; a decomposition raises it as a kernel would."""
 
 
 class LoweringError(CompositesError):
     """An entry's own decomposition could not be lowered for a call."""
+
+
+class ExportError(CompositesError):
+    """The module cannot be exported as asked."""
+
+
+class ProgramError(CompositesError):
+    """A program cannot be saved, loaded or run as asked."""
+
+
+class UnusableFunctionError(CompositesError):
+    """A function that a registry or a command line names does not exist, or does not fit."""
 
 
 class MissingPackageError(CompositesError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -20,8 +20,9 @@ from pydantic import (
     model_validator,
 )
 
+from composites import attribute_types
+from composites.element_types import REGISTRY_TYPES
 from composites.errors import Problem, did_you_mean
-from composites.registry.model import ATTRIBUTE_TYPES, ELEMENT_TYPES, AttributeType
 from composites.registry.yaml_text import Path, YamlText
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
@@ -34,6 +35,11 @@ TARGET = re.compile(r"(jax:)?[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 Scalar = bool | int | float | str
+
+if TYPE_CHECKING:
+    AttributeTypeName = str
+else:  # the choices of the table, for pydantic and for the JSON Schema
+    AttributeTypeName = Literal[attribute_types.NAMES]
 
 
 def _matching(pattern: re.Pattern[str], what: str) -> BeforeValidator:
@@ -55,9 +61,9 @@ def _spelled_out(value: Any) -> Any:
 
 def _known_types(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
     for dtype in when.get("dtypes", ()):
-        if dtype not in ELEMENT_TYPES:
-            hint = did_you_mean(str(dtype), list(ELEMENT_TYPES))
-            known = ", ".join(ELEMENT_TYPES)
+        if dtype not in REGISTRY_TYPES:
+            hint = did_you_mean(str(dtype), REGISTRY_TYPES)
+            known = ", ".join(REGISTRY_TYPES)
             raise ValueError(f"when: {dtype!r} is not an element type{hint} (there are {known})")
     for rank in when.get("rank", ()):
         if type(rank) is not int or rank < 0:
@@ -113,7 +119,7 @@ class AttributeDocument(_Strict):
 
     from_: str | None = Field(default=None, alias="from")
     value: Scalar | list[Scalar] | None = None
-    type: AttributeType | None = None
+    type: AttributeTypeName | None = None
     normalize: Literal["dim"] | None = None
     optional: bool = False
 
@@ -244,8 +250,8 @@ def _message(detail: dict[str, Any], path: Path) -> str:
         return f"{_where(path)} must be a mapping of keys to values, not {_written(detail)}"
     message = str(detail["msg"]).removeprefix("Value error, ")
     if kind == "literal_error" and key == "type":
-        hint = did_you_mean(str(detail["input"]), list(ATTRIBUTE_TYPES))
-        known = ", ".join(ATTRIBUTE_TYPES)
+        hint = did_you_mean(str(detail["input"]), attribute_types.NAMES)
+        known = ", ".join(attribute_types.NAMES)
         return f"{_written(detail)} is not an attribute type{hint} (there are {known})"
     if kind == "literal_error":
         return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"

@@ -4,29 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
-
-AttributeType = Literal["i64", "i32", "f32", "f64", "bool", "string", "i64[]", "f32[]", "bool[]"]
-ATTRIBUTE_TYPES: tuple[AttributeType, ...] = get_args(AttributeType)
+from typing import Any, Literal
 
 DecompositionKind = Literal["native", "torch", "jax"]
 
 DERIVE = "derive"
 """`backward: derive`: the backward's decomposition is the gradient of the forward's."""
-
-# Element types as StableHLO writes them, with the torch dtype of each.
-ELEMENT_TYPES = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "ui8": "uint8",
-    "i1": "bool",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +28,9 @@ class Attribute:
     """One attribute of a composite: its type, and the argument or constant it comes from."""
 
     name: str
-    type: AttributeType | None
-    """None where the value itself decides: bool, int (i64), float (f32), str, or a list of them."""
+    type: str | None
+    """A name of `composites.attribute_types`. None where the value itself decides: bool, int (i64),
+    float (f32), str, or a list of them."""
     argument: str | None = None
     """The operator's argument; None where the attribute is a constant."""
     value: Any = None
@@ -64,7 +48,7 @@ class When:
     values: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     """Argument name and the values it may have."""
     dtypes: tuple[str, ...] = ()
-    """Element types (keys of ELEMENT_TYPES) that all operands may have."""
+    """Names of element types that all operands may have."""
     ranks: tuple[int, ...] = ()
     """Ranks that the first operand may have."""
     where: tuple[str, ...] = ()

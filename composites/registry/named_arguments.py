@@ -7,9 +7,7 @@ import keyword
 from collections.abc import Callable
 from typing import Any
 
-
-class UnusableFunctionError(Exception):
-    """The function is not there, or does not fit what is asked of it."""
+from composites.errors import UnusableFunctionError
 
 
 def named_signature(function: Callable[..., Any], target: str) -> inspect.Signature:

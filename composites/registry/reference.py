@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from composites.registry.functions import find_function
+from composites.functions import find_function
 from composites.registry.model import Attribute, Composite, Registry
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import describe_function

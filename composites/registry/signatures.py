@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
+from composites.attribute_types import ArgumentKind
+from composites.errors import UnusableFunctionError
 from composites.registry.named_arguments import named_signature
-from composites.registry.operators import Argument, ArgumentKind, Operator
+from composites.registry.operators import Argument, Operator
 
 _KINDS: dict[Any, ArgumentKind] = {
     torch.Tensor: "tensor",
@@ -42,7 +44,7 @@ def describe_function(function: Callable[..., Any], target: str) -> Operator:
         arguments=tuple(arguments),
         results=(),
         mutates=False,
-        dissolves=False,
+        implicit_autograd=False,
         schema=f"{target}{signature}",
     )
 
@@ -70,3 +72,41 @@ def _kind(hint: Any) -> ArgumentKind:
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return _LIST_KINDS.get(typing.get_args(hint)[0], "other")
     return "other"
+
+
+def check_signature(function: Callable[..., Any], target: str, operator: Operator) -> None:
+    """Refuse a function that cannot take the operator's arguments as they are passed.
+
+    Positional arguments may have any names; keyword-only ones are passed by name.
+
+    Raises:
+        UnusableFunctionError: with the signature that fits.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions have none to read
+        return
+    positional = [argument for argument in operator.arguments if not argument.keyword_only]
+    keywords = {argument.name: None for argument in operator.arguments if argument.keyword_only}
+    try:
+        signature.bind(*positional, **keywords)
+    except TypeError as error:
+        name = target.rpartition(":")[2]
+        fitting = f"def {name}({', '.join(_parameters(operator))})"
+        raise UnusableFunctionError(
+            f"{target}{signature} does not take the arguments of {operator.qualified}"
+            f" ({error}); write {fitting}"
+        ) from error
+
+
+def _parameters(operator: Operator) -> list[str]:
+    written: list[str] = []
+    for argument in operator.arguments:
+        if argument.keyword_only and "*" not in written:
+            written.append("*")
+        written.append(_parameter(argument))
+    return written
+
+
+def _parameter(argument: Argument) -> str:
+    return f"{argument.name}={argument.default!r}" if argument.has_default else argument.name

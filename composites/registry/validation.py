@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from composites.errors import Problem, RegistryError, did_you_mean
+from composites.attribute_types import types_of_argument, types_of_constant
+from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
+from composites.functions import find_function
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.document import (
     AttributeDocument,
@@ -21,35 +23,25 @@ from composites.registry.document import (
     CompositeDocument,
     read_document,
 )
-from composites.registry.functions import check_signature, find_function
 from composites.registry.model import (
     DERIVE,
     Attribute,
-    AttributeType,
     Composite,
     Decomposition,
     Location,
     Registry,
     When,
 )
-from composites.registry.named_arguments import UnusableFunctionError
 from composites.registry.operators import (
-    ATTRIBUTE_TYPES_OF,
     Argument,
     Operator,
     UnknownOperatorError,
     find_operator,
     names,
 )
-from composites.registry.signatures import describe_function
+from composites.registry.signatures import check_signature, describe_function
 from composites.registry.yaml_text import YamlText, read_yaml
 
-_CONSTANT_TYPES: dict[type, tuple[AttributeType, ...]] = {
-    bool: ("bool",),
-    int: ("i64", "i32", "f32", "f64"),
-    float: ("f32", "f64"),
-    str: ("string",),
-}
 _WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
@@ -329,16 +321,7 @@ class _EntryReader:
 
     def _constant(self, name: str, document: AttributeDocument) -> Attribute | None:
         value = document.value
-        items = value if isinstance(value, list) else [value]
-        kinds: set[type] = {type(item) for item in items}
-        if kinds == {int, float}:
-            kinds = {float}
-        types: tuple[AttributeType, ...] = ()
-        if len(kinds) == 1:
-            types = _CONSTANT_TYPES[kinds.pop()]
-            if isinstance(value, list):
-                lists: tuple[AttributeType, ...] = ("i64[]", "f32[]", "bool[]")
-                types = tuple(t for t in lists if t.removesuffix("[]") in types)
+        types = types_of_constant(value)
         if not types:
             self._problem(
                 f"attribute {name}: {value!r} has no attribute type; a list holds numbers of one"
@@ -347,13 +330,13 @@ class _EntryReader:
             )  # fmt: skip
             return None
         type_ = self._type(name, document, types, f"constant {value!r}")
-        return type_ and Attribute(name, type_, value=_frozen(value))
+        return None if type_ is None else Attribute(name, type_, value=_frozen(value))
 
     def _from_argument(
         self, name: str, document: AttributeDocument, source: str, operator: Operator
     ) -> Attribute | None:
         argument = operator.argument(source)
-        known = [a.name for a in operator.arguments if a.kind in ATTRIBUTE_TYPES_OF]
+        known = [a.name for a in operator.arguments if types_of_argument(a.kind)]
         if argument is None:
             there = (
                 f"it has {', '.join(known)}" if known else "it has none that can be an attribute"
@@ -366,7 +349,8 @@ class _EntryReader:
             return None
         if argument.kind == "other" and document.type is None and not operator.results:
             return Attribute(name, None, source, optional=document.optional)
-        if argument.kind not in ATTRIBUTE_TYPES_OF:
+        types = types_of_argument(argument.kind)
+        if not types:
             what = (
                 "a tensor: list it in operands"
                 if argument.is_tensor
@@ -389,8 +373,10 @@ class _EntryReader:
                 "attributes", name, "normalize",
             )  # fmt: skip
         described = f"argument {source} ({argument.kind})"
-        type_ = self._type(name, document, ATTRIBUTE_TYPES_OF[argument.kind], described)
-        return type_ and Attribute(
+        type_ = self._type(name, document, types, described)
+        if type_ is None:
+            return None
+        return Attribute(
             name, type_, source, normalize=bool(document.normalize), optional=document.optional
         )
 
@@ -398,9 +384,9 @@ class _EntryReader:
         self,
         name: str,
         document: AttributeDocument,
-        types: tuple[AttributeType, ...],
+        types: tuple[str, ...],
         described: str,
-    ) -> AttributeType | None:
+    ) -> str | None:
         if document.type is None:
             return types[0]
         if document.type not in types:

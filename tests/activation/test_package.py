@@ -9,7 +9,7 @@ import pytest
 
 ORDERS = (
     "import composites; composites.ExportError; f = composites.export",
-    "import composites.exporting; import composites; f = composites.export",
+    "import lowering.export.api; import composites; f = composites.export",
     "import composites.cli, composites; f = composites.export",
     "from composites import export as f",
 )
@@ -29,7 +29,7 @@ try:
 except composites.MissingPackageError as error:
     print(error)
 from typer.testing import CliRunner
-from composites.cli import app
+from composites.cli.app import app
 for command in (["check", "registry.yaml"], ["list"], ["codegen", "registry.yaml", "-o", "x.py"]):
     result = CliRunner().invoke(app, command)
     print(result.exit_code, result.stderr.strip())
@@ -45,5 +45,5 @@ def test_without_torch_each_error_says_what_to_install() -> None:
     install = "pip install 'torch-xla-composites[torch]'"
     assert done.stdout.splitlines() == [
         f"composites.enable needs torch; {install}",
-        *[f"1 this command needs torch; {install}"] * 3,
+        *[f"1 error: this command needs torch; {install}"] * 3,
     ]

@@ -16,7 +16,7 @@ import torch_xla.core.xla_model as xm
 x = torch.tensor([2.0], requires_grad=True, device="xla")
 torch.nn.GELU(approximate="none")(x ** 2).backward()
 print(xm.get_stablehlo([x.grad]))
-print("activation imported:", "composites.activation" in sys.modules)
+print("activation imported:", "lowering.activation" in sys.modules)
 """
 
 
@@ -68,7 +68,7 @@ def test_every_order_of_imports(imports: str) -> None:
 
 
 def test_without_torch_xla_nothing_happens() -> None:
-    script = "import sys, torch; print('composites.activation' in sys.modules)"
+    script = "import sys, torch; print('lowering.activation' in sys.modules)"
     assert output(script, XLA_COMPOSITE_OP="gelu") == "False\n"
 
 

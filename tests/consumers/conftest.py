@@ -25,7 +25,7 @@ import pytest
 import torch
 
 from composites import Program, export
-from composites.factories import load_factory
+from composites.cli.factories import load_factory
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODELS = ("bert", "conv_net", "gpt2", "vit")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from composites.cli import app
+from composites.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 WIDE = {"COLUMNS": "250"}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from composites.cli import app
+from composites.cli.app import app
 from composites.registry.catalog import load_catalog
 from composites.registry.validation import parse_registry
 

@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 import composites
 from composites import Program, export
-from composites.factories import load_factory
+from composites.cli.factories import load_factory
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models.py"
 

@@ -97,7 +97,7 @@ SCRIPT = """
 import functools, hashlib, sys
 import torch
 import composites
-from composites.factories import load_factory
+from composites.cli.factories import load_factory
 
 torch.manual_seed(0)
 module, args, kwargs = load_factory(sys.argv[1])

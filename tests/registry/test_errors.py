@@ -61,14 +61,14 @@ WRONG = {
         ],
     ),
     "rewritten by what is not there": (
-        entry(GELU, "rewrites: {aten::mm.out: 'composites.rewrites.products:mm_uot'}"),
+        entry(GELU, "rewrites: {aten::mm.out: 'composites.operators.rewrites:mm_uot'}"),
         [
-            "6: e: rewrites: module composites.rewrites.products has no mm_uot; did you mean"
+            "6: e: rewrites: module composites.operators.rewrites has no function mm_uot; did you mean"
             " 'mm_out'?"
         ],
     ),
     "adapted to nothing": (
-        entry(GELU, "adapt: composites.decompositions.norms:of_module"),
+        entry(GELU, "adapt: composites.operators.norms:of_module"),
         [
             "6: e: adapt: needs decomposition: package.module:function, a PyTorch function of what"
             " the composite takes"
@@ -81,15 +81,15 @@ WRONG = {
     "condition that calls": (
         entry(GELU, "when: {where: ['self.cpu()']}"),
         [
-            "6: e: when: where: 'self.cpu()': 'self.cpu()' cannot be called (there are len(x),"
-            " x.dim(), x.numel(), x.is_floating_point())"
+            "6: e: when: where: 'self.cpu()': 'self.cpu()' is not allowed in a condition (use"
+            " len(x), x.dim(), x.numel(), x.is_floating_point())"
         ],
     ),
     "condition that asks for more": (
         entry(GELU, "when: {where: ['self.data == 1']}"),
         [
-            "6: e: when: where: 'self.data == 1': 'self.data' cannot be asked (there are shape,"
-            " dtype, ndim, dim(), numel(), is_floating_point())"
+            "6: e: when: where: 'self.data == 1': 'self.data' is not available in a condition (use"
+            " shape, dtype, ndim, dim(), numel(), is_floating_point())"
         ],
     ),
     "condition that is no expression": (
@@ -290,7 +290,7 @@ WRONG = {
     ),
     "decomposition function": (
         entry(GELU, "decomposition: os.path:joinn"),
-        ["6: e: decomposition: module os.path has no joinn; did you mean 'join'?"],
+        ["6: e: decomposition: module os.path has no function joinn; did you mean 'join'?"],
     ),
     "decomposition signature": (
         entry(GELU, "decomposition: os.path:basename"),

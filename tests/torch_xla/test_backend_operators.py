@@ -35,7 +35,7 @@ TOLERANCES = {
     torch.float64: {"rtol": 1e-7, "atol": 1e-7},
 }
 FLOATS = tuple(TOLERANCES)
-OURS = "composites.decompositions."
+OURS = "composites.operators."
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,10 @@ import torch_xla.core.xla_model as xm
 import yaml
 
 import composites
-from lowering import computations, hooks, install
-from lowering.hooks import EntryLowering
+from lowering.dispatch import backend as hooks
+from lowering.dispatch import computations
+from lowering.dispatch.backend import EntryLowering
+from lowering.installation import install
 
 Python = Callable[..., Any]
 
@@ -158,7 +160,7 @@ def test_a_wrong_name_is_nobodys_business_without_torch_xla(python: Python) -> N
 def test_unset_only_the_entry_point_is_imported(python: Python) -> None:
     done = python("import sys, torch_xla\nprint(*sys.modules)")
     found = [name for name in done.stdout.split() if name.startswith(("composites", "lowering"))]
-    assert sorted(found) == ["composites", "composites.autoload", "composites.settings"]
+    assert sorted(found) == ["composites", "composites.settings", "lowering", "lowering.autoload"]
 
 
 # Off is off

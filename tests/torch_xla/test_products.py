@@ -140,7 +140,7 @@ def test_a_composite_of_several_results_may_hold_one() -> None:
 
 
 def test_a_product_outside_of_composites_may_be_transposed() -> None:
-    from lowering.products import matmul
+    from composites.operators.wide_products import matmul
 
     a, b = random(8, 16), random(16, 5)
     assert_close(matmul(a, b, F32).T.contiguous() + 1, torch.mm(*wide(a, b)).T + 1, F32)

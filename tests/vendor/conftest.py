@@ -22,7 +22,7 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 
 import composites
-from composites import activation
+from lowering import activation
 from lowering.stablehlo import Module, clean
 
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"

@@ -13,7 +13,7 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 
 import composites
-from composites import activation
+from lowering import activation
 
 PACKAGE = Path(__file__).parent / "acme_package"
 

@@ -1,0 +1,1 @@
+"""Registry to hooks: `source` writes their Python text, `loader` makes modules of such text."""

@@ -1,0 +1,1 @@
+"""Hooks into PyTorch: `install` into the dispatcher, `patches` in place of Python functions."""
