@@ -63,8 +63,8 @@ WRONG = {
     "rewritten by what is not there": (
         entry(GELU, "rewrites: {aten::mm.out: 'composites.operators.rewrites:mm_uot'}"),
         [
-            "6: e: rewrites: module composites.operators.rewrites has no function mm_uot; did you mean"
-            " 'mm_out'?"
+            "6: e: rewrites: module composites.operators.rewrites has no function mm_uot;"
+            " did you mean 'mm_out'?"
         ],
     ),
     "adapted to nothing": (
