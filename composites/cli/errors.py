@@ -9,13 +9,13 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 
-from composites.errors import CompositesError
+from composites.errors import CompositesError, RegistryError
 from lowering.stablehlo import StableHLOError
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, prefix: str = "error: ") -> NoReturn:
     """Report a mistake and end the command."""
-    text = f"error: {message}"
+    text = f"{prefix}{message}"
     Console(stderr=True).print(text, style="red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
 
@@ -25,6 +25,8 @@ def clear_errors() -> Iterator[None]:
     """Report what the user can put right without a traceback."""
     try:
         yield
+    except RegistryError as error:  # its lines start with file and line, which editors can follow
+        fail(str(error), prefix="")
     except (CompositesError, StableHLOError) as error:
         fail(str(error))
     except OSError as error:
