@@ -1,6 +1,6 @@
 """JAX functions as decompositions: lowered to HLO with the shapes and dtypes of a call.
 
-Seen with jax 0.7.1 and 0.10.2.
+Tested with jax 0.7.1, 0.10.2 and 0.12.0.
 """
 
 from __future__ import annotations

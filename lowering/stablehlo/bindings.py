@@ -26,8 +26,8 @@ IrAttribute: TypeAlias = Any
 
 T = TypeVar("T")
 
-# The releases of jaxlib that the tests were run with; they speak StableHLO 1.13.0 and 1.17.0.
-SEEN_WITH = ("0.7.1", "0.10.2")
+# The releases of jaxlib that the tests were run with; they speak StableHLO 1.13, 1.17 and 1.22.
+SEEN_WITH = ("0.7.1", "0.10.2", "0.12.0")
 
 # First bytes of every MLIR bytecode file; the producer's name follows, ended by a zero byte.
 # A portable artifact is bytecode whose producer is `StableHLO_v<version>`.

@@ -1,6 +1,6 @@
 """Putting the body of one function in place of a call, the step that several passes share.
 
-MLIR's own `inline` pass leaves `func.call` alone in jaxlib (0.7.1 and 0.10.2): no inliner
+MLIR's own `inline` pass leaves `func.call` alone in jaxlib (0.7.1 to 0.12.0): no inliner
 extension is registered for the func dialect there.
 """
 

@@ -100,7 +100,7 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
 def _for_xla_cpu(module: IrModule) -> IrModule:
     """The module with a barrier after each product from bf16 to f32; itself without any.
 
-    XLA:CPU (jaxlib 0.7.1 and 0.10.2) refuses such a product when it transposes the result in it:
+    XLA:CPU (jaxlib 0.7.1 to 0.12.0) refuses such a product when it transposes the result in it:
     "Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". The numbers are the same.
     """
 
