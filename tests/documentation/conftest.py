@@ -84,6 +84,7 @@ class Reader:
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(folder), str(self.installed), str(ROOT)]),
             "PJRT_DEVICE": "CPU",
+            "REPOSITORY": str(ROOT),
         }
 
     def follow(self, page: Path) -> None:
@@ -108,7 +109,7 @@ class Reader:
 
     def run(self, command: str) -> str:
         """What a command prints."""
-        variables, words = _assignments(shlex.split(command))
+        variables, words = _assignments(shlex.split(command.replace("$REPOSITORY", str(ROOT))))
         if words[0] == "composites" and words[1] not in _IN_A_NEW_PROCESS and not variables:
             return self._in_this_process(words[1:])
         if words[0] == "composites":

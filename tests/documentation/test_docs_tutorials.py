@@ -10,6 +10,6 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["vendor-tutorial.md", "compiler-tutorial.md"])
+@pytest.mark.parametrize("page", ["index.md", "vendor-tutorial.md", "compiler-tutorial.md"])
 def test_tutorial(page: str, reader: Any) -> None:
     reader.follow(DOCS / page)
