@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -23,17 +24,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from composites.cli import app
+from composites.cli.app import app
+from lowering import activation
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(
     r'^(?P<indent> *)```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^ *```$',
     re.DOTALL | re.MULTILINE,
 )
-_IN_A_NEW_PROCESS = ("run", "export")
-"""Commands that change this process: they turn composites on, and run scripts."""
-
-
 @dataclass(frozen=True)
 class Fence:
     """A fenced block of a page."""
@@ -72,20 +70,22 @@ def plain(text: str) -> str:
 class Reader:
     """Somebody who does what a tutorial says, in an empty folder."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, printed: pytest.CaptureFixture[str]
+    ) -> None:
         self.folder = folder
         self.installed = folder / "installed"
         self.variables: dict[str, object] = {"__name__": "__main__"}
+        self.printed = printed
         monkeypatch.chdir(folder)
         monkeypatch.syspath_prepend(str(self.installed))
         monkeypatch.syspath_prepend(str(folder))
-        monkeypatch.setenv("COLUMNS", "250")
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(folder), str(self.installed), str(ROOT)]),
+        for name, value in {
+            "COLUMNS": "250",
             "PJRT_DEVICE": "CPU",
-            "REPOSITORY": str(ROOT),
-        }
+            "PYTHONPATH": os.pathsep.join([str(folder), str(self.installed), str(ROOT)]),
+        }.items():
+            monkeypatch.setenv(name, value)
 
     def follow(self, page: Path) -> None:
         """Write each file, run each command and each snippet, in the order of the page."""
@@ -110,37 +110,33 @@ class Reader:
     def run(self, command: str) -> str:
         """What a command prints."""
         variables, words = _assignments(shlex.split(command.replace("$REPOSITORY", str(ROOT))))
-        if words[0] == "composites" and words[1] not in _IN_A_NEW_PROCESS and not variables:
-            return self._in_this_process(words[1:])
-        if words[0] == "composites":
-            words = ["python", "-c", "from composites.cli import app; app()", *words[1:]]
+        self.printed.readouterr()
+        with _modules_of(self.folder):
+            if words[0] == "composites":  # in this process, where torch is imported already
+                result = CliRunner().invoke(app, words[1:], env=variables)
+                assert result.exit_code == 0, f"{command}\n{result.output}\n{result.exception}"
+                return result.output + self.printed.readouterr().out
+            if words[0] == "python":
+                runpy.run_path(words[1], run_name="__main__")
+                return self.printed.readouterr().out
         if words[:2] == ["pip", "install"]:
             where = ["--target", str(self.installed), "--no-deps", "--no-build-isolation"]
             rest = [word for word in words[2:] if word != "-e"]
-            words = ["python", "-m", "pip", "install", "--quiet", *where, *rest]
-        if words[0] == "python":
-            words = [sys.executable, *words[1:]]
-        environment = {**self.environment, **variables}
-        result = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
-        return result.stdout
-
-    def _in_this_process(self, arguments: list[str]) -> str:
-        with _modules_of(self.folder):
-            result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, f"{arguments}\n{result.output}"
-        return result.output
+            words = [sys.executable, "-m", "pip", "install", "--quiet", *where, *rest]
+        subprocess.run(words, check=True)
+        return self.printed.readouterr().out
 
 
 @contextlib.contextmanager
 def _modules_of(folder: Path) -> Iterator[None]:
     """Modules of a folder are imported anew, since their files change between two commands."""
     importlib.invalidate_caches()
-    known = set(sys.modules)
+    activation.catalog.cache_clear()
     yield
-    for name in set(sys.modules) - known:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(folder)):
             del sys.modules[name]
+    activation.catalog.cache_clear()
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -169,6 +165,8 @@ def _fences() -> Callable[..., list[Fence]]:
 
 
 @pytest.fixture
-def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
+def reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Reader:
     """Somebody in an empty folder."""
-    return Reader(tmp_path, monkeypatch)
+    return Reader(tmp_path, monkeypatch, capfd)

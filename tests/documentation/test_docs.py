@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import typer
 
-from composites.cli import app
+from composites.cli.app import app
 from composites.errors import RegistryError
 from composites.registry.document import AttributeDocument, CompositeDocument, RegistryDocument
 from composites.registry.validation import parse_registry

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from composites.cli import app
+from composites.cli.app import app
 from composites.registry.catalog import load_catalog
 
 ROOT = Path(__file__).parents[2]
