@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import typer
 
+import composites
 from composites.cli.app import app
 from composites.errors import RegistryError
 from composites.registry.document import AttributeDocument, CompositeDocument, RegistryDocument
@@ -179,3 +180,10 @@ def test_every_page_is_in_the_navigation() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for page in DOCS.rglob("*.md"):
         assert f": {page.relative_to(DOCS).as_posix()}\n" in text, page.name
+
+
+def test_public_names_are_on_the_api_page() -> None:
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    names = [name for name in composites.__all__ if not name.startswith("__")]
+    for name in names:
+        assert f"::: composites.{name}\n" in text
