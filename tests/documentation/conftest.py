@@ -32,6 +32,8 @@ _FENCE = re.compile(
     r'^(?P<indent> *)```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^ *```$',
     re.DOTALL | re.MULTILINE,
 )
+
+
 @dataclass(frozen=True)
 class Fence:
     """A fenced block of a page."""
@@ -101,11 +103,11 @@ class Reader:
                 exec(compile(fence.text, str(fence), "exec"), self.variables)
 
     def write(self, title: str, text: str) -> None:
-        name, _, add = title.partition(" (add)")
+        name = title.removesuffix(" (add)")
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        before = path.read_text() if title.endswith(" (add)") else ""
-        path.write_text(before + text)
+        before = path.read_text(encoding="utf-8") if name != title else ""
+        path.write_text(before + text, encoding="utf-8")
 
     def run(self, command: str) -> str:
         """What a command prints."""
