@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,11 @@ def test_public_names_are_on_the_api_page() -> None:
     names = [name for name in composites.__all__ if not name.startswith("__")]
     for name in names:
         assert f"::: composites.{name}\n" in text
+
+
+def test_extras_that_are_mentioned_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for page in PAGES:
+        for extras in re.findall(r"'\.\[([\w,]+)\]'", page.read_text(encoding="utf-8")):
+            for extra in extras.split(","):
+                assert extra in project["optional-dependencies"], f"{page.name}: {extra}"
