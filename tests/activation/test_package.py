@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 
 import pytest
+
+import composites
 
 ORDERS = (
     "import composites; composites.ExportError; f = composites.export",
@@ -47,3 +50,42 @@ def test_without_torch_each_error_says_what_to_install() -> None:
         f"composites.enable needs torch; {install}",
         *[f"1 error: this command needs torch; {install}"] * 3,
     ]
+
+
+def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments, "-c", script], capture_output=True, text=True, check=False
+    )
+
+
+WITHOUT_THE_COMMAND_LINE = """
+import sys
+sys.modules["typer"] = sys.modules["rich"] = None
+import torch, composites
+with composites.enabled("gelu", "rms_norm"):
+    program = composites.export(torch.nn.GELU(), (torch.ones(2),))
+print(program.composites, composites.__version__)
+from composites.cli import main
+main()
+"""
+
+
+def test_hooks_and_export_work_without_the_packages_of_the_command_line() -> None:
+    done = python(WITHOUT_THE_COMMAND_LINE)
+    version = importlib.metadata.version("torch-xla-composites")
+    assert done.stdout == f"{{'ptxla.gelu': 1}} {version}\n", done.stderr
+    needed = "error: the command line needs typer; pip install 'torch-xla-composites[cli]'\n"
+    assert done.stderr.endswith(needed)
+    assert done.returncode == 1
+
+
+def test_dir_is_the_api() -> None:
+    assert dir(composites) == sorted(composites.__all__)
+    for name in dir(composites):
+        assert getattr(composites, name) is not None
+
+
+def test_the_module_is_the_command() -> None:
+    command = [sys.executable, "-m", "composites", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"composites {composites.__version__}\n")
