@@ -5,20 +5,14 @@ They need the extra `consumers`: pip install 'torch-xla-composites[torch,models,
 
 from __future__ import annotations
 
-# ruff: noqa: E402 - torch_xla reads its environment when it is imported
 import copy
 import importlib.util
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-for variable in ("XLA_COMPOSITE_OP", "XLA_COMPOSITE_REGISTRY"):
-    os.environ.pop(variable, None)
-os.environ.setdefault("PJRT_DEVICE", "CPU")
 
 import numpy as np
 import pytest
