@@ -14,10 +14,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from composites_testing import tensors
+from composites_testing.selection import FLOATS
 
 aten = torch.ops.aten
-
-FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 Call = Callable[[], Mapping[str, Any]]
 Function = Callable[..., torch.Tensor]
