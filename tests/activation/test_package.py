@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
-import pytest
+from composites_testing.processes import run_python
 
 ORDERS = (
     "import composites; composites.ExportError; f = composites.export",
@@ -15,9 +12,24 @@ ORDERS = (
 )
 
 
-@pytest.mark.parametrize("script", ORDERS)
-def test_export_is_the_function(script: str) -> None:
-    subprocess.run([sys.executable, "-c", f"{script}; assert callable(f), f"], check=True)
+FORKS = f"""
+import os
+import torch
+
+for script in {ORDERS}:
+    child = os.fork()
+    if not child:
+        found = dict()
+        exec(script, found)
+        os._exit(0 if callable(found["f"]) else 2)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), script)
+"""
+
+
+def test_export_is_the_function() -> None:
+    """In processes that have imported nothing else."""
+    done = run_python(FORKS)
+    assert done.stdout.splitlines() == [f"0 {script}" for script in ORDERS], done.stderr
 
 
 WITHOUT_TORCH = """
@@ -38,10 +50,8 @@ from composites import Program
 
 
 def test_without_torch_each_error_says_what_to_install() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python(WITHOUT_TORCH)
+    assert done.code == 0, done.stderr
     install = "pip install 'torch-xla-composites[torch]'"
     assert done.stdout.splitlines() == [
         f"composites.enable needs torch; {install}",

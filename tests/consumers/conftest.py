@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.selection import only_fast
 
 from composites import Program, export
 from composites.factories import load_factory
@@ -135,9 +136,9 @@ def cached_subject(name: str, train: bool, portable: bool) -> Subject:
     return make_subject(name, train=train, portable=portable)
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=only_fast(MODELS, "conv_net"))
 def model_name(request: pytest.FixtureRequest) -> str:
-    """Each of the example models."""
+    """Each of the example models; the smallest for every change."""
     return request.param
 
 

@@ -20,6 +20,7 @@ import torch.utils.checkpoint
 import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.utils.checkpoint
+from composites_testing.selection import exhaustive
 from composites_testing.tensors import compilations, values
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -312,7 +313,9 @@ def test_second_derivatives_are_those_of_the_cpu(name: str) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["attention", "masked attention", "layer_norm", "rms_norm"])
+@pytest.mark.parametrize(
+    "name", ["rms_norm", *exhaustive("attention", "masked attention", "layer_norm")]
+)
 def test_gradcheck(name: str) -> None:
     operator = OPERATORS[name]
     small = operator.make(torch.float64)

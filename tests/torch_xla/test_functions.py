@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla
+from composites_testing.selection import exhaustive
 from composites_testing.tensors import compilations, values
 from torch import nn
 from transformers import LlamaConfig
@@ -503,7 +504,9 @@ class Training:
         return named
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, *exhaustive(torch.bfloat16)], ids=str
+)
 @pytest.mark.parametrize("name", COMPOSITE)
 def test_optimizer_steps_are_those_of_stock(
     same_bits: SameBits, name: str, dtype: torch.dtype

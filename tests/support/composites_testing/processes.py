@@ -29,7 +29,6 @@ def run(*command: str, cwd: str | os.PathLike[str] | None = None, **environment:
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=900,
         check=False,
     )
     return Finished(done.returncode, done.stdout, done.stderr)
