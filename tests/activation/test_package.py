@@ -6,7 +6,7 @@ import importlib.metadata
 import subprocess
 import sys
 
-import pytest
+from composites_testing.processes import run_python
 
 import composites
 
@@ -18,9 +18,24 @@ ORDERS = (
 )
 
 
-@pytest.mark.parametrize("script", ORDERS)
-def test_export_is_the_function(script: str) -> None:
-    subprocess.run([sys.executable, "-c", f"{script}; assert callable(f), f"], check=True)
+FORKS = f"""
+import os
+import torch
+
+for script in {ORDERS}:
+    child = os.fork()
+    if not child:
+        found = dict()
+        exec(script, found)
+        os._exit(0 if callable(found["f"]) else 2)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), script)
+"""
+
+
+def test_export_is_the_function() -> None:
+    """In processes that have imported nothing else."""
+    done = run_python(FORKS)
+    assert done.stdout.splitlines() == [f"0 {script}" for script in ORDERS], done.stderr
 
 
 WITHOUT_TORCH = """
@@ -41,21 +56,13 @@ from composites import Program
 
 
 def test_without_torch_each_error_says_what_to_install() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python(WITHOUT_TORCH)
+    assert done.code == 0, done.stderr
     install = "pip install 'torch-xla-composites[torch]'"
     assert done.stdout.splitlines() == [
         f"composites.enable needs torch; {install}",
         *[f"1 error: this command needs torch; {install}"] * 3,
     ]
-
-
-def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments, "-c", script], capture_output=True, text=True, check=False
-    )
 
 
 WITHOUT_THE_COMMAND_LINE = """
@@ -71,12 +78,12 @@ main()
 
 
 def test_hooks_and_export_work_without_the_packages_of_the_command_line() -> None:
-    done = python(WITHOUT_THE_COMMAND_LINE)
+    done = run_python(WITHOUT_THE_COMMAND_LINE)
     version = importlib.metadata.version("torch-xla-composites")
     assert done.stdout == f"{{'ptxla.gelu': 1}} {version}\n", done.stderr
     needed = "error: the command line needs typer; pip install 'torch-xla-composites[cli]'\n"
     assert done.stderr.endswith(needed)
-    assert done.returncode == 1
+    assert done.code == 1
 
 
 def test_dir_is_the_api() -> None:

@@ -1,4 +1,4 @@
-"""Private interfaces of other packages stand in one module each, and XLA's names in its frontend."""
+"""Private interfaces stand in one module each, and names of XLA in its frontend alone."""
 
 from __future__ import annotations
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("PJRT_DEVICE", "CPU")
-
 import pytest
 import torch
 import torch_xla
