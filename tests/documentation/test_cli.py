@@ -44,7 +44,7 @@ def test_codegen_of_a_wrong_file_writes_nothing(tmp_path: Path) -> None:
 def test_codegen_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
     result = invoke("codegen", str(ROOT / "registry.yaml"), "-o", str(tmp_path / "no" / "hooks.py"))
     assert result.exit_code == 1
-    assert f"{tmp_path / 'no'} is no directory" in result.stderr
+    assert f"there is no folder {tmp_path / 'no'}" in result.stderr
 
 
 def test_check_reports_every_problem(tmp_path: Path) -> None:
