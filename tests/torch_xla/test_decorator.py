@@ -181,5 +181,7 @@ def test_functions_without_named_arguments_are_refused() -> None:
 
     with pytest.raises(composites.RegistryError, match="takes \\*tensors; a composite's arguments"):
         composites.composite("acme.f")(function)
-    with pytest.raises(composites.RegistryError, match="sigmoid has no signature to read"):
+    with pytest.raises(
+        composites.RegistryError, match=r"the signature of .*sigmoid cannot be read"
+    ):
         composites.composite("acme.f")(torch.sigmoid)
