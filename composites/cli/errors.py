@@ -1,4 +1,4 @@
-"""The one way in which the command line reports a mistake: `error: …` on stderr, exit code 1."""
+"""How every command reports an error: `error: …` on stderr, and exit code 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lowering.stablehlo import StableHLOError
 
 
 def fail(message: str) -> NoReturn:
-    """Report a mistake and end the command."""
+    """Report an error and exit."""
     text = f"error: {message}"
     Console(stderr=True).print(text, style="red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
@@ -22,7 +22,7 @@ def fail(message: str) -> NoReturn:
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Report what the user can put right without a traceback."""
+    """Report errors that the user can fix, without a traceback."""
     try:
         yield
     except (CompositesError, StableHLOError) as error:
