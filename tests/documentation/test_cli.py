@@ -55,7 +55,7 @@ def test_check_reports_every_problem(tmp_path: Path) -> None:
     result = invoke("check", str(wrong))
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
-        f"{wrong}:4: a: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?",
+        f"error: {wrong}:4: a: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?",
         f"{wrong}:5: b: unknown key 'opp'; did you mean 'op'? (the keys are op, function,"
         " composite, version, operands, attributes, when, adapt, decomposition, backward, results,"
         " saves, gradients, group, rewrites)",
@@ -124,7 +124,7 @@ def test_run_of_a_compiled_script(tmp_path: Path) -> None:
 
 def test_run_of_a_script_that_is_not_there() -> None:
     result = invoke("run", "nowhere.py")
-    assert (result.exit_code, result.stderr) == (1, "nowhere.py is no file\n")
+    assert (result.exit_code, result.stderr) == (1, "error: there is no file nowhere.py\n")
 
 
 def test_run_of_a_script_without_a_graph(tmp_path: Path) -> None:
