@@ -161,7 +161,7 @@ def test_gradients_of_gradients() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"name": "swiglu"}, "'swiglu' is not a composite's name; write namespace.name"),
+        ({"name": "swiglu"}, "'swiglu' is not a valid composite name; write namespace.name"),
         ({"name": "acme.s", "attributes": ("alpha",)}, "has no argument 'alpha'; it has x, limit"),
         ({"name": "acme.s", "operands": ("self.w",)}, "has no argument 'self.w'; it has x, limit"),
     ],
