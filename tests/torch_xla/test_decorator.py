@@ -138,7 +138,7 @@ def test_a_method_that_reads_something_else_says_what_to_list() -> None:
     _, x = data(4, 3)
     with pytest.raises(composites.LoweringError) as raised:
         Norm().to("xla").shifted(x)
-    assert "acme.shifted reads self.shift, which is neither operand nor attribute" in str(
+    assert "acme.shifted reads self.shift, which is neither an operand nor an attribute" in str(
         raised.value
     )
 
