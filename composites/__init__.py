@@ -1,7 +1,8 @@
-"""Composites for PyTorch on XLA: operators arrive in StableHLO as one `stablehlo.composite` each.
+"""Composites for PyTorch on XLA: each operator reaches StableHLO as one `stablehlo.composite`.
 
-`XLA_COMPOSITE_OP=gelu,softmax python train.py` turns them on without a change to the script. In
-code: `enable`, `disable`, `enabled` and `active`; `composite` makes one of a function of yours.
+`XLA_COMPOSITE_OP=gelu,softmax python train.py` turns them on without a change to the script. From
+code, use `enable`, `disable`, `enabled` and `active`. The decorator `composite` turns your own
+function into a composite.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when first used: every `import torch` passes through this package (see
-    # lowering.autoload), and must not pay for what it does not use.
+    # Names are imported on first use. Every `import torch` passes through this package (see
+    # lowering.autoload) and must not pay for parts that it does not use.
     if name == "__version__":
         from importlib.metadata import version
 

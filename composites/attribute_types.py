@@ -1,8 +1,9 @@
-"""The attribute types of a registry: where their values come from, and how MLIR writes them.
+"""The attribute types of a registry: where values come from, and how they are written in MLIR.
 
-A new attribute type is one row of `TABLE` and the function that writes it. The text is what XLA
-parses back into the `composite_attributes` dictionary (the frontend attribute
-`composite.attributes` of an HLO call, xla/hlo/translate/hlo_to_mhlo in the XLA of torch_xla 2.9).
+To add an attribute type, add one row to `TABLE` and the function that writes its values. XLA parses
+the written text back into the `composite_attributes` dictionary. The text travels as the frontend
+attribute `composite.attributes` of an HLO call (xla/hlo/translate/hlo_to_mhlo in the XLA of
+torch_xla 2.9).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ArgumentKind = Literal[
     "tensor", "tensors", "int", "float", "bool", "string", "scalar", "ints", "floats", "bools",
     "dtype", "other",
 ]  # fmt: skip
-"""What an argument of an operator can be; `scalar` is a number of any kind."""
+"""The kinds of operator arguments. A `scalar` is a number of any type."""
 
 _BARE_KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
 
@@ -50,7 +51,7 @@ def boolean(value: Any) -> str:
 
 
 def string(value: Any) -> str:
-    """A quoted MLIR string: everything but printable ASCII is written as `\\XX`."""
+    """Write a quoted MLIR string. Quotes, backslashes and non-printable bytes become `\\XX`."""
     raw = str(value).encode()
     plain = "".join(
         chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in raw
@@ -74,7 +75,8 @@ def boolean_list(values: Iterable[Any]) -> str:
 
 
 def by_value(value: Any) -> str:
-    """The attribute that a Python value is: bool, i64, f32, string, or a list of one of these."""
+    """Write a value by its Python type: bool, int (i64), float (f32), str, or a list of bools, ints
+    or floats."""
     if isinstance(value, tuple | list):
         kinds = {type(item) for item in value}
         if kinds == {bool}:
@@ -89,15 +91,15 @@ def by_value(value: Any) -> str:
 
 
 def element_type(dtype: Any) -> str:
-    """The name that StableHLO has for a torch dtype, for an attribute of type string."""
+    """The StableHLO name of a torch dtype, for an attribute of type string."""
     name = NAME_OF_PYTORCH.get(str(dtype).removeprefix("torch."))
     if name not in REGISTRY_TYPES:
-        raise UnsupportedValueError(f"{dtype} has no element type of a composite")
+        raise UnsupportedValueError(f"{dtype} is not an element type that an attribute can name")
     return name
 
 
 def dim(value: int, rank: int) -> int:
-    """A dimension counted from the front; a 0-d tensor counts as having one dimension."""
+    """Count a dimension from the front. A 0-d tensor is treated as a 1-d tensor."""
     return value + max(rank, 1) if value < 0 else value
 
 
@@ -106,7 +108,7 @@ def dims(values: Iterable[int], rank: int) -> list[int]:
 
 
 def dictionary(attributes: Mapping[str, str | None]) -> str:
-    """An MLIR dictionary of attributes as written by the functions above; None is left out."""
+    """Build an MLIR dictionary of attributes written by the functions above. None is left out."""
     items = (f"{_key(k)} = {text}" for k, text in sorted(attributes.items()) if text is not None)
     return "{" + ", ".join(items) + "}"
 
@@ -119,12 +121,13 @@ class AttributeType:
     write: Callable[[Any], str]
     """The value as MLIR text."""
     default_for: tuple[ArgumentKind, ...] = ()
-    """Kinds of arguments that become this type where the registry names none. Existing consumers of
-    stablehlo.composite were tested with these."""
+    """Argument kinds that become this type if the registry names none. Existing consumers of
+    stablehlo.composite were tested with these defaults."""
     also_for: tuple[ArgumentKind, ...] = ()
-    """Kinds of arguments that become this type where the registry names it."""
+    """Argument kinds that can become this type if the registry names it."""
     constants: tuple[type, ...] = ()
-    """Types of the Python constants that it can hold; of a list, those of its items."""
+    """Types of the Python constants that it can hold. For a list, these are the types of its
+    items."""
 
     @property
     def is_list(self) -> bool:
@@ -154,7 +157,8 @@ def types_of_argument(kind: ArgumentKind) -> tuple[str, ...]:
 
 
 def types_of_constant(value: Any) -> tuple[str, ...]:
-    """The attribute types that a constant can be, the default one first; none for a mixed list."""
+    """The attribute types that a constant can have, the default one first; empty for a mixed
+    list."""
     is_list = isinstance(value, list)
     kinds: set[type] = {type(item) for item in value} if is_list else {type(value)}
     if kinds == {int, float}:
@@ -178,7 +182,7 @@ def _integer(value: Any, bits: int) -> int:
     except (TypeError, ValueError, OverflowError):
         exact = False
     if not exact or not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
-        raise UnsupportedValueError(f"{value!r} is not an integer of {bits} bits")
+        raise UnsupportedValueError(f"{value!r} is not a {bits}-bit integer")
     return number
 
 
@@ -194,8 +198,8 @@ def _float(value: Any, code: str, bits_code: str) -> str:
     if not math.isfinite(struct.unpack(f"<{code}", packed)[0]):
         digits = 2 * len(packed)
         return f"0x{struct.unpack(f'<{bits_code}', packed)[0]:0{digits}X}"
-    # 17 significant digits name every double; MLIR rounds the decimal once more to f32, which
-    # gives the nearest f32 of the original, because the printed double is the original itself.
+    # `repr` prints enough digits, at most 17, to identify the double exactly. MLIR rounds this
+    # decimal to f32 once, so the result is the f32 nearest to the original value.
     mantissa, _, exponent = repr(number).partition("e")
     mantissa = mantissa if "." in mantissa else f"{mantissa}.0"
     return f"{mantissa}e{int(exponent):+d}" if exponent else mantissa

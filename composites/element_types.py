@@ -1,8 +1,8 @@
-"""The element types of tensors: one table, from which every other table of them is derived.
+"""The element types of tensors, in one table from which all other such tables are derived.
 
-A row says what StableHLO, numpy, PyTorch and XLA's protobuf messages call the type. The numbers and
-literal fields are those of xla/xla_data.proto (`PrimitiveType`, `LiteralProto`). The names and
-formats of floats are those of MLIR and ml_dtypes.
+Each row gives the names of a type in StableHLO, numpy, PyTorch and XLA's protobuf messages. The
+numbers and literal fields come from xla/xla_data.proto (`PrimitiveType`, `LiteralProto`). The names
+and formats of floats come from MLIR and ml_dtypes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """Which numbers a float can be."""
+    """The precision and range of a floating-point type."""
 
     significand: int
-    """Bits, with the leading one."""
+    """Number of bits, including the implicit leading one."""
     smallest: int
     """Exponent of the smallest positive value."""
     largest: int
@@ -29,17 +29,17 @@ class ElementType:
     """One element type."""
 
     name: str
-    """As StableHLO writes it, such as `bf16`."""
+    """The name in StableHLO, such as `bf16`."""
     numpy: str
-    """The name in numpy or ml_dtypes. PyTorch has the same name where it has the type."""
+    """The name in numpy or ml_dtypes. PyTorch uses the same name if it has the type."""
     pytorch: bool = False
     """Whether tensors of torch_xla can have it."""
     hlo: int | None = None
-    """The number of `xla.PrimitiveType`; None where this project never writes one."""
+    """The number in `xla.PrimitiveType`; None if this project never writes the type."""
     literal: str | None = None
     """The field of `xla.LiteralProto` that holds its values."""
     format: FloatFormat | None = None
-    """None where it is not a float."""
+    """None for types that are not floats, and for f8E8M0FNU."""
 
     @property
     def is_complex(self) -> bool:
@@ -78,16 +78,16 @@ TABLE = (
     ElementType("f8E8M0FNU", "float8_e8m0fnu"),
     ElementType("f4E2M1FN", "float4_e2m1fn", format=FloatFormat(2, -1, 2)),
 )
-"""Every element type, those that a registry may name first."""
+"""Every element type. Those that a registry may name come first."""
 
 BY_NAME = {type_.name: type_ for type_ in TABLE}
-"""The same by the name in StableHLO."""
+"""The element types by their StableHLO names."""
 
 PYTORCH_NAMES = {type_.name: type_.numpy for type_ in TABLE if type_.pytorch}
-"""From the name in StableHLO to the name in PyTorch, for what torch_xla's tensors can have."""
+"""From StableHLO names to PyTorch names, for the types that torch_xla's tensors can have."""
 
 REGISTRY_TYPES = tuple(name for name in PYTORCH_NAMES if not BY_NAME[name].is_complex)
 """The types that a registry file may name in `when: {dtypes: …}`."""
 
 NAME_OF_PYTORCH = {pytorch: name for name, pytorch in PYTORCH_NAMES.items()}
-"""From the name in PyTorch to the name in StableHLO."""
+"""From PyTorch names to StableHLO names."""

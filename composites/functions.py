@@ -1,10 +1,10 @@
-"""Functions by name: the one place where text of a registry or a command line becomes code.
+"""Finding functions by name. Only this module turns text from users into code.
 
-| written | found |
+| form | how the function is found |
 |---|---|
-| `package.module:function` | by import |
-| `package.module:Class.method` | the same, one step further |
-| `FILE.py:function` | on a command line: the file is run as a module |
+| `package.module:function` | by importing the module |
+| `package.module:Class.method` | by importing the module and looking up the class |
+| `FILE.py:function` | on the command line only: the file is run as a module |
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ def find_function(target: str) -> Callable[..., Any]:
     """Import `package.module:function`.
 
     Raises:
-        UnusableFunctionError: no such module or function, or the import failed.
+        UnusableFunctionError: the module or function does not exist, or the import failed.
     """
     module_name, _, function_name = target.partition(":")
     return _function(import_module(module_name), f"module {module_name}", function_name)
 
 
 def load_function(target: str) -> Callable[..., Any]:
-    """The function that `FILE.py:FUNCTION` or `package.module:FUNCTION` names on a command line.
+    """Load the function that the command line names, `FILE.py:FUNCTION` or
+    `package.module:FUNCTION`.
 
-    Modules beside a file, or in the working directory, are found as `python FILE.py` and
-    `python -m` find them.
+    A file can import modules from its own folder, as with `python FILE.py`. A package can also be
+    in the working directory, as with `python -m`.
 
     Raises:
-        UnusableFunctionError: no such file, module or function, or the import failed.
+        UnusableFunctionError: the file, module or function does not exist, or the import failed.
     """
     place, colon, name = target.rpartition(":")
     if not (colon and place and name):
@@ -57,7 +58,7 @@ def import_module(module_name: str) -> ModuleType:
     """Import a module.
 
     Raises:
-        UnusableFunctionError: there is none, or its import failed.
+        UnusableFunctionError: the module does not exist, or its import failed.
     """
     try:
         return importlib.import_module(module_name)

@@ -1,4 +1,4 @@
-"""For training modules: gradients that are accumulated in f32."""
+"""Helpers for training: gradients accumulated in f32."""
 
 from lowering.gradient_accumulation import MainParameters, accumulate_gradients_in_fp32
 

@@ -1,7 +1,7 @@
-"""The only module that touches private interfaces of PyTorch; seen in torch 2.9.0 and 2.9.1.
+"""The only module that uses private interfaces of PyTorch, as found in torch 2.9.0 and 2.9.1.
 
-Names that start with an underscore move between releases. Each is wrapped here in a function that
-says what it is for, so a new release of PyTorch is met in one file.
+Names that start with an underscore can change between releases. Each one is wrapped here in a
+function that states its purpose, so that adapting to a new PyTorch release means changing one file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DispatchState: TypeAlias = tuple[Any, Any]
 
 
 def schemas_of(name: str) -> Sequence[Any]:
-    """The schemas of all overloads of `aten::name`; empty where there is no such operator."""
+    """The schemas of all overloads of `aten::name`; empty if PyTorch has no such operator."""
     return torch._C._jit_get_schemas_for_operator(name)
 
 
@@ -42,38 +42,39 @@ def operator_names() -> list[str]:
 
 
 def is_implicit_autograd(qualified: str) -> bool:
-    """Whether an operator has a CompositeImplicitAutograd kernel, which decomposes it before a
-    backend is asked."""
+    """Whether an operator has a CompositeImplicitAutograd kernel. PyTorch then decomposes it before
+    the call reaches a backend."""
     key = "CompositeImplicitAutograd"
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(qualified, key))
 
 
 def kernel_origin(qualified: str, dispatch_key: str) -> str:
-    """Where the kernel of an operator for a dispatch key was registered, as the dispatcher says."""
+    """Where an operator's kernel for a dispatch key was registered, as the dispatcher prints it."""
     table = torch._C._dispatch_dump_table(qualified).splitlines()
     return next((line for line in table if line.startswith(f"{dispatch_key}:")), "")
 
 
 def python_kernel(overload: Any, dispatch_key: str) -> Callable[..., Any] | None:
-    """The kernel in Python that an operator has for a key beside the one in C++."""
+    """The Python kernel that an operator has for a dispatch key in addition to the C++ kernel, if
+    any."""
     key = torch._ops.resolve_key(overload, getattr(torch._C.DispatchKey, dispatch_key))
     return overload.py_kernels.get(key)  # type: ignore[no-any-return]
 
 
 def decomposition_of(function: Any) -> Callable[..., Any] | None:
-    """PyTorch's decomposition of an operator; None where it has none, or is no operator."""
+    """PyTorch's decomposition of an operator; None if `function` has none or is not an operator."""
     if isinstance(function, torch._ops.OpOverload) and function._can_decompose():
         return function.decompose
     return None
 
 
 def forget_dispatch(overload: Any) -> None:
-    """Let the Python dispatcher of torch.compile ask again which kernel an operator has."""
+    """Clear the kernels that torch.compile's Python dispatcher has cached for an operator."""
     overload._dispatch_cache.clear()
 
 
 def remove_library(library: torch.library.Library) -> None:
-    """Take the kernels of a library out of the dispatcher."""
+    """Remove the kernels of a library from the dispatcher."""
     library._destroy()
 
 
@@ -89,7 +90,7 @@ def key_set(*names: str) -> DispatchKeySet:
 
 
 def parse_key(name: str) -> Any:
-    """The dispatch key of a name, also of those that have no attribute on `DispatchKey`."""
+    """The dispatch key with this name, including keys that are not attributes of `DispatchKey`."""
     return torch._C._dispatch_key_parse(name)
 
 
@@ -114,7 +115,7 @@ def excluding_key(key: Any) -> AbstractContextManager[Any]:
 
 
 def fresh_dispatch_state() -> DispatchState:
-    """The state of the dispatcher as a user's call finds it: that of a new thread."""
+    """The dispatcher state of a new thread, which is the state in which a user's call starts."""
     found: list[Any] = []
 
     def read() -> None:
@@ -128,12 +129,12 @@ def fresh_dispatch_state() -> DispatchState:
 
 
 def dispatching_from(state: DispatchState) -> AbstractContextManager[Any]:
-    """A context with another state of the dispatcher."""
+    """A context that uses the given dispatcher state."""
     return torch._C._ForceDispatchKeyGuard(*state)
 
 
 def without_modes() -> AbstractContextManager[Any]:
-    """A context without the dispatch modes that are on, such as those of torch.compile."""
+    """A context without the active dispatch modes, such as those of torch.compile."""
     return _disable_current_modes()
 
 
@@ -156,17 +157,17 @@ def without_saved_tensors_hooks() -> Iterator[None]:
 
 
 def stands_for_a_tensor(tensor: torch.Tensor) -> bool:
-    """Whether a tensor stands for a real one while torch.compile traces."""
+    """Whether a tensor represents a real one while torch.compile traces."""
     return isinstance(tensor, FunctionalTensor | FakeTensor)
 
 
 def base_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor that this one is a view of; itself where it is none."""
+    """The tensor that this one is a view of, or the tensor itself if it is not a view."""
     return tensor if tensor._base is None else tensor._base
 
 
 def is_transformed() -> bool:
-    """Whether torch.func or forward-mode differentiation is at work."""
+    """Whether a torch.func transform or forward-mode differentiation is active."""
     return (
         forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
     )
@@ -176,10 +177,9 @@ def is_transformed() -> bool:
 
 
 def keep_dynamo_out(kernel: Callable[..., Any]) -> None:
-    """Let Dynamo run a kernel and what it calls, as it does with kernels in C++.
+    """Make Dynamo run a kernel and its callees without tracing them, as it does for C++ kernels.
 
-    Dynamo would otherwise trace their frames where an operator is called in a frame that it
-    skipped.
+    Otherwise Dynamo would trace their frames if an operator is called from a frame that it skipped.
     """
     skipped = eval_frame._FrameExecStrategy(
         eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
@@ -199,5 +199,5 @@ def exporting() -> Iterator[None]:
 
 
 def is_metadata_check(target: Any) -> bool:
-    """Whether a node of an exported graph only checks dtype, device and layout of a tensor."""
+    """Whether a node of an exported graph only checks a tensor's dtype, device and layout."""
     return target is torch.ops.aten._assert_tensor_metadata.default

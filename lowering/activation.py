@@ -1,7 +1,7 @@
 """Turning composites on and off: from a set of entries to kernels in PyTorch's dispatcher.
 
-Whatever changes the set, the steps are the same: resolve all names, check for clashes, then take
-the old hooks out and put the new ones in. A name that is wrong changes nothing.
+Every change takes the same steps: resolve all names, check for clashes, remove the old hooks, and
+install the new ones. If a name is wrong, nothing changes.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ log = logging.getLogger("composites")
 
 @cache
 def catalog() -> Catalog:
-    """The registries of this process; loaded once.
+    """The registries of this process. They are loaded once.
 
     Raises:
-        RegistryError: a registry file is wrong.
+        RegistryError: a registry file is invalid.
     """
     return load_catalog()
 
 
 class _Active:
-    """The entries that are on, and what was put into the dispatcher for them."""
+    """The active entries, and the hooks that are installed for them."""
 
     def __init__(self) -> None:
         self.entries: tuple[Composite, ...] = ()
         self.installation: Installation | None = None
-        self.exporting = False  # graphs refer to computations, which hooks then keep apart
+        self.exporting = False  # graphs for an export hold references to computations
 
     def change(self, entries: tuple[Composite, ...], exporting: bool | None = None) -> None:
         exporting = self.exporting if exporting is None else exporting
@@ -72,19 +72,19 @@ _active = _Active()
 
 
 def active() -> tuple[str, ...]:
-    """Names of the composites that are on, as they appear in StableHLO."""
+    """Names of the active composites, as they appear in StableHLO."""
     return tuple(entry.qualified for entry in _active.entries)
 
 
 def enable(*names: str) -> None:
-    """Turn composites on, beside those that are on already.
+    """Turn composites on, in addition to those that are already on.
 
     Args:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
 
     Raises:
-        AllowlistError: a name is unknown or ambiguous; nothing is changed then.
-        RegistryError: a registry file is wrong.
+        AllowlistError: a name is unknown or ambiguous. Nothing is changed in this case.
+        RegistryError: a registry file is invalid.
     """
     added = resolve(names, catalog())
     _import_frontend()
@@ -92,14 +92,14 @@ def enable(*names: str) -> None:
 
 
 def disable(*names: str) -> None:
-    """Turn composites off, each with its backward, and put the stock kernels back.
+    """Turn composites off, each with its backward, and restore the stock kernels.
 
-    Without names, everything is turned off.
+    Without names, all composites are turned off.
 
     Raises:
-        AllowlistError: a name is unknown or ambiguous; nothing is changed then.
+        AllowlistError: a name is unknown or ambiguous. Nothing is changed in this case.
     """
-    if ALLOWLIST.read():  # what it names would be turned on later otherwise
+    if ALLOWLIST.read():  # importing torch_xla later would turn its composites on again
         _import_frontend()
     removed = resolve(names, catalog()) if names else _active.entries
     _active.change(tuple(entry for entry in _active.entries if entry not in removed))
@@ -107,7 +107,7 @@ def disable(*names: str) -> None:
 
 @contextmanager
 def enabled(*names: str) -> Iterator[None]:
-    """Turn composites on for a `with` block; afterwards what was on before is on again."""
+    """Turn composites on for a `with` block. The previous state is restored afterwards."""
     added = resolve(names, catalog())
     _import_frontend()
     before = _active.entries
@@ -120,7 +120,8 @@ def enabled(*names: str) -> Iterator[None]:
 
 @contextmanager
 def exactly(*names: str) -> Iterator[None]:
-    """Only these composites, for a `with` block; afterwards what was on before is on again."""
+    """Have only these composites on for a `with` block. The previous state is restored
+    afterwards."""
     entries = resolve(names, catalog())
     _import_frontend()
     with _only(entries, _active.exporting):
@@ -129,9 +130,10 @@ def exactly(*names: str) -> Iterator[None]:
 
 @contextmanager
 def for_export(names: Sequence[str] | None) -> Iterator[None]:
-    """Only these composites, for a `with` block that exports; None means those that are on, or all.
+    """Have only these composites on for a `with` block that exports.
 
-    Graphs for an export hold other computations than those that run.
+    None means the active composites, or all if none is active. Graphs for an export hold references
+    to computations, so they do not share computations with graphs that run.
     """
     chosen = None if names is None else resolve(names, catalog())
     _import_frontend()
@@ -156,7 +158,7 @@ def _ordered(entries: Sequence[Composite]) -> tuple[Composite, ...]:
 
 
 def _check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
-    """Two vendors' entries may not both claim every call of one operator."""
+    """Check that no two vendor entries claim every call of the same operator."""
     builtin = {
         id(r) for registry in catalog.registries if registry.builtin for r in registry.composites
     }
@@ -174,7 +176,7 @@ def _check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """The frontend of this process, with the operators of ours that it has for good."""
+    """The frontend of this process, and the kernels of this project's own operators, which stay."""
 
     frontend: Frontend
     compiled_calls: CompiledCalls
@@ -182,7 +184,7 @@ class Backend:
 
 
 def backend() -> Backend:
-    """The frontend of this process, which remembers the stock kernels.
+    """The frontend of this process, which keeps the stock kernels.
 
     Raises:
         MissingPackageError: torch_xla is not installed.
@@ -192,10 +194,9 @@ def backend() -> Backend:
 
 
 def _import_frontend() -> None:
-    """Import torch_xla, which turns on what XLA_COMPOSITE_OP names.
+    """Import torch_xla, which turns on the composites that XLA_COMPOSITE_OP names.
 
-    It must be done before anything else: what the variable turns on comes before what the caller
-    does.
+    This must come first, so that the caller's changes apply on top of those of the variable.
     """
     try:
         import_module("torch_xla")
@@ -220,7 +221,8 @@ def _backend() -> Backend:
 
 @lru_cache(maxsize=4)
 def _computations(entries: tuple[Composite, ...], exporting: bool) -> Computations:
-    """What was lowered while these entries were on; what is in a decomposition depends on all."""
+    """The computations that were lowered while these entries were on. Decompositions can contain
+    other composites, so they depend on the whole set."""
     return Computations()
 
 

@@ -1,9 +1,9 @@
-"""From `import torch_xla` to active composites, without a line in the user's script.
+"""Turning composites on after `import torch_xla`, without a line in the user's script.
 
-PyTorch calls `autoload` at the end of `import torch` (entry-point group `torch.backends`). With
-XLA_COMPOSITE_OP unset that is all that ever happens. Otherwise the composites are turned on when
-torch_xla has registered its kernels. `import torch_xla` may be what imports torch, so torch_xla can
-be half imported already, and the last module of its own import is waited for.
+PyTorch calls `autoload` at the end of `import torch` (entry-point group `torch.backends`). If
+XLA_COMPOSITE_OP is not set, nothing else happens. Otherwise the composites are turned on once
+torch_xla has registered its kernels. `import torch_xla` may itself import torch, so torch_xla can
+be half imported at this point. The hook therefore waits for the last module that torch_xla imports.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from composites.settings import ALLOWLIST
 
 
 def autoload() -> None:
-    """Entry point of `torch.backends`."""
+    """The entry point of `torch.backends`."""
     if ALLOWLIST.read():
         from lowering.frontends.torch_xla import LAST_IMPORTED_MODULE
         from lowering.import_hook import after_import
@@ -21,10 +21,10 @@ def autoload() -> None:
 
 
 def enable_allowlist() -> None:
-    """Turn on what XLA_COMPOSITE_OP names.
+    """Turn on the composites that XLA_COMPOSITE_OP names.
 
     Raises:
-        AllowlistError: naming the variable, so that whoever set it finds it.
+        AllowlistError: the message names the variable, so that the user finds it.
     """
     from composites.allowlist import split_allowlist
     from composites.errors import AllowlistError

@@ -1,4 +1,4 @@
-"""`@composite("acme.swiglu")`: a function of the user's own as one composite."""
+"""`@composite("acme.swiglu")`: make one of the user's own functions a composite."""
 
 from __future__ import annotations
 
@@ -37,30 +37,31 @@ def composite(
 ) -> Callable[[Function], Function]:
     """Make a function of tensors one composite wherever it is called with XLA tensors.
 
-    Its body is the decomposition, and the composite's backward, `<name>_backward`, is derived from
-    it. Composites called in the body stay inside the decomposition. It needs no allowlist; for
-    other tensors the function is what it was. So it is in what torch.compile traces, if a graph
-    cannot hold the call: that of a method, of a function that reads tensors beside its arguments,
-    or one whose results are no tensors, tuples or lists.
+    The function's body is the decomposition, and the composite's backward, `<name>_backward`, is
+    derived from it. Composites that the body calls stay nested in the decomposition. The composite
+    does not need to be in the allowlist. For tensors of other devices, the function runs as before.
+    It also runs as before under torch.compile if a graph cannot hold the call. This is so for
+    methods, for functions that read tensors other than their arguments, and for functions that
+    return anything but tensors, tuples or lists.
 
     Args:
         name: the composite's name, `namespace.name`.
-        operands: tensor arguments in the composite's order, also paths such as `self.weight`;
-            by default every argument that is no attribute.
-        attributes: the other arguments, written on the composite: bool, int (i64), float (f32),
-            str, or lists of one of these.
-        version: of the composite's meaning.
+        operands: tensor arguments in the composite's order, including paths such as `self.weight`;
+            by default every argument that is not an attribute.
+        attributes: the other arguments, which become attributes of the composite: bool, int (i64),
+            float (f32), str, or lists of one of these.
+        version: the version of the composite's meaning.
         saves: operands and results (`result`, `result.1`) that the backward takes; by default all
             operands.
 
     Raises:
-        RegistryError: the name is no composite's name, the function has no such argument, or takes
-            `*args` or `**kwargs`.
+        RegistryError: the name is not valid, the function does not have a listed argument, or it
+            takes `*args` or `**kwargs`.
     """
 
     def decorate(function: Function) -> Function:
         entry = _entry(function, name, operands, attributes, version, saves)
-        made: list[Replacement] = []  # none while there is no torch_xla
+        made: list[Replacement] = []  # empty until torch_xla is imported
         after_import(LAST_IMPORTED_MODULE, lambda: made.append(_replacement(entry, function)))
 
         @functools.wraps(function)
@@ -96,7 +97,7 @@ def _entry(
         if item.partition(".")[0] not in parameters
     ]
     if not (NAMESPACE.fullmatch(namespace) and NAME.fullmatch(own)):
-        problems.append(f"{name!r} is not a composite's name; write namespace.name")
+        problems.append(f"{name!r} is not a valid composite name; write namespace.name")
     if problems:
         raise RegistryError(
             [Problem(location.file, location.line, name, problem) for problem in problems]

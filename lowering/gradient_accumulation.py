@@ -1,4 +1,4 @@
-"""For training modules: gradients that are accumulated in f32."""
+"""Gradients that are accumulated in f32, for the training of narrow parameters."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ __all__ = ["MainParameters", "accumulate_gradients_in_fp32"]
 
 
 class MainParameters:
-    """For each parameter of a module the f32 tensor that an optimizer works on, and its gradient.
+    """For each parameter of a module, the f32 tensor that an optimizer updates, and its gradient.
 
-    It is the parameter itself where that is f32, as under autocast, and a copy in f32 of a narrower
-    one. Gradients are in its `.grad`, accumulated over any number of backward passes.
+    If the parameter is f32, as under autocast, it is the parameter itself. For a narrower parameter
+    it is a copy in f32. Its `.grad` holds the gradient, accumulated over any number of backward
+    passes.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -43,18 +44,18 @@ class MainParameters:
         return self._main[parameter]
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """What to hand to an optimizer, in the order of the module's parameters."""
+        """The parameters to give to an optimizer, in the order of the module's parameters."""
         return iter(self._main.values())
 
     @torch.no_grad()
     def copy_to_module(self) -> None:
-        """Round the f32 copies into the narrower parameters; to be called after each update."""
+        """Round the f32 copies into the narrower parameters. Call this after each update."""
         for parameter, main in self._main.items():
             if main is not parameter:
                 parameter.copy_(main)
 
     def remove(self) -> None:
-        """Make the module what it was; gradients stay where they are."""
+        """Restore the module. Gradients stay where they are."""
         for layer in self._layers:
             layer.__class__ = nn.Linear  # type: ignore[assignment]
             del layer._main_parameters
@@ -69,7 +70,7 @@ class MainParameters:
         main = nn.Parameter(parameter.detach().to(torch.float32, copy=True))
 
         def accumulated(narrow: Tensor) -> None:
-            if narrow.grad is not None:  # a linear layer's weight comes here without one
+            if narrow.grad is not None:  # the weight of a linear layer has no gradient here
                 _accumulate(main, narrow.grad)
                 narrow.grad = None
 
@@ -79,26 +80,26 @@ class MainParameters:
 
 
 def accumulate_gradients_in_fp32(module: nn.Module) -> MainParameters:
-    """Let the parameters of a module, trained in bf16 or f16, have gradients in f32.
+    """Give the parameters of a module that is trained in bf16 or f16 gradients in f32.
 
-    A weight gradient is a product of narrow matrices that a wide accumulator has computed; stock
-    rounds it to the narrow dtype, once for each backward pass, and adds the rounded ones. Here the
-    `nn.Linear` layers add the accumulator itself to the gradient: on XLA one composite
-    `ptxla.matmul_accumulate`, or `ptxla.mm` for the first backward pass. Gradients of the other
-    layers come in their parameter's dtype and are added in f32.
+    A weight gradient is a product of narrow matrices that was computed in a wide accumulator. The
+    stock lowering rounds it to the narrow dtype in each backward pass and then adds the rounded
+    values. Here the `nn.Linear` layers add the accumulator itself to the gradient. On XLA this is
+    one composite, `ptxla.matmul_accumulate`, or `ptxla.mm` in the first backward pass. Gradients of
+    other layers have their parameter's dtype and are added in f32.
 
-    Works for modules whose parameters are bf16 or f16, and for f32 ones under autocast:
+    This works for modules whose parameters are bf16 or f16, and for f32 parameters under autocast:
 
         main = composites.nn.accumulate_gradients_in_fp32(model)
         optimizer = torch.optim.AdamW(main.parameters(), lr=1e-4)
         for inputs in batches:
-            model(inputs).backward()    # as often as wanted
+            model(inputs).backward()    # any number of times
             optimizer.step()
             main.copy_to_module()       # for bf16 and f16 parameters
             optimizer.zero_grad()
 
-    Call it when the module is on its device. Weights of linear layers have gradients by
-    `backward()` only, not by `torch.autograd.grad`, and their own hooks do not run. Where torch_xla
+    Call it when the module is on its device. Weights of linear layers get gradients from
+    `backward()` only, not from `torch.autograd.grad`, and their own hooks do not run. If torch_xla
     is installed, `mm` and `matmul_accumulate` are turned on.
     """
     if _has_frontend():
@@ -107,7 +108,7 @@ def accumulate_gradients_in_fp32(module: nn.Module) -> MainParameters:
 
 
 class _AccumulatingLinear(nn.Linear):
-    """nn.Linear whose weight's gradient goes to the main parameter."""
+    """nn.Linear whose weight gradient goes to the main parameter."""
 
     _main_parameters: MainParameters
 

@@ -1,4 +1,4 @@
-"""Running something as soon as a module is imported, without importing it."""
+"""Running an action as soon as a module is imported, without importing it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType
 
 
 def after_import(module: str, action: Callable[[], None]) -> Callable[[], None]:
-    """Run `action` once `module` is imported, or now if it is already.
+    """Run `action` once `module` is imported, or now if it is already imported.
 
     Returns:
         A function that stops waiting for the module.
@@ -25,7 +25,8 @@ def after_import(module: str, action: Callable[[], None]) -> Callable[[], None]:
 
 
 class _ImportWatcher(importlib.abc.MetaPathFinder):
-    """Finds one module as the other finders do, with a loader that runs an action afterwards."""
+    """Finds one module as the other finders do, with a loader that runs an action after the
+    import."""
 
     def __init__(self, module: str, action: Callable[[], None]) -> None:
         self.module = module

@@ -6,7 +6,7 @@
 | `registry` | `check`, `list`, `schema`, `codegen`, `docs`, `generate` |
 | `export` | `export` |
 | `run` | `run` |
-| `stablehlo` | `inspect`, `lower`; they run where torch is not installed |
+| `stablehlo` | `inspect`, `lower`; both work without torch |
 """
 
 from __future__ import annotations

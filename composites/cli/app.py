@@ -1,4 +1,4 @@
-"""The application: every command in one place."""
+"""The application with all commands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def application(
 
 @app.command()
 def env() -> None:
-    """Show the environment variables that are read, and their values now."""
+    """Show the environment variables that the project reads, and their current values."""
     table = Table(Column("variable", no_wrap=True), "value", "meaning", "example")
     for variable in VARIABLES:
         table.add_row(variable.name, variable.read(), variable.meaning, variable.example)

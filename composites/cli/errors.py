@@ -14,7 +14,7 @@ from lowering.stablehlo import StableHLOError
 
 
 def fail(message: str, prefix: str = "error: ") -> NoReturn:
-    """Report a mistake and end the command."""
+    """Report an error and exit."""
     text = f"{prefix}{message}"
     Console(stderr=True).print(text, style="red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
@@ -22,7 +22,7 @@ def fail(message: str, prefix: str = "error: ") -> NoReturn:
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Report what the user can put right without a traceback."""
+    """Report errors that the user can fix, without a traceback."""
     try:
         yield
     except RegistryError as error:  # its lines start with file and line, which editors can follow

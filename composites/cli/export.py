@@ -1,4 +1,4 @@
-"""`composites export`: a module's inference or training step as files."""
+"""`composites export`: write a module's inference or training step to files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def export(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")],
     train: Annotated[
-        bool, typer.Option("--train", help="Loss and gradients, not the module's outputs.")
+        bool,
+        typer.Option("--train", help="Export loss and gradients instead of the module's outputs."),
     ] = False,
     optimizer: Annotated[
         str | None,
@@ -41,7 +42,7 @@ def export(
         bool, typer.Option("--weights", help="Also write the module's weights.")
     ] = False,
     share: Annotated[
-        bool, typer.Option("--share/--no-share", help="One function for equal decompositions.")
+        bool, typer.Option("--share/--no-share", help="Equal decompositions share one function.")
     ] = True,
     portable: Annotated[
         str | None, typer.Option(metavar="VERSION", help="StableHLO version of the artifact.")

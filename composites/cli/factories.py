@@ -1,4 +1,4 @@
-"""`composites export FACTORY`: a function that gives a module and its example arguments."""
+"""Factories for `composites export`: functions that return a module and its example arguments."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from composites.functions import load_function
 
 
 class FactoryError(CompositesError):
-    """The function does not return what it should."""
+    """The factory returns something other than a module and its arguments."""
 
 
 def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
-    """Call a factory for a module and its example arguments.
+    """Call a factory and return the module, its example arguments and its keyword arguments.
 
     Raises:
         UnusableFunctionError: there is no such function.
-        FactoryError: it returns something else.
+        FactoryError: the function returns something else.
     """
     made = load_function(target)()
     parts = (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None,) * 3
     if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):
         raise FactoryError(
-            f"{target} must return (module, args) or (module, args, kwargs), args a tuple and"
-            f" kwargs a dict; it returned {_described(made)}"
+            f"{target} must return (module, args) or (module, args, kwargs), where args is a tuple"
+            f" and kwargs a dict; it returned {_described(made)}"
         )
     return parts
 

@@ -1,4 +1,4 @@
-"""Commands about registry files: check, list and describe them, and generate code from them."""
+"""Commands for registry files: check, list and describe them, and generate code from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from composites.files import write_atomic
 
 RegistryFile = Annotated[Path, typer.Argument(help="A registry file.", show_default=False)]
 Check = Annotated[
-    bool, typer.Option("--check", help="Write nothing; fail where the file is not current.")
+    bool, typer.Option("--check", help="Write nothing; fail if the file is not up to date.")
 ]
 
 
@@ -42,14 +42,15 @@ def docs(
     output: Annotated[Path, typer.Option("-o", "--output", help="The Markdown file to write.")],
     check: Check = False,
 ) -> None:
-    """Write the reference of a registry: operands, attributes and results of each composite."""
+    """Write the reference page of a registry: operands, attributes and results of each
+    composite."""
     with clear_errors():
         text = _reference(registry)
         _generated(text, output, f"composites docs {registry} -o {output}", check=check)
 
 
 def generate(check: Check = False) -> None:
-    """Generate every generated file of this project again; run it at the root of a checkout."""
+    """Regenerate all generated files of this project. Run it at the root of a checkout."""
     registry = Path("registry.yaml")
     with clear_errors():
         if not registry.is_file():
@@ -64,19 +65,19 @@ def generate(check: Check = False) -> None:
 def check(
     registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
 ) -> None:
-    """Check registry files and report everything that is wrong with them."""
+    """Check registry files and report all problems."""
     with clear_errors():
         from composites.registry.catalog import load_catalog
 
         load_catalog([str(path) for path in registries])
     count = len(registries)
-    typer.echo(f"{count} file{'s' if count > 1 else ''} without a problem")
+    typer.echo(f"{count} file{'s' if count > 1 else ''} checked, no problems found")
 
 
 def list_entries() -> None:
-    """List all entries, those of vendors too, and which of them XLA_COMPOSITE_OP turns on.
+    """List all entries, including those of vendors, and show which ones XLA_COMPOSITE_OP turns on.
 
-    `composites docs FILE` writes everything about the entries of a file.
+    `composites docs FILE` describes the entries of a file in full.
     """
     with clear_errors():
         from composites.allowlist import resolve, split_allowlist
@@ -122,7 +123,7 @@ def _reference(registry: Path) -> str:
 
 
 def _generated(text: str, output: Path, command: str, *, check: bool) -> None:
-    """Write a generated file, or fail where it is not what it should be."""
+    """Write a generated file. With `check`, fail if the existing file differs."""
     if output.exists() and output.read_text(encoding="utf-8") == text:
         return
     if check:

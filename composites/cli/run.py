@@ -1,4 +1,4 @@
-"""`composites run`: a script, and the composites in the graphs that it ran."""
+"""`composites run`: run a script and show the composites in its graphs."""
 
 from __future__ import annotations
 

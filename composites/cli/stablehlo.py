@@ -39,17 +39,17 @@ def register(app: typer.Typer) -> None:
 def inspect(
     file: StableHLOFile,
     list_casts: Annotated[
-        bool, typer.Option("--casts", help="Show what is cast between types, not composites.")
+        bool, typer.Option("--casts", help="Show conversions between types, not composites.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write one self-contained page with a graph.")
+        Path | None, typer.Option("--html", help="Write a self-contained HTML page with a graph.")
     ] = None,
 ) -> None:
     """Show the composites of a module: counts, types, attributes and their share of the work.
 
-    With --casts, show every conversion between types instead: what is converted, what reads it,
-    how often, and how many bytes that moves.
+    With --casts, show every conversion between types instead: what is converted, what reads the
+    result, how often, and how many bytes this moves.
     """
     with clear_errors():
         module = Module.read(file)
@@ -68,10 +68,11 @@ def inspect(
 
 
 def _lower_command() -> Callable[..., None]:
-    """`composites lower`, with the options that the passes declare."""
+    """Make `composites lower` with the options that the passes declare."""
 
     def lower(*, file: Path, output: Path, portable: str | None = None, **values: Any) -> None:
-        """Lower a module: clean, bind, custom calls, decompose, CHLO and casts, in this order."""
+        """Lower a module. The passes run in this order: clean, bind, custom calls, decompose, CHLO,
+        casts."""
         with clear_errors():
             passes: list[Pass] = []
             for declared in COMMAND_LINE:
@@ -86,13 +87,15 @@ def _lower_command() -> Callable[..., None]:
 
 def _parameters() -> Iterator[signatures.Parameter]:
     yield _parameter("file", StableHLOFile)
-    about_output = typer.Option("-o", "--output", help="Text; bytecode if it ends in .mlirbc.")
+    about_output = typer.Option(
+        "-o", "--output", help="The file to write: text, or bytecode if it ends in .mlirbc."
+    )
     yield _parameter("output", Annotated[Path, about_output])
     for declared in COMMAND_LINE:
         for option in declared.options:
             yield _of_pass(option)
     about_portable = typer.Option(
-        metavar="VERSION", help="Write a portable artifact for this StableHLO."
+        metavar="VERSION", help="Write a portable artifact for this StableHLO version."
     )
     yield _parameter("portable", Annotated[str | None, about_portable], None)
 

@@ -1,7 +1,7 @@
-"""Run a script and read the graphs that it built: which composites were in them.
+"""Run a script and find the composites in the graphs that it built.
 
-The script runs in a process of its own, and the frontend writes its graphs to files, so it needs no
-change.
+The script runs in its own process, and the frontend writes its graphs to files. The script itself
+needs no change.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Graph:
     runs: int
     report: Report
     compiled: bool
-    """Whether torch.compile made it; torch_xla does not write its later runs."""
+    """Whether torch.compile built it. torch_xla does not write later runs of such a graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a script did."""
+    """The result of running a script."""
 
     exit_code: int
     graphs: tuple[Graph, ...]
-    """Different graphs, in the order in which they first ran."""
+    """Distinct graphs, in the order in which they first ran."""
 
 
 def watch(command: Sequence[str]) -> Watched:
@@ -68,10 +68,11 @@ def watch(command: Sequence[str]) -> Watched:
 
 
 def composites_table(watched: Watched) -> Table:
-    """One row for each composite: in how many graphs it is, how often, and how much of them it is.
+    """One row for each composite.
 
-    `calls` are those in the graphs, `run` counts them once for each run of a graph, and `share` is
-    the largest part of a graph's operations.
+    `graphs` is the number of graphs that contain it. `calls` counts its calls in these graphs, and
+    `run` counts them once for each run of a graph. `share` is its largest share of a graph's
+    operations.
     """
     table = Table(title="composites preserved in the graphs that ran")
     for heading in ("composite", "attributes"):
@@ -100,5 +101,5 @@ def composites_table(watched: Watched) -> Table:
     table.caption = f"{len(watched.graphs)} different graphs, {total} runs"
     compiled = sum(graph.compiled for graph in watched.graphs)
     if compiled:
-        table.caption += f"; of {compiled} that torch.compile made, only the first run is seen"
+        table.caption += f"; {compiled} built by torch.compile, where only the first run is seen"
     return table

@@ -1,6 +1,6 @@
-"""What composites mean where no stock lowering says it: PyTorch functions, named in registry.yaml.
+"""PyTorch functions that registry.yaml names as decompositions and adapters.
 
-Some stand for operators whose stock lowering is a fallback to the CPU and have the operator's
-signature; others take the composite's own operands and attributes, and come with the function that
-adapts a caller's arguments to them. All are made of operators that torch_xla lowers.
+Some implement operators that torch_xla would compute on the CPU, and have the operator's signature.
+Others take the composite's own operands and attributes, and come with an adapter function that
+converts the caller's arguments. All of them use only operators that torch_xla lowers.
 """

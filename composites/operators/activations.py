@@ -18,12 +18,15 @@ def new_gelu(input: Tensor) -> Tensor:
 
     Args:
         input: any shape, floating point.
+
+    Returns:
+        A tensor of the shape and dtype of `input`.
     """
-    half = 0.5 * input  # first, as there: autograd adds gradients in the order of the uses
+    half = 0.5 * input  # first, as in GPT-2: autograd adds gradients in the order of the uses
     inner = math.sqrt(2.0 / math.pi) * (input + 0.044715 * torch.pow(input, 3.0))
     return half * (1.0 + torch.tanh(inner))
 
 
 def of_module(composite: Callable[..., Tensor], module: Any, input: Tensor) -> Tensor:
-    """From an activation module's `forward` to the composite's operand."""
+    """Adapt an activation module's `forward` to the composite's operand."""
     return composite(input)

@@ -1,4 +1,4 @@
-"""What attention keeps for its backward."""
+"""The value that attention saves for its backward."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def log_sum_exp(
 ) -> Tensor:
     """The logarithm of the sum of the exponentials of each row of scores, in f32.
 
-    With it a backward can compute any probability again as `exp(score - log_sum_exp)`: Dao et
-    al., "FlashAttention" (2022), section 3.
+    With it, a backward can recompute any probability as `exp(score - log_sum_exp)`: Dao et al.,
+    "FlashAttention" (2022), section 3.
 
     Args:
         query: `[…, Hq, L, E]`.
-        key: `[…, H, S, E]`, where H divides Hq if `enable_gqa`, and is Hq otherwise.
+        key: `[…, H, S, E]`. H divides Hq if `enable_gqa`; otherwise H is Hq.
         attn_mask: bool (True takes part) or additive, broadcast to `[…, Hq, L, S]`.
 
     Returns:
-        `[…, Hq, L]`; minus infinity for a row that is masked completely.
+        `[…, Hq, L]`, f32; minus infinity for a row that is masked completely.
     """
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 _A = -0.75
-"""PyTorch's choice of the kernel's one free parameter."""
+"""The kernel's only free parameter, as PyTorch chooses it."""
 
 
 def cubic_weights(t: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

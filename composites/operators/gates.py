@@ -14,7 +14,7 @@ from composites.operators.opmath import check_same_dtype, opmath_type
 
 
 def glu_backward(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
-    """Gradient of GLU's input.
+    """Gradient of GLU with respect to its input.
 
     With a and b the halves of `self` along `dim`, GLU(a, b) = a * sigmoid(b) (torch.nn.GLU), so
 
@@ -37,20 +37,20 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     """`silu(gate) * up`: Shazeer, "GLU Variants Improve Transformer" (2020), without biases.
 
     Args:
-        gate, up: of one shape, floating point.
+        gate, up: tensors of the same shape, floating point.
     """
     return functional.silu(gate) * up
 
 
 def swiglu_of_mlp(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
-    """A gated MLP's `forward`, with its gate as the composite."""
-    # By name: what does not use transformers does not import it.
+    """Run a gated MLP's `forward` with its gate as the composite."""
+    # The check is by name, so that transformers is only imported by models that use it.
     if type(module.act_fn).__name__ not in ("SiLU", "SiLUActivation"):
         raise UnsupportedCallError(f"the activation is {module.act_fn}")
     gate, up = module.gate_proj(x), module.up_proj(x)
     try:
         gated = composite(gate, up)
-    except UnsupportedCallError:  # not to run the projections, and what hooks they have, again
+    except UnsupportedCallError:  # falling back would run the projections and their hooks again
         gated = module.act_fn(gate) * up
     result: Tensor = module.down_proj(gated)
     return result

@@ -1,11 +1,12 @@
 """Sampling of images at the points of a grid (torch.nn.functional.grid_sample).
 
-A point reads a few rows and columns of the image, its taps, with a weight for each: two of each
-for bilinear, one for nearest, four for bicubic. The result is the sum over all taps of row weight,
-column weight and pixel. The gradient of the image scatters along the same taps; the gradient of
-the grid has the derivatives of the weights in place of the weights.
+For each point, a few rows and columns of the image are read. These are the taps, and each has a
+weight: two rows and two columns for bilinear, one of each for nearest, four of each for bicubic.
+The result is the sum over all taps of row weight times column weight times pixel. The gradient of
+the image scatters along the same taps. The gradient of the grid uses the derivatives of the weights
+instead of the weights.
 
-The coordinate arithmetic is PyTorch's definition, aten/src/ATen/native/GridSamplerUtils.h.
+The coordinate arithmetic follows PyTorch's definition in aten/src/ATen/native/GridSamplerUtils.h.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _Sampling:
     def taps(self, coordinate: Tensor) -> _Taps:
         """The taps of coordinates from -1 to 1, of shape (N, points)."""
         source, scale = self._unnormalized(coordinate)
-        if self.interpolation_mode == _BICUBIC:  # pads its taps, so that no slope changes
+        if self.interpolation_mode == _BICUBIC:  # padding applies to the taps, so no slope changes
             low = source.floor()
             t = source - low
             positions = [self._padded(low + k)[0] for k in (-1, 0, 1, 2)]
@@ -59,27 +60,28 @@ class _Sampling:
         return _Taps(index, inside, torch.stack(tuple(weights), -1), torch.stack(tuple(slopes), -1))
 
     def _unnormalized(self, coordinate: Tensor) -> tuple[Tensor, float]:
-        """Coordinates in pixels, and their derivative: -1 and 1 are the centres of the outermost
-        pixels with align_corners, and their outer edges without."""
+        """Coordinates in pixels, and their derivative. With align_corners, -1 and 1 are the centres
+        of the outermost pixels; without it, they are their outer edges."""
         if self.align_corners:
             slope = (self.size - 1) / 2
             return (coordinate + 1) * slope, slope
         return ((coordinate + 1) * self.size - 1) / 2, self.size / 2
 
     def _padded(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Pixel coordinates brought into the image, and the derivative of that."""
+        """Pixel coordinates moved into the image, and the derivative of this mapping."""
         slope = torch.ones_like(source)
         if self.padding_mode == _ZEROS:
             return source, slope
         if self.padding_mode == _REFLECTION:
             source, slope = self._reflected(source)
-        # At the border itself PyTorch's derivative is zero too.
+        # Exactly at the border, PyTorch's derivative is zero too.
         within = (source > 0) & (source < self.size - 1)
-        source = torch.where(source.isnan(), 0.0, source)  # "interpreted as -1", as documented
+        source = torch.where(source.isnan(), 0.0, source)  # the documentation: "interpreted as -1"
         return source.clamp(0, self.size - 1), torch.where(within, slope, 0.0)
 
     def _reflected(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Reflected as often as needed, at the outermost centres with align_corners, else edges."""
+        """Reflect as often as needed: at the outermost centres with align_corners, else at the
+        edges."""
         low, span = (0.0, self.size - 1) if self.align_corners else (-0.5, self.size)
         if span == 0:
             return torch.zeros_like(source), torch.zeros_like(source)
@@ -94,12 +96,12 @@ class _Sampling:
 
 @dataclass(frozen=True, slots=True)
 class _Taps:
-    """Where points read along one axis; every tensor is (N, points, taps)."""
+    """The positions that points read along one axis; every tensor is (N, points, taps)."""
 
     index: Tensor
-    """Within the axis."""
+    """Position within the axis."""
     inside: Tensor
-    """False where the tap lies outside the image and counts as zero."""
+    """False if the tap lies outside the image and counts as zero."""
     weights: Tensor
     slopes: Tensor
     """Derivative of the weights with respect to the grid's coordinate."""
@@ -107,19 +109,21 @@ class _Taps:
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """Taps of all points of a grid in both axes; tensors are (N, points, rows, columns)."""
+    """Taps of all points of a grid along both axes; tensors are (N, points, rows, columns)."""
 
     row: _Taps
     column: _Taps
     pixels: Tensor
-    """(N * points * rows * columns): number of each pixel among all of the batch."""
+    """(N * points * rows * columns): index of each pixel within the whole batch."""
     inside: Tensor
 
 
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """The image `input` at the points of `grid`, whose last dimension is (x, y) from -1 to 1.
+    """Sample the image `input` at the points of `grid`.
+
+    The last dimension of `grid` is (x, y), with coordinates from -1 to 1.
 
     Shapes: input (N, C, H, W); grid (N, h, w, 2); the result (N, C, h, w).
     """
@@ -140,8 +144,7 @@ def grid_sampler_2d_backward(
     align_corners: bool,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the image and of the grid; the first is zero where `output_mask` says that
-    nobody needs it.
+    """Gradients of the image and of the grid. The first is zero if `output_mask[0]` is false.
 
     Shapes: grad_output (N, C, h, w); input and its gradient (N, C, H, W); grid and its gradient
     (N, h, w, 2).
@@ -180,12 +183,13 @@ def _samples(
 
 
 def _products(row: Tensor, column: Tensor) -> Tensor:
-    """(N, points, rows) and (N, points, columns) as (N, points, rows, columns)."""
+    """Combine (N, points, rows) and (N, points, columns) into (N, points, rows, columns)."""
     return row[..., :, None] * column[..., None, :]
 
 
 def _values(input: Tensor, samples: _Samples) -> Tensor:
-    """What the taps read, (N, points, rows, columns, C); all channels of a pixel at once."""
+    """The values at the taps, (N, points, rows, columns, C). All channels of a pixel are read at
+    once."""
     batch, channels, height, width = input.shape
     pixels = input.to(opmath_type(input.dtype)).permute(0, 2, 3, 1)
     pixels = pixels.reshape(batch * height * width, channels)
@@ -194,7 +198,7 @@ def _values(input: Tensor, samples: _Samples) -> Tensor:
 
 
 def _scattered(shares: Tensor, input: Tensor, samples: _Samples) -> Tensor:
-    """An image like `input` to which each tap adds its share."""
+    """An image of the shape of `input` to which each tap adds its share."""
     batch, channels, height, width = input.shape
     pixels = torch.zeros(batch * height * width, channels, dtype=shares.dtype, device=shares.device)
     pixels = pixels.index_add(0, samples.pixels, shares.flatten(0, 3))
@@ -202,6 +206,6 @@ def _scattered(shares: Tensor, input: Tensor, samples: _Samples) -> Tensor:
 
 
 def _image(sampled: Tensor, channels: int, grid: Tensor) -> Tensor:
-    """(N, points, C) as (N, C, h, w)."""
+    """Reshape (N, points, C) to (N, C, h, w)."""
     batch, height, width, _ = grid.shape
     return sampled.transpose(1, 2).reshape(batch, channels, height, width)

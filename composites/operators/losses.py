@@ -17,11 +17,11 @@ def huber_loss(self: Tensor, target: Tensor, reduction: int = 1, delta: float = 
         0.5 * z²                   where z <= delta
         delta * (z - 0.5 * delta)  elsewhere
 
-    Shapes: self and target broadcast to (…); the result is that, or a scalar when reduced.
+    Shapes: self and target broadcast to (…); the result is (…), or a scalar if reduced.
     """
     check_same_dtype(self, target)
     if delta <= 0:
-        raise UnsupportedCallError(f"delta is {delta}, and must be positive")
+        raise UnsupportedCallError(f"delta must be positive, not {delta}")
     opmath = opmath_type(self.dtype)
     z = (self.to(opmath) - target.to(opmath)).abs()
     loss = torch.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
@@ -39,15 +39,14 @@ def huber_loss_backward(
 
         grad_output * clamp(self - target, -delta, delta)
 
-    divided by the number of elements where `reduction` is the mean.
+    divided by the number of elements if `reduction` is the mean.
 
-    Shapes: self and target (…); grad_output (…), or a scalar when reduced; the result (…).
+    Shapes: self, target and the result (…); grad_output (…), or a scalar if reduced.
     """
     check_same_dtype(self, target, grad_output)
     if self.numel() == 0:
-        raise UnsupportedCallError(
-            "there are no elements"
-        )  # which PyTorch's meta kernel divides by
+        # PyTorch's meta kernel divides by the number of elements.
+        raise UnsupportedCallError("there are no elements")
     opmath = opmath_type(self.dtype)
     slope = (self.to(opmath) - target.to(opmath)).clamp(-delta, delta)
     grad = grad_output.to(opmath) * slope

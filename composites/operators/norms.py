@@ -1,4 +1,4 @@
-"""Root-mean-square norms as models write them in Python."""
+"""Root-mean-square norms as models write them in Python, and batch norm in training."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from composites.errors import UnsupportedCallError
 def llama_rms_norm(
     input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
 ) -> Tensor:
-    """`weight * (x / sqrt(mean(x^2) + eps))` over the last dimension, the norm in f32.
+    """`weight * (x / sqrt(mean(x^2) + eps))` over the last dimension, with the norm in f32.
 
-    Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), with the roundings of
-    Llama: the normed value is rounded to the dtype of `input` before it meets `weight`.
+    Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), with the roundings of Llama:
+    the normalized value is rounded to the dtype of `input` before it is multiplied by `weight`.
 
     Args:
         input: any shape `[…, C]`, floating point.
@@ -32,7 +32,8 @@ def llama_rms_norm(
 def t5_rms_norm(
     input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
 ) -> Tensor:
-    """The same with the roundings of T5: f32 up to the reciprocal root, then promoted with `input`.
+    """The same norm with the roundings of T5: f32 up to the reciprocal root, then promoted with
+    `input`.
 
     Args:
         input: any shape `[…, C]`, floating point.
@@ -47,7 +48,7 @@ def t5_rms_norm(
 
 
 def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tensor) -> Tensor:
-    """From a norm module's `forward` to the composite's operands and attributes."""
+    """Adapt a norm module's `forward` to the composite's operands and attributes."""
     weight = module.weight
     if weight.dim() != 1:
         raise UnsupportedCallError(f"weight has {weight.dim()} dimensions")
@@ -66,18 +67,20 @@ def batch_norm_training(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Batch norm by the statistics of the batch, and the moving averages of these.
+    """Batch norm by the statistics of the batch, and the updated moving averages of these
+    statistics.
 
-    Ioffe and Szegedy, "Batch Normalization" (2015). The variance is the biased one in both places,
-    as torch_xla computes it: `(1 - momentum) * running + momentum * batch`.
+    Ioffe and Szegedy, "Batch Normalization" (2015). Each average is `(1 - momentum) * running +
+    momentum * batch`. The variance is the biased one both in the result and in the average, as
+    torch_xla computes it.
 
     Args:
         input: `[N, C, …]`, floating point.
-        running_mean, running_var: `[C]`, the averages so far; not written into.
+        running_mean, running_var: `[C]`, the averages so far; they are not modified.
         weight, bias: `[C]`.
 
     Returns:
-        The result, of the shape and dtype of `input`, and both averages.
+        The result, of the shape and dtype of `input`, and both averages, `[C]`.
     """
     mean, variance = running_mean.clone(), running_var.clone()
     result = torch.native_batch_norm(input, weight, bias, mean, variance, True, momentum, eps)[0]
@@ -96,11 +99,12 @@ def train_batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """From aten::batch_norm, which writes the averages where its schema says nothing of it."""
+    """Adapt aten::batch_norm, which updates the averages in place although its schema does not say
+    so."""
     if not training or running_mean is None or running_var is None:
         raise UnsupportedCallError("no moving averages to update")
     if input.numel() == 0:
-        raise UnsupportedCallError("no statistics of nothing")
+        raise UnsupportedCallError("an empty batch has no statistics")
     result, mean, variance = composite(
         input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps
     )

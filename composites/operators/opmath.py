@@ -8,15 +8,15 @@ from composites.errors import UnsupportedCallError
 
 
 def opmath_type(dtype: torch.dtype) -> torch.dtype:
-    """f32 for f16 and bf16, else the dtype itself (`at::opmath_type`)."""
+    """f32 for f16 and bf16, otherwise the dtype itself (`at::opmath_type`)."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def check_same_dtype(*tensors: torch.Tensor) -> None:
-    """Leave a call with several dtypes to the stock lowering, which says what PyTorch says of it.
+    """Leave a call with several dtypes to the stock lowering, which treats it as PyTorch does.
 
     Raises:
-        UnsupportedCallError: naming two dtypes.
+        UnsupportedCallError: two tensors have different dtypes; the message names both.
     """
     first, *others = tensors
     for other in others:

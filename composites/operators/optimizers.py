@@ -1,8 +1,8 @@
-"""Optimizer updates of one parameter tensor, and the way to them from torch.optim.
+"""Optimizer updates of one parameter tensor, and the adapters from torch.optim.
 
-Values that change from step to step are operands: as attributes they would make another graph of
-every step. They are computed on the host in double precision, or on the device where the step is
-counted there (`capturable=True`), as torch.optim does.
+Values that change from step to step are operands. As attributes, they would give each step a new
+graph. They are computed on the host in double precision, or on the device if the step count is
+there (`capturable=True`), as in torch.optim.
 """
 
 from __future__ import annotations
@@ -38,19 +38,22 @@ def adam_update(
 ) -> list[Tensor]:
     """One step of Adam (Kingma and Ba, 2015) or AdamW (Loshchilov and Hutter, 2019).
 
-    The operations and their order are those of `torch.optim.Adam`, whose bits they give.
+    The operations and their order are those of `torch.optim.Adam`, so the results are bitwise
+    equal.
 
     Args:
-        param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq: of one shape; the last one with AMSGrad.
-        step_size: 0-d, `lr / (1 - beta1^t)`; like `param`, or like the step count if `capturable`.
-        bias_correction2_sqrt: 0-d, likewise, `sqrt(1 - beta2^t)`.
-        decay: 0-d, f32 or f64, `1 - lr * weight_decay` with decoupled weight decay, else 1.
-            torch_xla rounds the factors of half-precision products no further than that.
+        param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq: tensors of the same shape; the last one
+            only with AMSGrad.
+        step_size: 0-d, `lr / (1 - beta1^t)`; of the dtype of `param`, or of the step count if
+            `capturable`.
+        bias_correction2_sqrt: 0-d, `sqrt(1 - beta2^t)`, of the same dtype as `step_size`.
+        decay: 0-d, f32 or f64; `1 - lr * weight_decay` with decoupled weight decay, otherwise 1.
+            torch_xla rounds the factors of half-precision products no further than to f32.
         weight_decay: L2 penalty that is added to the gradient; 0 with decoupled weight decay.
-        capturable: compute the same in the order of `torch.optim.Adam(capturable=True)`.
+        capturable: whether to use the order of operations of `torch.optim.Adam(capturable=True)`.
 
     Returns:
-        New `param`, `exp_avg`, `exp_avg_sq`, and `max_exp_avg_sq` with AMSGrad.
+        New `param`, `exp_avg` and `exp_avg_sq`, and new `max_exp_avg_sq` with AMSGrad.
     """
     if maximize:
         grad = -grad
@@ -68,7 +71,8 @@ def adam_update(
         param = param + exp_avg / denominator
     else:
         denominator = largest.sqrt() / bias_correction2_sqrt + eps
-        # A sum of two products: which of them is fused with it depends on how it is written.
+        # This is a sum of two products. Which one XLA fuses with the sum depends on how it is
+        # written.
         param = param + exp_avg / denominator * -step_size
     updated = [param, exp_avg, exp_avg_sq]
     return updated if max_exp_avg_sq is None else [*updated, largest]
@@ -89,11 +93,12 @@ def sgd_update(
     """One step of stochastic gradient descent, with the momentum of `torch.optim.SGD`.
 
     Args:
-        param, grad, momentum_buffer: of one shape; no buffer in the first step.
-        lr: 0-d like `param`, the learning rate.
+        param, grad, momentum_buffer: tensors of the same shape; there is no buffer in the first
+            step.
+        lr: the learning rate, 0-d, of the dtype of `param`.
 
     Returns:
-        New `param`, and the new buffer where `momentum` is not 0.
+        New `param`, and the new buffer if `momentum` is not 0.
     """
     if maximize:
         grad = -grad
@@ -102,7 +107,7 @@ def sgd_update(
     buffer = grad
     if momentum != 0:
         if momentum_buffer is None:
-            buffer = grad.clone()  # a result of its own
+            buffer = grad.clone()  # results must not share memory with operands
         else:
             buffer = (momentum_buffer * momentum).add(grad, alpha=1 - dampening)
         grad = grad.add(buffer, alpha=momentum) if nesterov else buffer
@@ -113,16 +118,18 @@ def sgd_update(
 def adamw(
     composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any
 ) -> None:
-    """`torch.optim.AdamW` without `foreach` or `fused`, which is its choice for XLA tensors."""
+    """Adapt `torch.optim.AdamW` without `foreach` and `fused`, which is its default for XLA
+    tensors."""
     if not decoupled_weight_decay:
-        raise UnsupportedCallError("this is Adam")
+        raise UnsupportedCallError("the call is for Adam, not AdamW")
     _adam(composite, *arguments, decoupled=True, **keywords)
 
 
 def adam(composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any) -> None:
-    """`torch.optim.Adam`, likewise."""
+    """Adapt `torch.optim.Adam` without `foreach` and `fused`, which is its default for XLA
+    tensors."""
     if decoupled_weight_decay:
-        raise UnsupportedCallError("this is AdamW")
+        raise UnsupportedCallError("the call is for AdamW, not Adam")
     _adam(composite, *arguments, decoupled=False, **keywords)
 
 
@@ -159,12 +166,14 @@ def _adam(
         or any(isinstance(number, Tensor) for number in numbers)
         or counted_on != ({param.device.type for param in params} if capturable else {"cpu"})
     ):
-        raise UnsupportedCallError("only plain numbers, and steps counted where they should be")
+        raise UnsupportedCallError(
+            "needs real parameters, plain numbers, and step counts on the expected device"
+        )
     scalars = _Scalars()
     steps: list[Tensor] = []
     updates: list[Sequence[Tensor]] = []
-    # Everything is computed before anything is written: a call that turns out to take the stock
-    # route must find its tensors as they were.
+    # Everything is computed before anything is written: if the call falls back to the stock
+    # lowering, its tensors must be unchanged.
     for i, param in enumerate(params):
         steps.append(state_steps[i] + 1)
         step: Any = steps[i] if capturable else steps[i].item()
@@ -209,7 +218,8 @@ def sgd(
     maximize: bool,
     has_sparse_grad: bool,
 ) -> None:
-    """`torch.optim.SGD` without `foreach` or `fused`, which is its choice for XLA tensors."""
+    """Adapt `torch.optim.SGD` without `foreach` and `fused`, which is its default for XLA
+    tensors."""
     numbers = (weight_decay, momentum, lr, dampening)
     if (
         has_sparse_grad
@@ -218,7 +228,7 @@ def sgd(
         or any(isinstance(number, Tensor) for number in numbers)
         or any(param.is_complex() for param in params)
     ):
-        raise UnsupportedCallError("only plain numbers, real parameters and dense gradients")
+        raise UnsupportedCallError("needs plain numbers, real parameters and dense gradients")
     scalars = _Scalars()
     updates = [
         composite(
@@ -245,14 +255,14 @@ def sgd(
 
 
 class _Scalars:
-    """0-d tensors of one step: parameters mostly have the same ones."""
+    """The 0-d tensors of one step. Most parameters share them."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[float, torch.dtype, torch.device], Tensor] = {}
 
     def tensor(self, value: Any, like: Tensor, *, wide: bool = False) -> Tensor:
-        """The number in the dtype of a parameter, or the one that products are computed in; what is
-        computed on the device stays as it is."""
+        """The number as a 0-d tensor of the parameter's dtype, or of its opmath type if `wide`. A
+        tensor that was computed on the device is returned as it is."""
         dtype = opmath_type(like.dtype) if wide else like.dtype
         if isinstance(value, Tensor):
             return value

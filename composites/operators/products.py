@@ -1,4 +1,4 @@
-"""Matrix products whose result is wider than their operands: one `dot_general` each."""
+"""Matrix products whose result is wider than their operands. Each is one `dot_general`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ def mm(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
     Args:
         self: `[M, K]`, bf16, f16, f32 or integer.
         mat2: `[K, N]`, of the same dtype.
-        out_dtype: of the same kind, and as wide or wider.
+        out_dtype: of the same kind (float or integer), and as wide or wider.
+
+    Returns:
+        `[M, N]` of dtype `out_dtype`.
 
     Raises:
         InvalidCallError: shapes or dtypes do not fit.
@@ -24,7 +27,7 @@ def mm(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
 
 
 def bmm(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
-    """The same for batches, `[B, M, K]` and `[B, K, N]`."""
+    """The same as `mm` for batches, `[B, M, K]` and `[B, K, N]`."""
     return _product("bmm", 3, ("self", self), ("mat2", mat2), out_dtype)
 
 
@@ -37,11 +40,14 @@ def addmm(
     beta: float = 1,
     alpha: float = 1,
 ) -> Tensor:
-    """`beta * self + alpha * (mat1 @ mat2)` in `out_dtype`; `self` is not read where beta is 0.
+    """`beta * self + alpha * (mat1 @ mat2)` in `out_dtype`. `self` is not read if beta is 0.
 
     Args:
-        self: broadcast to `[M, N]`; of the dtype of the matrices, or `out_dtype`.
+        self: broadcast to `[M, N]`; of the dtype of the matrices, or of `out_dtype`.
         mat1, mat2: as for `mm`.
+
+    Returns:
+        `[M, N]` of dtype `out_dtype`.
 
     Raises:
         InvalidCallError: shapes or dtypes do not fit.
@@ -59,7 +65,7 @@ def baddbmm(
     beta: float = 1,
     alpha: float = 1,
 ) -> Tensor:
-    """The same for batches, `[B, M, K]` and `[B, K, N]`."""
+    """The same as `addmm` for batches, `[B, M, K]` and `[B, K, N]`."""
     product = _product("baddbmm", 3, ("batch1", batch1), ("batch2", batch2), out_dtype)
     return _added("baddbmm", self, product, batch1.dtype, beta, alpha)
 

@@ -1,12 +1,13 @@
 """Resampling of images, one axis at a time.
 
-Along an axis every output element is a weighted sum of a few input elements, its taps. The forward
-gathers them. The backward is the transposed map, as a product with the matrix of all weights:
-products of matrices are what accelerators are good at, and a scatter is what they are not. (A
-gradient that is not finite therefore spreads along its row and column.)
+Along an axis, every output element is a weighted sum of a few input elements, its taps. The forward
+gathers them. The backward is the transposed map, computed as a product with the matrix of all
+weights: accelerators are fast at matrix products and slow at scatters. (A gradient that is not
+finite therefore spreads along its row and column.)
 
-Where the taps are is PyTorch's definition, aten/src/ATen/native/UpSample.h: with `align_corners`
-the centres of the first and the last elements lie on each other, without it the edges do.
+The positions of the taps follow PyTorch's definition in aten/src/ATen/native/UpSample.h. With
+`align_corners`, the centres of the first elements coincide, as do those of the last elements.
+Without it, the outer edges coincide.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from composites.operators.opmath import opmath_type
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Sizes along one axis, and the scale factor that the user gave, if any."""
+    """Sizes along one axis, and the scale factor if the user gave one."""
 
     input_size: int
     output_size: int
     scale: float | None
 
     def ratio(self, *, align_corners: bool = False) -> float:
-        """Input elements for each output element."""
+        """Number of input elements for each output element."""
         if align_corners:
             return (self.input_size - 1) / (self.output_size - 1) if self.output_size > 1 else 0.0
         if self.scale is not None and self.scale > 0:
@@ -40,16 +41,17 @@ class _Axis:
 
 @dataclass(frozen=True, slots=True)
 class _Taps:
-    """Where each output element reads along an axis of `size` elements, and how much counts."""
+    """Positions that each output element reads along an axis of `size` elements, and their
+    weights."""
 
     size: int
     positions: tuple[Tensor, ...]
-    """(output) each; within the axis."""
+    """One tensor (output) for each tap; positions lie within the axis."""
     weights: tuple[Tensor, ...]
-    """(output) each."""
+    """One tensor (output) for each tap."""
 
     def matrix(self) -> Tensor:
-        """(output, input)."""
+        """The weights as a matrix (output, input)."""
         first = self.weights[0]
         inputs = torch.arange(self.size, dtype=first.dtype, device=first.device)
         terms = [
@@ -59,7 +61,7 @@ class _Taps:
         return _sum(terms)
 
     def gather(self, image: Tensor, dim: int) -> Tensor:
-        """`image` resampled along `dim`, which counts from the back."""
+        """Resample `image` along `dim`, which must be negative."""
         shape = (-1,) + (1,) * (-dim - 1)
         terms = [
             image.index_select(dim, position.to(torch.int64)) * weight.reshape(shape)
@@ -75,8 +77,10 @@ def upsample_nearest2d_backward(
     scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> Tensor:
-    """Gradient of the input of nearest-neighbour resampling: each input element gets the sum of
-    the gradients of the output elements that read it, output i reading floor(i * ratio).
+    """Gradient of nearest-neighbour resampling with respect to its input.
+
+    Output element i reads input element floor(i * ratio). Each input element gets the sum of the
+    gradients of the output elements that read it.
 
     Shapes: grad_output (N, C, *output_size); the result is `input_size`, (N, C, H, W).
     """
@@ -92,7 +96,7 @@ def upsample_bilinear2d_backward(
     scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> Tensor:
-    """Gradient of the input of bilinear resampling.
+    """Gradient of bilinear resampling with respect to its input.
 
     Shapes: grad_output (N, C, *output_size); the result is `input_size`, (N, C, H, W).
     """
@@ -107,7 +111,7 @@ def upsample_bicubic2d(
     scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> Tensor:
-    """Bicubic resampling; beyond the border the outermost element is repeated.
+    """Bicubic resampling. Beyond the border, the outermost element is repeated.
 
     Shapes: self (N, C, H, W); the result (N, C, *output_size).
     """
@@ -125,14 +129,14 @@ def upsample_bicubic2d_backward(
     scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> Tensor:
-    """Gradient of the input of bicubic resampling.
+    """Gradient of bicubic resampling with respect to its input.
 
     Shapes: grad_output (N, C, *output_size); the result is `input_size`, (N, C, H, W).
     """
     axes = _axes(output_size, input_size, scales_h, scales_w)
     if all(axis.input_size == axis.output_size for axis in axes):
-        # PyTorch's backward takes equal sizes as exact whatever scale was given; its forward on
-        # the CPU does not.
+        # PyTorch's backward copies the gradient if the sizes are equal, whatever scale was given.
+        # Its forward on the CPU does use the scale.
         return grad_output.clone()
     return _transposed(grad_output, [_cubic(axis, grad_output, align_corners) for axis in axes])
 
@@ -155,8 +159,8 @@ def _transposed(grad_output: Tensor, taps: Sequence[_Taps]) -> Tensor:
 
 
 def _nearest(axis: _Axis, like: Tensor) -> _Taps:
-    # PyTorch computes these positions in f32 whatever the image's dtype is, and takes two sizes
-    # as exact whatever scale was given.
+    # PyTorch computes these positions in f32 for every dtype of the image. For equal sizes and for
+    # twice the size it ignores the given scale.
     ratio = {1.0: 1.0, 2.0: 0.5}.get(axis.output_size / axis.input_size, axis.ratio())
     outputs = torch.arange(axis.output_size, dtype=torch.float32, device=like.device)
     position = (outputs * ratio).floor().clamp(max=axis.input_size - 1)
@@ -166,7 +170,7 @@ def _nearest(axis: _Axis, like: Tensor) -> _Taps:
 
 def _linear(axis: _Axis, like: Tensor, align_corners: bool) -> _Taps:
     source = _source(axis, like, align_corners).clamp(min=0)
-    if axis.input_size == axis.output_size:  # exact in PyTorch whatever scale was given
+    if axis.input_size == axis.output_size:  # PyTorch ignores the given scale
         source = _outputs(axis, like)
     low = source.floor().clamp(max=axis.input_size - 1)
     t = (source - low).clamp(0, 1)

@@ -1,6 +1,6 @@
 """Other ways to ask for a product wider than its operands: `out=`, in place, `out_dtype`.
 
-Each becomes the overload with `out_dtype`, which is the one that PyTorch meant for it.
+Each is rewritten as the overload with `out_dtype`, which PyTorch provides for this purpose.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def baddbmm_out(
 
 
 def matmul_out_as_mm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
-    """Vectors and matrices, and a batch of either times a vector or a matrix."""
+    """Products without a batch on the right: `other` is a vector or a matrix."""
     _check_wider(out.dtype, self, other, out=out)
     if other.dim() not in (1, 2) or self.dim() == 0:
-        raise UnsupportedCallError("a product of batches")
+        raise UnsupportedCallError("this is a product of batches")
     columns = other.unsqueeze(-1) if other.dim() == 1 else other
     product = torch.mm(_rows(self), columns, out_dtype=out.dtype)
     return _write(out, product.reshape((*self.shape[:-1], *other.shape[1:])))
 
 
 def matmul_out_as_bmm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
-    """What is left: a batch on the right, with broadcasting."""
+    """The other products: a batch on the right, with broadcasting."""
     _check_wider(out.dtype, self, other, out=out)
     if other.dim() < 3 or self.dim() == 0:
-        raise UnsupportedCallError("no product of batches")
+        raise UnsupportedCallError("this is not a product of batches")
     left = self.unsqueeze(0) if self.dim() == 1 else self
     batch = torch.broadcast_shapes(left.shape[:-2], other.shape[:-2])  # type: ignore[no-untyped-call]
     count = math.prod(batch)
@@ -73,7 +73,7 @@ def matmul_out_as_bmm(self: Tensor, other: Tensor, *, out: Tensor) -> Tensor:
     return _write(out, product.reshape((*batch, *rows, other.shape[-1])))
 
 
-# out= beside out_dtype
+# out= together with out_dtype
 
 
 def mm_dtype_out(self: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, out: Tensor) -> Tensor:
@@ -129,13 +129,13 @@ def baddbmm_(
     return self.copy_(torch.baddbmm(self, batch1, batch2, self.dtype, beta=beta, alpha=alpha))
 
 
-# Those of addmm that only accumulate, for where addmm itself is off.
+# Calls of addmm that only accumulate. These are used if the entry addmm itself is off.
 
 
 def _accumulates(self: Tensor, mat1: Tensor, mat2: Tensor, beta: float, alpha: float) -> None:
     shape = (mat1.shape[0], mat2.shape[-1])
     if self.shape != shape or beta != 1 or alpha != 1:
-        raise UnsupportedCallError("not an accumulation")
+        raise UnsupportedCallError("this is not an accumulation")
 
 
 def accumulate_(
@@ -150,7 +150,7 @@ def accumulate_out(
 ) -> Tensor:
     _accumulates(self, mat1, mat2, beta, alpha)
     if self.dtype != out.dtype:
-        raise UnsupportedCallError("not an accumulation")
+        raise UnsupportedCallError("this is not an accumulation")
     return addmm_out(self, mat1, mat2, out=out)
 
 
@@ -166,12 +166,12 @@ def accumulate_dtype_out(
 ) -> Tensor:
     _accumulates(self, mat1, mat2, beta, alpha)
     if self.dtype != out_dtype:
-        raise UnsupportedCallError("not an accumulation")
+        raise UnsupportedCallError("this is not an accumulation")
     return addmm_dtype_out(self, mat1, mat2, out_dtype, out=out)
 
 
-# The higher-order operator: `torch.ops.higher_order.out_dtype(aten.mm.default, dtype, a, b)`. It
-# is caught where it is called, before it checks its list of operators, which lacks bmm and addmm.
+# The higher-order operator `torch.ops.higher_order.out_dtype(aten.mm.default, dtype, a, b)`. The
+# call is caught before the operator checks its list of operators, which lacks bmm and addmm.
 
 
 def out_dtype_of_mm(self: Any, op: Any, output_dtype: torch.dtype, *args: Any) -> Tensor:
@@ -206,11 +206,11 @@ def out_dtype_of_convolution(self: Any, op: Any, output_dtype: torch.dtype, *arg
         input, weight, bias, stride, padding, dilation, groups = given
         args = (input, weight, bias, stride, padding, dilation, False, (0, 0), groups)
     elif op != aten.convolution.default:
-        raise UnsupportedCallError(f"{op} is no convolution")
+        raise UnsupportedCallError(f"{op} is not a convolution")
     input, weight, bias, *geometry = args
     _check_wider(output_dtype, input, weight, added=bias)
     if input.dim() != weight.dim():
-        raise UnsupportedCallError("a convolution without batch dimension")
+        raise UnsupportedCallError("the convolution has no batch dimension")
     convolution: Callable[..., Tensor] = products.convolution
     result = convolution(input, weight, *geometry, output_dtype)
     if bias is None:
@@ -228,7 +228,8 @@ def _redirected(
     *,
     first: int,
 ) -> Tensor:
-    """`args[first:first + 2]` are the factors; before them stands what is added."""
+    """Call `target` with the same arguments. `args[first:first + 2]` are the factors; an addend may
+    precede them."""
     if op != caught or len(args) != first + 2:
         raise UnsupportedCallError(f"{op} is not {caught}")
     _check_wider(dtype, *args[first:], added=args[0] if first else None)
@@ -236,7 +237,7 @@ def _redirected(
 
 
 def _rows(tensor: Tensor) -> Tensor:
-    """`[…, K]` as a matrix."""
+    """Reshape `[…, K]` to a matrix."""
     if tensor.dim() == 2:
         return tensor
     return tensor.reshape(math.prod(tensor.shape[:-1]), tensor.shape[-1])
@@ -250,13 +251,17 @@ def _check_wider(
     out: Tensor | None = None,
     added: Tensor | None = None,
 ) -> None:
-    """Leave a call alone whose result is not wider than its operands, and what stock refuses.
+    """Leave a call to the stock lowering if its result is not wider than its operands, or if the
+    stock lowering would refuse it.
 
     Args:
         dtype: of the result.
         self, other: the factors.
-        out: what is written into, where autograd does not follow.
-        added: a further operand, of the factors' dtype or the result's.
+        out: the tensor that is written to; autograd does not support this.
+        added: a further operand, of the dtype of the factors or of the result.
+
+    Raises:
+        UnsupportedCallError: with the reason.
     """
     try:
         products.check_dtypes("product", (self, other), dtype)
@@ -267,7 +272,7 @@ def _check_wider(
         raise UnsupportedCallError(f"{self.dtype} to {dtype}")
     tensors = [t for t in (self, other, out, added) if t is not None]
     if out is not None and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        raise UnsupportedCallError("writing into a tensor is not differentiated")
+        raise UnsupportedCallError("autograd does not support writing to `out`")
 
 
 def _of_dtype(out: Tensor, dtype: torch.dtype) -> Tensor:

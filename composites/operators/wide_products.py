@@ -1,15 +1,15 @@
-"""Matrix products and convolutions whose result is wider than their operands, as operators.
+"""Operators for matrix products and convolutions whose result is wider than their operands.
 
-PyTorch's `mm(…, out_dtype=)` has neither an XLA kernel nor a derivative in PyTorch 2.9, and
-torch_xla cannot write a product of narrow operands with a wide result. These two operators can be
-traced, compiled and differentiated like any other. On XLA each is one HLO instruction
+In PyTorch 2.9, `mm(…, out_dtype=)` has neither an XLA kernel nor a derivative, and torch_xla cannot
+express a product of narrow operands with a wide result. The two operators here can be traced,
+compiled and differentiated like any other. On XLA each is one HLO instruction
 (`lowering.dispatch.wide_products`):
 
 - `composites::matmul(self, other, out_dtype)`: `[*B, M, K]` times `[*B, K, N]`, no broadcasting.
 - `composites::convolution(…, out_dtype)`: aten::convolution without bias.
 
-Gradients have the operands' dtypes: the wide gradient of the result is rounded to them once, and
-the products that follow read narrow operands.
+Gradients have the dtypes of the operands. The wide gradient of the result is rounded to this dtype
+once, and the products that follow have narrow operands.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _library.define(
 
 
 def matmul(self: Tensor, other: Tensor, out_dtype: torch.dtype) -> Tensor:
-    """The product of two matrices, or of two batches of as many, accumulated in `out_dtype`.
+    """The product of two matrices, or of two batches of the same size, accumulated in `out_dtype`.
 
     Args:
         self: `[*B, M, K]`, floating point or integer.
         other: `[*B, K, N]`, of the same dtype.
-        out_dtype: of the same kind, and as wide or wider.
+        out_dtype: of the same kind (float or integer), and as wide or wider.
 
     Returns:
         `[*B, M, N]` of dtype `out_dtype`.
@@ -56,7 +56,8 @@ def convolution(
     groups: int,
     out_dtype: torch.dtype,
 ) -> Tensor:
-    """A convolution accumulated in `out_dtype`; the arguments are those of aten::convolution."""
+    """A convolution accumulated in `out_dtype`. The other arguments are those of
+    aten::convolution."""
     result: Tensor = torch.ops.composites.convolution.default(
         input, weight, stride, padding, dilation, transposed, output_padding, groups, out_dtype
     )
@@ -64,7 +65,7 @@ def convolution(
 
 
 def check_dtypes(operator: str, operands: Sequence[Tensor], out_dtype: torch.dtype) -> None:
-    """Whether a product of these operands can have a result of `out_dtype`.
+    """Check that a product of these operands can have a result of `out_dtype`.
 
     Raises:
         InvalidCallError: the operands' dtypes differ, or `out_dtype` is of another kind or
@@ -80,7 +81,8 @@ def check_dtypes(operator: str, operands: Sequence[Tensor], out_dtype: torch.dty
         raise InvalidCallError(f"{operator}: out_dtype is not implemented for {given} operands")
     if given.is_floating_point != out_dtype.is_floating_point or out_dtype.is_complex:
         raise InvalidCallError(
-            f"{operator}: out_dtype {out_dtype} is not of the kind of the operands' dtype {given}"
+            f"{operator}: out_dtype {out_dtype} is not of the same kind as the operands' dtype"
+            f" {given}"
         )
     if torch.promote_types(given, out_dtype) != out_dtype:
         raise InvalidCallError(
@@ -90,10 +92,10 @@ def check_dtypes(operator: str, operands: Sequence[Tensor], out_dtype: torch.dty
 
 
 def check_rank(operator: str, name: str, tensor: Tensor, rank: int) -> None:
-    """Whether an operand has the rank that its operator takes.
+    """Check that an operand has the rank that its operator takes.
 
     Raises:
-        InvalidCallError: it has not.
+        InvalidCallError: it has another rank.
     """
     if tensor.dim() != rank:
         raise InvalidCallError(
@@ -102,10 +104,10 @@ def check_rank(operator: str, name: str, tensor: Tensor, rank: int) -> None:
 
 
 def check_inner_sizes(operator: str, self: Tensor, other: Tensor) -> None:
-    """Whether the shapes `[*B, M, K]` and `[*B, K, N]` can be multiplied.
+    """Check that the shapes `[*B, M, K]` and `[*B, K, N]` can be multiplied.
 
     Raises:
-        InvalidCallError: they cannot.
+        InvalidCallError: they cannot be multiplied.
     """
     if self.shape[:-2] != other.shape[:-2] or self.shape[-1] != other.shape[-2]:
         raise InvalidCallError(
@@ -113,7 +115,8 @@ def check_inner_sizes(operator: str, self: Tensor, other: Tensor) -> None:
         )
 
 
-# Without a backend's kernel: widened first, which is the same product.
+# Kernels for backends without their own: the operands are widened first, which gives the same
+# product.
 
 
 def _matmul(self: Tensor, other: Tensor, out_dtype: torch.dtype) -> Tensor:

@@ -1,9 +1,9 @@
-"""`when: {where: […]}`: conditions on a call as expressions in a small part of Python.
+"""Conditions of `when: {where: […]}`, written as expressions in a small subset of Python.
 
-An expression may name the call's arguments, `t.shape[i]`, `t.dim()`, `t.dtype`, `t.numel()`,
-numbers, strings, None, element types such as `bf16`, and combine them with comparisons, `in`,
-`and`, `or`, `not`, `if`/`else`, arithmetic and `len()`. Nothing else is evaluated, so a registry
-file cannot run code through it.
+An expression may use the call's arguments, `t.shape[i]`, `t.dim()`, `t.dtype`, `t.numel()`,
+numbers, strings, None, and element types such as `bf16`. It may combine them with comparisons,
+`in`, `and`, `or`, `not`, `if`/`else`, arithmetic and `len()`. Everything else is rejected, so a
+registry file cannot run code through a condition.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _METHODS = ("dim", "numel", "is_floating_point")
 
 
 class ConditionError(ValueError):
-    """The text is no condition."""
+    """The text is not a valid condition."""
 
 
 def compile_condition(text: str, arguments: Iterable[str]) -> str:
-    """The condition as a Python expression, element types replaced by torch's.
+    """Translate a condition into a Python expression, with torch dtypes in place of element types.
 
     Args:
-        arguments: names, and dotted paths such as `self.weight`, that the call has.
+        arguments: the names that the call has, including dotted paths such as `self.weight`.
 
     Raises:
-        ConditionError: the text is not an expression of the kind above.
+        ConditionError: the text is not an expression of the allowed subset.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval")

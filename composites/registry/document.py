@@ -1,7 +1,7 @@
-"""The shape of a registry file, as pydantic models: keys, types and short forms.
+"""The structure of a registry file as pydantic models: keys, types and short forms.
 
-What needs the operator's schema (does the argument exist, does the type fit) is checked after
-this, in `validation`. `json_schema()` is what editors complete and check vendor files with.
+Checks that need the operator's schema (does the argument exist, does the type fit) come later, in
+`validation`. Editors use `json_schema()` to complete and check vendor files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from composites.errors import Problem, did_you_mean
 from composites.registry.yaml_text import Path, YamlText
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
-# verifier, stablehlo/dialect/TypeInference.cpp); the dot between namespace and name is ours.
+# verifier, stablehlo/dialect/TypeInference.cpp). This project adds the dot between namespace and
+# name.
 NAMESPACE = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*(\.[a-zA-Z0-9_$]+)*", re.ASCII)
 NAME = re.compile(r"[a-zA-Z0-9_$]+(\.[a-zA-Z0-9_$]+)*", re.ASCII)
 ATTRIBUTE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
@@ -38,7 +39,7 @@ Scalar = bool | int | float | str
 
 if TYPE_CHECKING:
     AttributeTypeName = str
-else:  # the choices of the table, for pydantic and for the JSON Schema
+else:  # pydantic and the JSON Schema need the names themselves
     AttributeTypeName = Literal[attribute_types.NAMES]
 
 
@@ -64,7 +65,7 @@ def _known_types(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
         if dtype not in REGISTRY_TYPES:
             hint = did_you_mean(str(dtype), REGISTRY_TYPES)
             known = ", ".join(REGISTRY_TYPES)
-            raise ValueError(f"when: {dtype!r} is not an element type{hint} (there are {known})")
+            raise ValueError(f"when: {dtype!r} is not an element type{hint} (known: {known})")
     for rank in when.get("rank", ()):
         if type(rank) is not int or rank < 0:
             raise ValueError(f"when: {rank!r} is not a rank; write a number such as 4")
@@ -74,8 +75,8 @@ def _known_types(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
 def _check_decomposition(value: Any) -> Any:
     if isinstance(value, str) and value != "native" and not TARGET.fullmatch(value):
         raise ValueError(
-            f"{value!r} is neither native nor package.module:function, nor a JAX function written"
-            " jax:package.module:function"
+            f"{value!r} is not a decomposition; write native, package.module:function, or"
+            " jax:package.module:function for a JAX function"
         )
     return value
 
@@ -115,7 +116,7 @@ class _Strict(BaseModel):
 
 
 class AttributeDocument(_Strict):
-    """An attribute: `{from: ARGUMENT}` or `{value: CONSTANT}`, with its type."""
+    """An attribute: `{from: ARGUMENT}` or `{value: CONSTANT}`, with an optional type."""
 
     from_: str | None = Field(default=None, alias="from")
     value: Scalar | list[Scalar] | None = None
@@ -126,14 +127,14 @@ class AttributeDocument(_Strict):
     @model_validator(mode="after")
     def _one_source(self) -> AttributeDocument:
         if (self.from_ is None) == (self.value is None):
-            raise ValueError("needs either from: an operator argument, or value: a constant")
+            raise ValueError("write either `from:` an operator argument or `value:` a constant")
         if self.value is not None and (self.normalize or self.optional):
-            raise ValueError("a constant takes neither normalize nor optional")
+            raise ValueError("a constant cannot have `normalize` or `optional`")
         return self
 
 
 class CompositeDocument(_Strict):
-    """One entry; see the head of the built-in registry.yaml for the meaning of each key."""
+    """One entry. The head of the built-in registry.yaml explains each key."""
 
     op: (
         Annotated[str, _matching(OPERATOR, "an operator such as aten::gelu or aten::mean.dim")]
@@ -163,11 +164,11 @@ class CompositeDocument(_Strict):
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:
         if self.op is not None and self.function:
-            raise ValueError("an entry catches either an op or a function, not both")
+            raise ValueError("an entry has either `op` or `function`, not both")
         if self.op is None and not self.function and not self.gradients:
             raise ValueError(
-                "key 'op' is missing (or `function:`; or `gradients:`, where the entry is the"
-                " backward of another)"
+                "key 'op' is missing; an entry needs `op`, `function`, or `gradients` (for the"
+                " backward of another entry)"
             )
         return self
 
@@ -182,18 +183,18 @@ class RegistryDocument(_Strict):
 
 @dataclass(frozen=True, slots=True)
 class CheckedDocument:
-    """The entries of a file whose shape is right, and what is wrong with the rest."""
+    """The well-formed entries of a file, and the problems of the rest."""
 
     namespace: str
     names: tuple[str, ...]
-    """Names of all entries, also of those with problems."""
+    """Names of all entries, including those with problems."""
     entries: dict[str, CompositeDocument]
     problems: list[Problem]
 
 
 def read_document(text: YamlText, file: str) -> CheckedDocument:
-    """Check the shape of the file and of each entry on its own, so that one wrong entry does not
-    hide what is wrong with another."""
+    """Check the structure of a file. Each entry is checked on its own, so that a problem in one
+    entry does not hide the problems of another."""
     data = text.data
     composites = data.get("composites") if isinstance(data, dict) else None
     entries: dict[str, CompositeDocument] = {}
@@ -228,8 +229,8 @@ _MODELS: dict[int, type[BaseModel]] = {
 
 
 def _problem(detail: dict[str, Any], place: Path, text: YamlText, file: str) -> Problem:
-    # pydantic adds parts to the location that are no keys of the file: "[key]" for a bad key and
-    # the tried type for a union.
+    # pydantic adds parts to the location that are not keys of the file: "[key]" for an invalid
+    # key, and the type that it tried for a union.
     path = place
     for part in detail["loc"]:
         if (*path, part) in text.lines or detail["type"] in ("missing", "extra_forbidden"):
@@ -252,7 +253,7 @@ def _message(detail: dict[str, Any], path: Path) -> str:
     if kind == "literal_error" and key == "type":
         hint = did_you_mean(str(detail["input"]), attribute_types.NAMES)
         known = ", ".join(attribute_types.NAMES)
-        return f"{_written(detail)} is not an attribute type{hint} (there are {known})"
+        return f"{_written(detail)} is not an attribute type{hint} (known: {known})"
     if kind == "literal_error":
         return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"
     if kind == "value_error":

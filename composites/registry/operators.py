@@ -13,7 +13,7 @@ from composites import torch_internals
 from composites.attribute_types import ArgumentKind
 from composites.errors import did_you_mean
 
-# How a schema prints an argument's type (torch.Argument.real_type, torch 2.9), and what it is here.
+# From argument types as a schema prints them (torch.Argument.real_type in torch 2.9) to kinds.
 _KINDS: dict[str, ArgumentKind] = {
     "Tensor": "tensor",
     "List[Tensor]": "tensors",
@@ -28,7 +28,7 @@ _KINDS: dict[str, ArgumentKind] = {
     "ScalarType": "dtype",
 }
 
-# The type hint that a generated hook gives an argument of each kind.
+# The type hint in generated hooks for each kind of argument.
 ANNOTATIONS: dict[ArgumentKind, str] = {
     "tensor": "Tensor",
     "tensors": "list[Tensor]",
@@ -72,11 +72,12 @@ class Operator:
     """Empty for the default overload."""
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
-    """Types of the results as the schema prints them."""
+    """Types of the results, as the schema prints them."""
     mutates: bool
-    """Whether it writes to, or returns a view of, an argument."""
+    """Whether it writes to an argument or returns a view of one."""
     implicit_autograd: bool
-    """Whether PyTorch decomposes it (CompositeImplicitAutograd) before a backend is asked."""
+    """Whether PyTorch decomposes it (CompositeImplicitAutograd) before the call reaches a
+    backend."""
     schema: str
 
     @property
@@ -97,7 +98,7 @@ class UnknownOperatorError(LookupError):
 
 @cache
 def find_operator(text: str) -> Operator:
-    """The operator that `aten::name` or `aten::name.overload` names.
+    """Find the operator named `aten::name` or `aten::name.overload`.
 
     Raises:
         UnknownOperatorError: with the closest match, or the overloads that exist.
@@ -112,13 +113,13 @@ def find_operator(text: str) -> Operator:
         names = ", ".join(f"{name}.{key}" if key else name for key in sorted(by_overload))
         raise UnknownOperatorError(
             f"operator {name} has no {f'overload {overload}' if overload else 'default overload'}"
-            f" (there are {names})"
+            f" (known: {names})"
         )
     return _operator(by_overload[overload])
 
 
 def find_overload(operator: Operator) -> Any:
-    """The `torch.ops` callable of an operator."""
+    """The `torch.ops` overload of an operator."""
     namespace, _, name = operator.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name)
     return getattr(packet, operator.overload or "default")

@@ -1,4 +1,4 @@
-"""Python functions described as operators are, so that one code serves both."""
+"""Python functions described like operators, so that the same code handles both."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ _LIST_KINDS: dict[Any, ArgumentKind] = {int: "ints", float: "floats", bool: "boo
 
 
 def describe_function(function: Callable[..., Any], target: str) -> Operator:
-    """A function's arguments by its annotations; what is not annotated is of kind `other`.
+    """Describe a function's arguments by their annotations. An argument without one is of kind
+    `other`.
 
     Raises:
-        UnusableFunctionError: it takes `*args` or `**kwargs`, or has no signature to read.
+        UnusableFunctionError: the function takes `*args` or `**kwargs`, or its signature cannot be
+            read.
     """
     signature = named_signature(function, target)
     try:
         hints = typing.get_type_hints(function)
-    except Exception:  # a name that only a type checker imports
+    except Exception:  # an annotation uses a name that only type checkers import
         hints = {}
     arguments = [_argument(p, hints.get(p.name)) for p in signature.parameters.values()]
     return Operator(
@@ -75,16 +77,16 @@ def _kind(hint: Any) -> ArgumentKind:
 
 
 def check_signature(function: Callable[..., Any], target: str, operator: Operator) -> None:
-    """Refuse a function that cannot take the operator's arguments as they are passed.
+    """Check that a function can take the operator's arguments as they are passed.
 
-    Positional arguments may have any names; keyword-only ones are passed by name.
+    Positional arguments may have any names. Keyword-only arguments are passed by name.
 
     Raises:
-        UnusableFunctionError: with the signature that fits.
+        UnusableFunctionError: with a signature that fits.
     """
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions have none to read
+    except (TypeError, ValueError):  # some built-in functions have no readable signature
         return
     positional = [argument for argument in operator.arguments if not argument.keyword_only]
     keywords = {argument.name: None for argument in operator.arguments if argument.keyword_only}

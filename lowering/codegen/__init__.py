@@ -1,1 +1,1 @@
-"""Registry to hooks: `source` writes their Python text, `loader` makes modules of such text."""
+"""From a registry to hooks: `source` writes Python text, and `loader` turns it into modules."""

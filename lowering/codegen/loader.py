@@ -1,4 +1,4 @@
-"""Hooks in memory: modules made of generated source, whose lines tracebacks show."""
+"""Hooks in memory: modules made from generated source, whose lines appear in tracebacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lowering.codegen.source import condition_source, function_hook_source, gene
 
 
 def load_hooks(registry: Registry) -> ModuleType:
-    """The hooks of a registry, generated in memory."""
+    """Generate and load the hooks of a registry in memory."""
     text = generate(registry, registry.source)
     return _module(f"lowering.generated.<{registry.namespace} from {registry.source}>", text)
 
@@ -24,7 +24,7 @@ def load_hooks(registry: Registry) -> ModuleType:
 def load_function_hook(
     entry: Composite, function: Callable[..., Any], target: str, registry: Registry
 ) -> Callable[..., Any]:
-    """The hook of an entry for a Python function that it catches, generated in memory.
+    """Generate and load, in memory, the hook of an entry for a Python function that it catches.
 
     Raises:
         AllowlistError: the entry does not fit the function.
@@ -40,11 +40,11 @@ def load_function_hook(
 def load_condition(
     entry: Composite, function: Callable[..., Any], target: str
 ) -> Callable[..., bool]:
-    """An entry's conditions on a call of `function`, for torch.compile to read."""
+    """An entry's conditions on calls of `function`, as a function that torch.compile can trace."""
     name = f"<conditions of {entry.qualified} on {target}>"
     text = condition_source(entry, function, target)
     _remember_lines(name, text)
-    # A namespace without `__name__`: Dynamo would import the module that it names.
+    # The namespace has no `__name__`, because Dynamo would import a module of that name.
     namespace: dict[str, Any] = {"torch": torch}
     exec(compile(text, name, "exec"), namespace)
     return namespace["matches"]  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""Registry to Python source: one readable, typed hook for each entry.
+"""From a registry to Python source: one readable, typed hook for each entry.
 
-Text of a YAML file reaches the source only as names that a pattern and PyTorch's schema have
-checked, or as `repr` of a constant. Decomposition targets do not appear at all.
+Text from a YAML file reaches the source only as names that a pattern and PyTorch's schema have
+checked, or as the `repr` of a constant. Targets of decompositions do not appear at all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from composites.registry.signatures import describe_function
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """The pieces of one hook's source, as the template puts them together."""
+    """The parts of one hook's source, for the template."""
 
     function: str
     composite: str
@@ -50,7 +50,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class CompositeHook:
-    """The pieces of a hook that hands its call to a `CompositeFunction`."""
+    """The parts of a hook that passes its call to a `CompositeFunction`."""
 
     function: str
     composite: str
@@ -58,11 +58,11 @@ class CompositeHook:
     caught: str
     schema: str
     keyed: bool
-    """Whether the dispatcher passes its keys first."""
+    """Whether the dispatcher passes its dispatch keys as the first argument."""
     parameters: list[str]
     arguments: str
     paths: list[tuple[str, str]]
-    """Local name and expression of what is read of an argument, as `self.weight`."""
+    """Local names, and the expressions read from arguments, such as `self.weight`."""
     key: str
     operand_tuple: str
     operands: list[str]
@@ -70,12 +70,12 @@ class CompositeHook:
     attributes: list[tuple[str, str]]
     call: str
     values: list[str] | None
-    """Names of the arguments that a backward of the entry's own may want."""
+    """Names of the arguments that an explicit backward may take."""
 
 
 @cache
 def _environment() -> Any:
-    import jinja2  # not needed by hooks that are generated already
+    import jinja2  # not needed for hooks that have already been generated
 
     return jinja2.Environment(
         loader=jinja2.PackageLoader("lowering.codegen", package_path=""),
@@ -87,7 +87,7 @@ def _environment() -> Any:
 
 
 def generate(registry: Registry, source: str) -> str:
-    """The source of a registry's hooks; `source` is the file's name for the header."""
+    """The source of a registry's hooks. `source` is the file name for the header."""
     functions = _function_names(registry)
     kernels: list[Hook] = []
     at_autograd: list[CompositeHook] = []
@@ -128,7 +128,7 @@ def _render(
 
 
 def is_caught_at_autograd(entry: Composite, operator: Operator, registry: Registry) -> bool:
-    """Whether an entry has to be caught before PyTorch decomposes its operator."""
+    """Whether an entry must catch its operator before PyTorch decomposes it."""
     return (
         operator.implicit_autograd
         or entry.derives
@@ -137,7 +137,7 @@ def is_caught_at_autograd(entry: Composite, operator: Operator, registry: Regist
 
 
 def explicit_backward(entry: Composite, registry: Registry) -> Composite | None:
-    """The entry that is this one's backward without being an operator's."""
+    """The entry that is the backward of this one and has no operator; None if there is none."""
     backward = registry.get(entry.backward) if entry.backward else None
     return backward if backward is not None and backward.gradients else None
 
@@ -174,12 +174,12 @@ def condition_source(entry: Composite, function: Callable[..., Any], target: str
 
 
 def operator_name(entry: Composite) -> str:
-    """Name of the operator of ours that stands for an entry in compiled graphs."""
+    """Name of this project's own operator that represents an entry in compiled graphs."""
     return re.sub(r"\W", "_", f"{entry.namespace}__{entry.name}".replace("$", "_"), flags=re.ASCII)
 
 
 def _function_names(registry: Registry) -> dict[str, str]:
-    """A Python name for each entry: entry names may hold dots and `$`, and be keywords."""
+    """A Python name for each entry. Entry names can contain dots and `$`, and can be keywords."""
     taken = {
         "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "FALLBACK", "Arguments",
         "CompositeFunction", "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
@@ -262,7 +262,8 @@ def _local(path: str) -> str:
 
 
 def _paths(entry: Composite, operator: Operator) -> list[str]:
-    """What an entry reads of arguments, as `self.weight`; each root must be an argument."""
+    """The paths that an entry reads, such as `self.weight`. The root of each must be an
+    argument."""
     named = [
         *entry.operands,
         *(a.argument for a in entry.attributes if a.argument is not None),
@@ -285,7 +286,8 @@ def _call_key(argument: Argument, entry: Composite, paths: Sequence[str]) -> str
 
 
 def _is_owner(argument: Argument, paths: Sequence[str]) -> bool:
-    """Whether an argument is an object that the entry reads attributes of, as a method's `self`."""
+    """Whether an argument is an object from which the entry reads attributes, such as a method's
+    `self`."""
     owned = any(path.startswith(f"{argument.name}.") for path in paths)
     return owned or (argument.name == "self" and argument.kind == "other")
 
@@ -295,7 +297,7 @@ def _path_key(path: str, entry: Composite) -> str:
 
 
 def _with_tensors(argument: Argument, entry: Composite) -> str:
-    """An argument with other tensors as what the entry reads of it."""
+    """An owner argument with other tensors in place of those that the entry reads from it."""
     prefix = f"{argument.name}."
     tensors = [name.removeprefix(prefix) for name in entry.operands if name.startswith(prefix)]
     read = [a.argument for a in entry.attributes] + [name for name, _ in entry.when.values]
@@ -321,14 +323,14 @@ def _tuple(items: list[str]) -> str:
 
 def _literal(value: Any) -> str:
     if not isinstance(value, int | float | str | list | tuple | torch.dtype | None):
-        raise UnusableFunctionError(f"a default of {value!r} cannot be written")
+        raise UnusableFunctionError(f"the default value {value!r} cannot be written as source")
     if isinstance(value, float) and not math.isfinite(value):
         return f"float('{value}')"
     return repr(value)
 
 
 def _key(argument: Argument) -> list[str]:
-    """What a call's composite depends on in one argument, as hashable expressions."""
+    """The parts of one argument that a call's composite depends on, as hashable expressions."""
     name = argument.name
     if argument.is_tensor and argument.optional:
         return [f"None if {name} is None else ({name}.shape, {name}.dtype)"]
@@ -338,7 +340,7 @@ def _key(argument: Argument) -> list[str]:
         return [
             f"None if {name} is None else tuple({name})" if argument.optional else f"tuple({name})"
         ]
-    if argument.kind == "scalar":  # 1, 1.0 and True are equal, and lower differently
+    if argument.kind == "scalar":  # 1, 1.0 and True are equal but lower differently
         return [name, f"type({name})"]
     return [name]
 
@@ -346,8 +348,8 @@ def _key(argument: Argument) -> list[str]:
 def _matches(entry: Composite, operator: Operator) -> str:
     """The entry's conditions as an expression.
 
-    A tensor that is no operand must be None. Consumers read operands by position, so an optional
-    one may only be there when those before it are.
+    A tensor that is not an operand must be None. Consumers read operands by position, so an
+    optional operand may be present only if the optional ones before it are.
     """
     first = _local(entry.operands[0])
     terms = [
@@ -404,7 +406,7 @@ def _attribute(attribute: Attribute, entry: Composite, operator: Operator) -> st
 
 def _result(entry: Composite, operator: Operator, optional: set[str]) -> str:
     operands, returns = list(entry.operands), len(operator.results)
-    # torch wants `namespace::name`; a name with dots is as good as one without.
+    # torch requires the form `namespace::name`; the name may contain dots.
     symbol = repr(f"{entry.namespace}::{entry.composite}")
     passed = _tuple(operands)
     if optional.intersection(operands):

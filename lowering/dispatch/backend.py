@@ -1,8 +1,8 @@
 """What hooks at the backend's dispatch key call: from operands to a computation.
 
-A generated hook looks a call up by everything that its composite depends on. Only a call that was
-never seen comes here. The answer is kept, so the hot path is one dictionary lookup and one
-insertion into the graph.
+A generated hook looks up a call by everything that its composite depends on. Only calls with a new
+key get here. The result is cached, so the hot path is one dictionary lookup and one insertion into
+the graph.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class EntryLowering:
 
     @property
     def symbol(self) -> str:
-        """Name of the node in the frontend's graph; torch wants `namespace::name`."""
+        """Name of the node in the frontend's graph. torch requires the form `namespace::name`."""
         return f"{self.entry.namespace}::{self.entry.name}"
 
     @property
@@ -58,18 +58,18 @@ class EntryLowering:
         attributes: Callable[[], Mapping[str, str | None]],
         call: Call,
     ) -> Any:
-        """The computation for a call seen for the first time, or FALLBACK.
+        """The computation for a call whose key is new, or FALLBACK.
 
         Args:
-            key: everything the composite depends on.
+            key: everything that the composite depends on.
             matches: whether the entry's conditions hold.
-            operands: tensors in the composite's order; None for an absent one.
-            attributes: gives the attributes as MLIR text.
+            operands: tensors in the composite's order; None for an absent operand.
+            attributes: returns the attributes as MLIR text.
             call: calls a function of the operator's signature with operands in place of tensors.
 
         Raises:
-            LoweringError: the entry's own decomposition failed, or gives other results than the
-                operator.
+            LoweringError: the entry's own decomposition failed, or its results differ in type from
+                those of the operator.
         """
         if self._lowering.active:
             return FALLBACK
@@ -97,7 +97,8 @@ class EntryLowering:
             lambda: self.decomposer.lower(call, operands),
             check,
         )
-        # A kernel at the backend has no state of random numbers to pass on: what draws stays stock.
+        # A kernel at the backend has no random state to pass on, so calls that draw random numbers
+        # fall back to the stock lowering.
         return FALLBACK if lowered is FALLBACK or lowered.draws else lowered.handle
 
     def _check_results(
@@ -106,7 +107,9 @@ class EntryLowering:
         expected = _meta_results(self.operator, self.frontend, operands, call)
         expected = expected if expected is None else tuple(self.entry.exposed(expected))
         given = composite.results
-        if expected is not None and len(expected) == len(given):  # a masked result may be anything
+        if expected is not None and len(expected) == len(
+            given
+        ):  # a masked result can have any type
             expected = tuple(e or ours for e, ours in zip(expected, given, strict=True))
         if expected is not None and expected != given:
             raise LoweringError(
@@ -118,11 +121,11 @@ class EntryLowering:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A composite ready to be inserted."""
+    """A composite that is ready to be inserted."""
 
     handle: Any
     draws: int
-    """How often it advances the generator of random numbers, whose state is its last operand."""
+    """How often it advances the random number generator, whose state is its last operand."""
     results: tuple[TensorType, ...]
     attributes: Mapping[str, str | None]
     """MLIR text by name."""
@@ -137,19 +140,19 @@ def lower_composite(
     decompose: Callable[[], DecompositionHlo],
     check: Callable[[CompositeHlo], None] | None = None,
 ) -> Any:
-    """A `Lowered` composite for a call, or FALLBACK where the call takes the stock lowering.
+    """A `Lowered` composite for a call, or FALLBACK if the call falls back to the stock lowering.
 
     Args:
-        entry: where the composite comes from.
+        entry: the entry of the composite.
         name: the composite's name in StableHLO.
-        operands: tensors in the composite's order; None for an absent one.
-        attributes: gives the attributes as MLIR text.
-        decompose: gives the decomposition for these operands.
-        check: raises LoweringError for a composite that is not what it should be.
+        operands: tensors in the composite's order; None for an absent operand.
+        attributes: returns the attributes as MLIR text.
+        decompose: returns the decomposition for these operands.
+        check: raises LoweringError if the composite is not correct.
 
     Raises:
         LoweringError: the entry's own decomposition failed.
-        InvalidCallError: the entry's own decomposition refuses the call.
+        InvalidCallError: the entry's own decomposition rejects the call.
     """
     present = [frontend.tensors.type_of(t) for t in operands if t is not None]
     try:
@@ -170,10 +173,10 @@ def lower_composite(
         declined = isinstance(error, UnsupportedValueError | UnsupportedCallError)
         if entry.decomposition.kind != "native" and not declined:
             raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
-        # What the stock lowering cannot do with placeholders (a fallback to the CPU, an argument
-        # that it refuses) it does, or says, itself.
+        # The stock lowering may fail on placeholders, because it falls back to the CPU or rejects
+        # an argument. On the real call it then runs, or reports the error, itself.
         types = ", ".join(map(str, present))
-        log.info("%s: stock lowering as fallback for %s: %s", entry.qualified, types, error)
+        log.info("%s falls back to the stock lowering for %s: %s", entry.qualified, types, error)
         return FALLBACK
     if check is not None:
         check(composite)
@@ -189,7 +192,7 @@ def make_lowering(
     stock: Kernel,
     computations: dict[Hashable, Any],
 ) -> EntryLowering:
-    """The lowering of an entry, with the computations that it has made already."""
+    """The lowering of an entry, with the computations that it has already made."""
     decomposer = Decomposer(entry, frontend, stock, operator.implicit_autograd)
     return EntryLowering(entry, operator, frontend, decomposer, computations)
 
@@ -197,14 +200,14 @@ def make_lowering(
 def _meta_results(
     operator: Operator, frontend: Frontend, operands: Sequence[torch.Tensor | None], call: Call
 ) -> tuple[TensorType | None, ...] | None:
-    """The operator's result types for a call, from its meta kernel; None where that gives none.
+    """The operator's result types for a call, from its meta kernel; None if this fails.
 
-    A result that the call's output mask leaves out is None.
+    The type of a result is None if the call's output mask leaves it out.
     """
     shapes = [None if t is None else torch.empty_like(t, device="meta") for t in operands]
     try:
         results = call(find_overload(operator), *shapes)
-    except Exception:  # it has none, takes other arguments (mm.dtype in 2.9), or refuses the call
+    except Exception:  # no meta kernel, one with other arguments (mm.dtype in 2.9), or a bad call
         return None
     results = results if isinstance(results, list | tuple) else (results,)
     return tuple(None if r is None else frontend.tensors.type_of(r) for r in results)

@@ -19,8 +19,9 @@ from lowering.emission.types import DecompositionHlo
 from lowering.frontends.protocols import Frontend, Kernel
 
 Call = Callable[..., Any]
-"""`call(function, *operands)`: calls a function that has the operator's signature, the operands in
-the composite's order and the call's other arguments filled in. Generated for each entry."""
+"""`call(function, *operands)` calls a function that has the operator's signature. It passes the
+operands, given in the composite's order, and the call's other arguments. It is generated for each
+entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +31,22 @@ class Decomposer:
     entry: Composite
     frontend: Frontend
     stock: Kernel
-    """The stock kernel, at the key where the entry's operator is caught."""
+    """The stock kernel, at the dispatch key where the entry's operator is caught."""
     stock_dispatches: bool
-    """Whether the stock kernel sits above PyTorch's decompositions and dispatches again."""
+    """Whether the stock kernel is above PyTorch's decompositions and dispatches again."""
 
     def lower(self, call: Call, operands: Sequence[Any]) -> DecompositionHlo:
-        """The decomposition's HLO.
+        """The HLO of the decomposition.
 
         Args:
             call: see `Call`.
-            operands: tensors in the composite's order, None for an absent one.
+            operands: tensors in the composite's order; None for an absent operand.
 
         Raises:
-            LoweringError: the entry's own function failed. What the stock lowering raises passes.
+            LoweringError: the entry's own function failed. Errors of the stock lowering are not
+                wrapped.
             UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
-            InvalidCallError: the entry's own function refuses the call.
+            InvalidCallError: the entry's own function rejects the call.
         """
         kind, target = self.entry.decomposition.kind, self.entry.decomposition.target
         if kind == "jax":
@@ -87,9 +89,9 @@ def lower_jax(
 
 
 def _keeps_stock_bits(entry: Composite) -> bool:
-    """Whether the decomposition must keep the bits of what it replaces.
+    """Whether the decomposition must give the same bits as what it replaces.
 
-    That is so for the stock lowering, and for a Python function that is caught in training too.
+    This holds for the stock lowering, and for a Python function that is also caught in training.
     """
     return entry.decomposition.target is None or (bool(entry.functions) and entry.derives)
 
@@ -103,13 +105,14 @@ def lower_function(
     whole_dispatch: bool = True,
     autocast: Any = None,
 ) -> DecompositionHlo:
-    """The HLO of a function of the operands that is made of an entry's decomposition.
+    """The HLO of a function of the operands that runs an entry's decomposition.
 
     Args:
         whole_dispatch, autocast: see `Tracing.trace`.
 
     Raises:
-        LoweringError: the entry's own function failed. What the stock lowering raises passes.
+        LoweringError: the entry's own function failed. Errors of the stock lowering are not
+            wrapped.
     """
     try:
         return frontend.tracing.trace(

@@ -1,4 +1,4 @@
-"""A call of a composite as autograd sees it: a live one, or one in a compiled graph."""
+"""A call of a composite as autograd sees it, either live or in a compiled graph."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ TensorMeta = tuple[torch.Size, torch.dtype]
 """Shape and dtype of a tensor."""
 
 Gradients = list[Tensor | None]
-"""A gradient for each operand; None where none is wanted."""
+"""A gradient for each operand; None where no gradient is needed."""
 
 
 class Differentiable(Protocol):
-    """A call of a composite that autograd runs both ways."""
+    """A call of a composite that autograd runs forward and backward."""
 
     def forward(self, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        """The composite's results, and what is saved beside them."""
+        """The composite's results, followed by the additional saved tensors."""
 
     def backward(
         self,
@@ -27,11 +27,11 @@ class Differentiable(Protocol):
         kept: Sequence[Tensor | None],
         output_mask: Sequence[bool],
     ) -> Gradients:
-        """A gradient for each operand; None where `output_mask` says that none is wanted."""
+        """A gradient for each operand; None where `output_mask` is false."""
 
 
 class TypedCall(Differentiable, Protocol):
-    """Such a call, with the types of what it takes and gives."""
+    """A differentiable call with the types of its operands and results."""
 
     @property
     def types(self) -> Sequence[TensorMeta | None]:
@@ -39,4 +39,4 @@ class TypedCall(Differentiable, Protocol):
 
     @property
     def result_types(self) -> Sequence[TensorMeta]:
-        """The same of what `forward` returns."""
+        """Shape and dtype of each tensor that `forward` returns."""

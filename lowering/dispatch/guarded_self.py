@@ -1,8 +1,8 @@
-"""An object in place of a method's `self` while its body is traced.
+"""An object that replaces a method's `self` while its body is traced.
 
 The composite of a method depends on what its entry lists: operands such as `self.weight` and
-attributes such as `self.eps`. A body that reads something else of `self` would be wrong for the
-next object, so reading it is an error that says what to list.
+attributes such as `self.eps`. If the body read anything else from `self`, the composite would be
+wrong for other objects. Such a read is therefore an error, which says what to list.
 """
 
 from __future__ import annotations
@@ -13,19 +13,23 @@ from typing import Any
 
 
 class UnlistedReadError(Exception):
-    """A method's body reads something of `self` that its entry does not list."""
+    """A method's body reads an attribute of `self` that its entry does not list."""
 
 
 def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, Any]) -> Any:
-    """A copy of `original` with other tensors; reading what is not listed raises.
+    """A copy of `original` with other tensors. Reading an attribute that is not listed raises an
+    error.
 
     Args:
         listed: attributes that may be read.
         tensors: attributes that are replaced.
+
+    Raises:
+        UnlistedReadError: on reading an attribute that is not listed.
     """
     made = copy.copy(original)
     namespace = dict(original.__dict__)
-    for registry in ("_parameters", "_buffers"):  # of torch.nn.Module; they come before __dict__
+    for registry in ("_parameters", "_buffers"):  # torch.nn.Module checks these before __dict__
         if registry in namespace:
             namespace[registry] = {
                 name: value for name, value in namespace[registry].items() if name not in tensors
@@ -40,8 +44,8 @@ def _guarded_class(original: type[Any], listed: tuple[str, ...]) -> type[Any]:
     def read(self: Any, name: str) -> Any:
         if name[0] != "_" and name not in listed and not callable(getattr(original, name, None)):
             raise UnlistedReadError(
-                f"reads self.{name}, which is neither operand nor attribute: list it in `operands`"
-                " if it is a tensor, in `attributes` or `when` if not"
+                f"reads self.{name}, which is neither an operand nor an attribute; list it in"
+                " `operands` if it is a tensor, otherwise in `attributes` or `when`"
             )
         return original.__getattribute__(self, name)  # type: ignore[call-arg]
 

@@ -1,4 +1,4 @@
-"""What a call's composite depends on in an argument that has no schema, as something hashable."""
+"""Hashable keys for arguments without a schema: what a call's composite depends on."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 VALUES = (int, float, str, torch.dtype, type(None))
-"""Types of the values that a composite can depend on, alone or in lists; a bool is an int."""
+"""Types of the values that a composite can depend on, alone or in lists. A bool is an int."""
 
 
 def tensor_key(value: Any) -> Any:
-    """Shape and dtype; None for an absent tensor."""
+    """Shape and dtype of a tensor; None for an absent tensor."""
     if value is None:
         return None
     return (value.shape, value.dtype) if isinstance(value, torch.Tensor) else UNKNOWN
 
 
 def value_key(value: Any) -> Any:
-    """A number with its type (1, 1.0 and True are equal, and lower differently), or text."""
+    """A value with its type, since 1, 1.0 and True are equal but lower differently."""
     if isinstance(value, list | tuple):
         items = tuple(value_key(item) for item in value)
         return UNKNOWN if UNKNOWN in items else items

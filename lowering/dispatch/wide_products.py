@@ -1,4 +1,5 @@
-"""The backend's kernels of `composites.operators.wide_products`: one instruction, made by JAX."""
+"""The backend kernels of `composites.operators.wide_products`: one instruction each, made with
+JAX."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from lowering.stablehlo.dtypes import numpy_dtype
 
 
 class _Kernel:
-    """A backend kernel: the operator as a computation of one instruction, kept for each call."""
+    """A backend kernel: the operator as a computation of one instruction, cached for each call."""
 
     def __init__(self, frontend: Frontend, name: str, function: Callable[..., Any]) -> None:
         self.frontend = frontend
@@ -40,7 +41,7 @@ class _Kernel:
 
         blank = torch.empty(0, dtype=out_dtype, device="meta")
         dtype = numpy_dtype(self.frontend.tensors.type_of(blank).element_type)
-        # As in `emit_composite`, for products that are in no composite.
+        # As in `emit_composite`, for products outside composites.
         guarded = self.frontend.graph.guards_products and operands[0].element_type == "bf16"
 
         def function(one: Any, other: Any) -> Any:
@@ -75,14 +76,14 @@ def _jax_convolution(
     import jax
 
     spatial = weight.shape[2:]
-    # PyTorch takes one number for all spatial dimensions too.
+    # PyTorch also accepts one number for all spatial dimensions.
     stride, padding, dilation, output_padding = (
         tuple(sizes) * len(spatial) if len(sizes) == 1 else tuple(sizes)
         for sizes in (stride, padding, dilation, output_padding)
     )
     around = [(size, size) for size in padding]
     widened: dict[str, Any] = {"window_strides": stride, "padding": around}
-    if transposed:  # the gradient of a convolution: its input spread out, its kernel turned round
+    if transposed:  # the gradient of a convolution: dilated input, flipped kernel
         weight = _turned(weight, groups)
         reach = [step * (size - 1) for step, size in zip(dilation, spatial, strict=True)]
         widened = {
@@ -104,7 +105,8 @@ def _jax_convolution(
 
 
 def _turned(weight: Any, groups: int) -> Any:
-    """`[I, O / groups, …]` as the kernel `[O, I / groups, …]` of the convolution that spreads."""
+    """Turn `[I, O / groups, …]` into the flipped kernel `[O, I / groups, …]` of the convolution
+    above."""
     inputs, outputs, *spatial = weight.shape
     split = weight.reshape(groups, inputs // groups, outputs, *spatial)
     swapped = split.swapaxes(1, 2).reshape(groups * outputs, inputs // groups, *spatial)
@@ -112,7 +114,8 @@ def _turned(weight: Any, groups: int) -> Any:
 
 
 def implement(frontend: Frontend) -> tuple[Override, ...]:
-    """Give both operators their kernels for the frontend's backend, as long as these are kept."""
+    """Register both operators' kernels for the frontend's backend, for as long as the result is
+    kept."""
     functions: dict[str, Callable[..., Any]] = {
         "matmul": _jax_matmul,
         "convolution": _jax_convolution,

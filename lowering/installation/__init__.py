@@ -1,1 +1,1 @@
-"""Hooks into PyTorch: `install` into the dispatcher, `patches` in place of Python functions."""
+"""Hooks into PyTorch: `install` works on the dispatcher, `patches` replaces Python functions."""

@@ -1,9 +1,9 @@
-"""Hooks into the dispatcher and into Python functions: which goes where, and out again.
+"""Installing hooks into the dispatcher and into Python functions, and removing them.
 
-An operator that reaches the backend whole is caught at the backend's dispatch key. One that PyTorch
-or the frontend decomposes before, or whose arguments are adapted, is caught at autograd's key; in
-inference mode that is the key of functionalization. A Python function is caught by putting another
-in its place, see `patches`.
+An operator that reaches the backend undecomposed is caught at the backend's dispatch key. If
+PyTorch or the frontend decomposes it earlier, or if its arguments are adapted, it is caught at
+autograd's key, or in inference mode at the key of functionalization. A Python function is caught by
+replacing it; see `patches`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from lowering.installation.patches import patch_function
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Kernels that were put into the dispatcher, and functions in place of others."""
+    """The kernels that were registered with the dispatcher, and the functions that were
+    replaced."""
 
     overrides: tuple[Override, ...]
 
     def remove(self) -> None:
-        """Put the stock kernels back."""
+        """Restore the stock kernels and the original functions."""
         for override in reversed(self.overrides):
             override.remove()
 
@@ -53,13 +54,13 @@ def install(
     compiled_calls: CompiledCalls,
     computations: Computations,
 ) -> Installation:
-    """Hook what `entries` catch; of several that claim one operator, the first is asked first.
+    """Install the hooks of `entries`. If several claim one operator, the first one has priority.
 
     Args:
-        computations: what these entries have lowered when they were installed before.
+        computations: the computations that these entries lowered when they were last installed.
 
     Raises:
-        AllowlistError: an entry's operator never reaches a hook, or its function has moved.
+        AllowlistError: an entry's operator never reaches a hook, or its function does not exist.
     """
     registries = {e.qualified: r for r in catalog.registries for e in r.composites}
     installer = _Installer(operators, registries, frontend, compiled_calls, computations, [])
@@ -73,7 +74,7 @@ def install(
 
 @dataclass(frozen=True, slots=True)
 class _Rewrite:
-    """Other calls that an entry catches, rewritten first."""
+    """Other calls that an entry catches after they were rewritten."""
 
     entry: Composite
     function: str
@@ -123,7 +124,7 @@ class _Installer:
             raise AllowlistError(
                 f"{entry.qualified} ({entry.location}): the frontend decomposes {entry.op} before"
                 f" its {self.frontend.dispatching.dispatch_key} kernel is called; write"
-                " `backward: derive`, and the call is caught at autograd's dispatch key"
+                " `backward: derive` to catch the call at autograd's dispatch key"
             )
         return False
 
@@ -159,9 +160,10 @@ class _Installer:
             self.overrides.append(dispatching.override(operator, key, kernel))
 
     def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator:
-        """An operator of ours for torch.compile, as `OwnOperator` says."""
+        """The entry's operator for torch.compile; see `OwnOperator`."""
         name = source.operator_name(entry)
-        # aten::mm.dtype and its like run on CUDA alone, so the decomposition where there is one.
+        # Operators such as aten::mm.dtype run on CUDA only. A decomposition written in PyTorch runs
+        # everywhere, so it is preferred.
         torch_function = entry.decomposition.kind == "torch"
         target = entry.decomposition.target if torch_function else None
         overload = find_overload(operator)
@@ -170,8 +172,8 @@ class _Installer:
         dispatching = self.frontend.dispatching
         stock = dispatching.stock_kernel(operator, dispatching.autograd_key)
         lowering = self._lowering(entry, operator, stock)
-        # The hook above has checked the entry's conditions, so there is nothing to fall back to
-        # but the stock kernel, for calls that its lowering cannot take.
+        # The hook at autograd's key has checked the entry's conditions. Calls that cannot be
+        # lowered fall back to the stock kernel.
         kernel = self._hooks(entry).BACKEND_HOOKS[entry.name](lowering, stock)
         self.overrides.append(self.frontend.compiled_graphs.implement(name, kernel))
         draws = torch.Tag.nondeterministic_seeded in overload.tags
@@ -202,16 +204,16 @@ class _Installer:
         self.overrides.append(patch_function(target, wrapper, entry))
 
     def _adapter(self, entry: Composite) -> Kernel:
-        """The entry's `adapt` function, given the composite as its first argument."""
+        """The entry's `adapt` function, with the composite as its first argument."""
         assert entry.adapt is not None
         return partial(find_function(entry.adapt), self._as_function(entry, _decline))
 
     def _traced_adapter(self, entry: Composite) -> Kernel:
-        """The same for torch.compile to read, with the composite as one node."""
+        """The same function for torch.compile to trace, with the composite as one node."""
         target = entry.decomposition.target
         assert entry.adapt is not None
         assert target is not None
-        if entry.decomposition.kind == "jax":  # nothing that could stand for the node
+        if entry.decomposition.kind == "jax":  # Dynamo cannot trace a JAX function
             return _decline
         meaning = find_function(target)
         hook = self._as_function(entry, meaning)
@@ -252,13 +254,14 @@ class _Installer:
         return ExplicitBackward(entry, kernel, tuple(argument.name for argument in arguments))
 
     def _on_backend(self, function: Kernel) -> Kernel:
-        """`function`, declining the calls without a tensor of the backend among their arguments."""
+        """`function`, which declines calls that have no tensor of the backend among their
+        arguments."""
 
         def checked(*arguments: Any, **keywords: Any) -> Any:
             values = (*arguments, *keywords.values())
             owns = self.frontend.tensors.owns
             if not any(isinstance(value, torch.Tensor) and owns(value) for value in values):
-                raise UnsupportedCallError("no tensor of the backend")
+                raise UnsupportedCallError("the call has no tensor of the backend")
             return function(*arguments, **keywords)
 
         return checked
@@ -269,10 +272,10 @@ class _Installer:
 
 
 def _tried(function: Kernel, otherwise: Kernel, *, keys: int = 0) -> Kernel:
-    """`function`, and `otherwise` for the calls that it declines.
+    """A kernel that calls `function`, and `otherwise` for the calls that `function` declines.
 
     Args:
-        keys: how many arguments stand before those that `function` takes.
+        keys: number of leading arguments that `function` does not take.
     """
 
     def kernel(*arguments: Any, **keywords: Any) -> Any:
@@ -285,7 +288,7 @@ def _tried(function: Kernel, otherwise: Kernel, *, keys: int = 0) -> Kernel:
 
 
 def _decline(*arguments: Any, **keywords: Any) -> Any:
-    raise UnsupportedCallError("the composite does not take this call")
+    raise UnsupportedCallError("the composite does not claim this call")
 
 
 def _nothing(*arguments: Any, **keywords: Any) -> None:
@@ -293,7 +296,7 @@ def _nothing(*arguments: Any, **keywords: Any) -> None:
 
 
 def _in_inference_mode(kernel: Kernel, stock: Kernel) -> Kernel:
-    """Outside inference mode the call was seen at autograd's key already."""
+    """Use `kernel` in inference mode only. Otherwise the call has already passed autograd's key."""
 
     def chosen(keys: Any, *arguments: Any, **keywords: Any) -> Any:
         taken: Callable[..., Any] = kernel if torch.is_inference_mode_enabled() else stock

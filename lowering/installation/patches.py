@@ -1,4 +1,4 @@
-"""Python functions with another in their place, now or when their module is imported."""
+"""Replacing Python functions, now or when their module is imported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Wrapper = Callable[[Callable[..., Any]], Replacement]
 
 @dataclass(slots=True)
 class Patch:
-    """A function that is replaced while this is not removed."""
+    """A function that is replaced until the patch is removed."""
 
     target: str
     wrapper: Wrapper
@@ -26,10 +26,10 @@ class Patch:
     removed: bool = False
     stop_waiting: Callable[[], None] | None = None
     undo: Callable[[], None] | None = None
-    """Puts the function back; None while it is not replaced."""
+    """Restores the function; None while it is not replaced."""
 
     def apply(self) -> None:
-        """Replace the function, whose module is imported.
+        """Replace the function. Its module must be imported.
 
         Raises:
             AllowlistError: the module has no such function.
@@ -46,7 +46,7 @@ class Patch:
 
         @functools.wraps(original)
         def made(*arguments: Any, **keywords: Any) -> Any:
-            # Whoever took a reference of its own keeps it when this is removed.
+            # Code that imported the name still holds this function after the patch is removed.
             called = original if self.removed else replacement
             return called(*arguments, **keywords)
 
@@ -59,7 +59,7 @@ class Patch:
         self.undo = undo
 
     def remove(self) -> None:
-        """Put the function back."""
+        """Restore the function."""
         self.removed = True
         if self.stop_waiting is not None:
             self.stop_waiting()
@@ -75,14 +75,14 @@ class Patch:
             raise AllowlistError(
                 f"{entry.qualified} ({entry.location}): {owner.__name__} has no {name}"
                 f"{did_you_mean(name, list(vars(owner)))}; correct `function: {self.target}`, or"
-                f" turn it off with -{entry.name}"
+                f" turn the entry off with -{entry.name}"
             ) from None
 
 
 def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patch:
     """Replace `package.module:Class.method` as soon as its module is imported.
 
-    Nothing is imported for it: a program that never imports the module does not call the function.
+    The module is not imported for this: a program that never imports it does not call the function.
     """
     patch = Patch(target, wrapper, claimed_by)
     patch.stop_waiting = after_import(target.partition(":")[0], patch.apply)

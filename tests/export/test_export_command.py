@@ -95,7 +95,9 @@ def test_train_gives_loss_and_gradients(composites_export: Any, file: Path, tmp_
     assert outputs == ["loss", "grad:weight", "grad:bias"]
 
 
-MUST = "must return (module, args) or (module, args, kwargs), args a tuple and kwargs a dict"
+MUST = (
+    "must return (module, args) or (module, args, kwargs), where args is a tuple and kwargs a dict"
+)
 
 
 @pytest.mark.parametrize(

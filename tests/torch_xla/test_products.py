@@ -513,11 +513,11 @@ def refusals() -> dict[str, tuple[Callable[[], Any], str]]:
     return {
         "an integer result of floats": (
             lambda: torch.mm(a, b, out_dtype=I32),
-            "out_dtype torch.int32 is not of the kind of the operands' dtype torch.bfloat16",
+            "out_dtype torch.int32 is not of the same kind as the operands' dtype torch.bfloat16",
         ),
         "a float result of integers": (
             lambda: torch.mm(whole, random(16, 3, dtype=I8), out_dtype=F32),
-            "out_dtype torch.float32 is not of the kind of the operands' dtype torch.int8",
+            "out_dtype torch.float32 is not of the same kind as the operands' dtype torch.int8",
         ),
         "narrower": (
             lambda: torch.mm(a.float(), wide_b, out_dtype=BF16),

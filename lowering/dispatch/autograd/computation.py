@@ -1,4 +1,4 @@
-"""The forward of a composite as a computation, for one kind of call."""
+"""The forward of a composite as a computation, for calls with equal keys."""
 
 from __future__ import annotations
 
@@ -25,45 +25,49 @@ Attributes = Callable[[], Mapping[str, str | None]]
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """One call, as a generated hook hands it over."""
+    """One call, as a generated hook passes it on."""
 
     key: tuple[Hashable, ...]
-    """Everything the composite depends on."""
+    """Everything that the composite depends on."""
     operands: Operands
-    """In the composite's order; None for an absent one."""
+    """In the composite's order; None for an absent operand."""
     matches: Callable[[], bool]
     """Whether the entry's conditions hold."""
     attributes: Attributes
-    """Gives the attributes as MLIR text."""
+    """Returns the attributes as MLIR text."""
     call: Call
-    """Calls a function of the same signature with other tensors as operands; keeps no tensor."""
+    """Calls a function of the same signature with other tensors as operands. It must not hold a
+    tensor."""
     otherwise: Callable[[], Any]
     """Runs the stock operator or function."""
     values: Callable[[], Mapping[str, Any]] = dict
-    """The arguments that are no operands, by name, for a backward of the entry's own."""
+    """Returns the arguments that are not operands, by name, for an explicit backward."""
 
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """A composite for one kind of call."""
+    """A composite for calls with equal keys."""
 
     handle: Any
     results: int
-    """Results of the function itself; what follows is saved for the backward."""
+    """Number of results of the function itself. The results after these are saved for the
+    backward."""
     types: tuple[TensorMeta, ...]
-    """Shape and dtype of all of them."""
+    """Shape and dtype of all results."""
     structure: TreeSpec
     """How the function returns its results."""
     differentiable: tuple[bool, ...]
-    """For each result whether autograd on the stock route gives it a gradient."""
+    """For each result, whether it has a gradient in the stock lowering."""
     taken: tuple[int, ...]
-    """What the derived backward takes: places among operands, results and what is saved beside."""
+    """What the derived backward takes: positions among operands, results and additional saved
+    tensors."""
     kept: tuple[int, ...]
-    """What autograd keeps of these."""
+    """The positions of the tensors that autograd saves."""
     draws: int
-    """How often it advances the generator of random numbers; its last operand is the state."""
+    """How often it advances the random number generator. If it does, its last operand is the
+    state."""
     attributes: Mapping[str, str | None]
-    """MLIR text by name; the derived backward has the same ones."""
+    """MLIR text by name. The derived backward has the same attributes."""
 
 
 def can_differentiate(definition: Definition, wanted: tuple[bool, ...]) -> bool:
@@ -81,7 +85,7 @@ def lower_forward(
     """The computation of a call's forward, or FALLBACK.
 
     Args:
-        wanted: for each operand whether it has a gradient; None where none has.
+        wanted: for each operand, whether it needs a gradient; None if no operand does.
     """
     entry, frontend = definition.entry, definition.frontend
     traced: list[tuple[TreeSpec, tuple[bool, ...]]] = []
@@ -118,7 +122,7 @@ def lower_forward(
         return FALLBACK
     if traced:
         spec, differentiable = traced[0]
-    else:  # a JAX function, which autograd does not see: its backward is an entry, or nothing
+    else:  # autograd does not see a JAX function; its backward is an entry or does not exist
         found = definition.backward is not None and wanted is not None
         count = len(lowered.results)
         spec, differentiable = _structure(count), (found,) * count
@@ -140,7 +144,7 @@ def lower_forward(
 
 
 def _names(entry: Composite, results: int) -> list[str]:
-    """Operands, results and what is saved beside them, as `saves` calls them."""
+    """Operands, results and additional saved tensors, by their names in `saves`."""
     return [
         *entry.operands,
         *(result_name(n, ".") for n in range(results)),
@@ -149,14 +153,15 @@ def _names(entry: Composite, results: int) -> list[str]:
 
 
 def _taken(definition: Definition, results: int) -> tuple[int, ...]:
-    """The places of what `saves` lists; all operands where it is not there."""
+    """The positions of what `saves` lists; all operands if there is no `saves`."""
     entry = definition.entry
     saves = entry.operands if entry.saves is None else entry.saves
     return tuple(n for n, name in enumerate(_names(entry, results)) if name in saves)
 
 
 def _kept(definition: Definition, results: int) -> tuple[int, ...]:
-    """The places of what autograd keeps: besides, what a backward of the entry's own names."""
+    """The positions of what autograd saves: `_taken`, and the parameters of an explicit
+    backward."""
     named = () if definition.backward is None else definition.backward.parameters
     taken = _taken(definition, results)
     names = enumerate(_names(definition.entry, results))
@@ -169,5 +174,5 @@ def _shares_memory(result: torch.Tensor, operands: Operands) -> bool:
 
 
 def _structure(results: int) -> TreeSpec:
-    """How an operator returns so many results."""
+    """How an operator returns this number of results."""
     return pytree.tree_structure(0 if results == 1 else (0,) * results)

@@ -1,4 +1,5 @@
-"""What an entry means in one frontend: its function, its backward, and its place in the graph."""
+"""The meaning of an entry in one frontend: its function, its backward, and its node in the
+graph."""
 
 from __future__ import annotations
 
@@ -15,16 +16,17 @@ from lowering.frontends.protocols import Frontend, Kernel, Seed
 from lowering.frontends.thread_flag import ThreadFlag
 
 Operands = Sequence[torch.Tensor | None]
-"""Tensors in the composite's order; None for an absent one."""
+"""Tensors in the composite's order; None for an absent operand."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplicitBackward:
-    """A backward that is an entry of its own: a function of gradients and what was saved."""
+    """A backward that is a separate entry: a function of gradients and saved tensors."""
 
     entry: Composite
     hook: Kernel
-    """The generated hook, with the decomposition's signature; None where it declines."""
+    """The generated hook, with the decomposition's signature. It returns None if it declines a
+    call."""
     parameters: tuple[str, ...]
 
     def __call__(self, names: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
@@ -41,34 +43,34 @@ class Definition:
     entry: Composite
     frontend: Frontend
     native: Kernel
-    """The stock kernel, or the function that was caught."""
+    """The stock kernel, or the Python function that was caught."""
     backward: ExplicitBackward | None = None
     derived: dict[Hashable, Any] = field(default_factory=dict)
-    """From the key of a backward to its computation, or FALLBACK, where the backward is derived."""
+    """For a derived backward: from the key of a backward to its computation, or FALLBACK."""
     lowering: ThreadFlag = field(default_factory=ThreadFlag)
-    """Whether this thread is in the entry's decomposition, where its own operator or function means
-    the stock one."""
+    """Whether this thread is inside the entry's decomposition. Calls of its operator or function
+    then go to the stock kernel or the original function."""
 
     @property
     def function(self) -> Kernel:
-        """What the composite means, as a function of what the hook's `call` passes."""
+        """The composite's meaning, as a function for the hook's `call`."""
         target = self.entry.decomposition.target
         return self.native if target is None else find_function(target)
 
     @property
     def symbol(self) -> str:
-        """Name of the node in the frontend's graph; torch wants `namespace::name`."""
+        """Name of the node in the frontend's graph. torch requires the form `namespace::name`."""
         return f"{self.entry.namespace}::{self.entry.composite}"
 
     def run(self, call: Call, autocast: torch.dtype | None, *operands: torch.Tensor | None) -> Any:
-        """What the composite stands for, on other operands, under the autocast of its call."""
+        """Run the composite's meaning on other operands, with the autocast of the original call."""
         with self.frontend.tracing.autocast(autocast):
             return self.entry.exposed(call(self.function, *operands))
 
     def insert(
         self, symbol: str, operands: Operands, seed: Seed | None, handle: Any
     ) -> Sequence[torch.Tensor]:
-        """Insert a computation; absent operands are left out, the seed comes last."""
+        """Insert a computation. Absent operands are left out, and the seed comes last."""
         present = [t for t in operands if t is not None]
         if seed is not None:
             present.append(seed.state)
@@ -76,7 +78,7 @@ class Definition:
 
 
 def result_name(number: int, separator: str = "_") -> str:
-    """`result`, `result.1`, …, as `saves:` names a forward's results."""
+    """`result`, `result.1`, …: the names of a forward's results in `saves`."""
     return f"result{separator}{number}" if number else "result"
 
 

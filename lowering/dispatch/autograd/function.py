@@ -1,9 +1,9 @@
-"""A composite that autograd sees: what hooks at autograd's dispatch key and of functions call.
+"""A composite that autograd sees. Hooks at autograd's dispatch key and hooks of functions call it.
 
-Without gradients a call becomes one node of the graph. With gradients it is a
-`torch.autograd.Function` whose forward and backward are a composite each. The backward's
-decomposition is the gradient of the forward's (`backward: derive`), or a function of the entry's
-own.
+Without gradients, a call becomes one node of the graph. With gradients, it becomes a
+`torch.autograd.Function` whose forward and backward are one composite each. The decomposition of
+the backward is the gradient of the forward's decomposition (`backward: derive`), or that of a
+separate entry.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 @dataclass(frozen=True, slots=True)
 class OwnOperator:
-    """An operator of ours that stands for an entry's in compiled graphs.
+    """One of this project's own operators, which represents an entry's operator in compiled graphs.
 
-    It is used in graphs without gradients and in those for any size; the others hold the operators
-    of `lowering.dispatch.dynamo.calls`.
+    It is used in graphs without gradients and in graphs with dynamic shapes. Other graphs hold the
+    operators of `lowering.dispatch.dynamo.calls`.
     """
 
     call: Kernel
     draws: bool
-    """Whether it draws random numbers, so that no backward may run it a second time."""
+    """Whether it draws random numbers, so that a backward must not run it a second time."""
 
 
 @dataclass(slots=True)
 class CompositeFunction:
-    """One entry above the backend, for one set of active entries."""
+    """One entry that is caught above the backend, for one set of active entries."""
 
     definition: Definition
     compiled_calls: CompiledCalls
     operator: OwnOperator | None = None
-    """What torch.compile keeps as one node where there are no gradients."""
+    """The node that torch.compile keeps if there are no gradients."""
     forward: dict[Hashable, Any] = field(default_factory=dict)
     """From the key of a call to its computation, or FALLBACK."""
 
     def __call__(self, arguments: Arguments) -> Any:
-        """Run a call as a composite where it can be one, else on the stock route."""
+        """Run a call as a composite if possible. Otherwise fall back to the stock lowering."""
         definition, operands = self.definition, arguments.operands
         owns = definition.frontend.tensors.owns
         if definition.lowering.active or torch_internals.is_transformed():
@@ -106,7 +106,8 @@ class CompositeFunction:
         return pytree.tree_unflatten(list(results), computation.structure)
 
     def _compiled(self, arguments: Arguments) -> Any:
-        """A call with tensors that stand for others, as in torch.compile: operators of ours."""
+        """Handle a call with torch.compile's tensors: it becomes one of this project's own
+        operators."""
         definition, operands = self.definition, arguments.operands
         owns = definition.frontend.tensors.owns
         if not all(t is None or (_is_traced(t) and owns(t)) for t in operands):
@@ -129,8 +130,8 @@ class CompositeFunction:
             return arguments.otherwise()
         if wanted is None:
             return arguments.call(self.operator.call, *operands)
-        # In a graph for any size the backward is made of stock operators, which run the forward
-        # once more. That is worth its time only where stock is not what the composite means.
+        # With dynamic shapes the backward consists of stock operators, which run the forward once
+        # more. This is only worth its time if the composite means more than the stock lowering.
         if definition.entry.decomposition.target is None or self.operator.draws:
             return arguments.otherwise()
         autocast = definition.frontend.tracing.autocast_dtype()
@@ -142,7 +143,7 @@ class CompositeFunction:
         return (arguments.key, wanted, autocast, frontend.graph.target)
 
     def _computation(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
-        """The computation of a call, or FALLBACK; `wanted` as `_wanted` gives it."""
+        """The computation of a call, or FALLBACK. `wanted` is the result of `_wanted`."""
         key = self._key(arguments, wanted)
         computation = self.forward.get(key)
         if computation is None:
@@ -156,16 +157,16 @@ class CompositeFunction:
 
 
 class _Differentiable(torch.autograd.Function):
-    """Forward and backward as one composite each."""
+    """A forward and a backward that are one composite each."""
 
     @staticmethod
     def forward(ctx: Any, call: Differentiable, step: Step, *operands: torch.Tensor | None) -> Any:
-        """Run `call`, which is the step itself, or what stands for it in a compiled graph."""
+        """Run `call`, which is the step itself or its representation in a compiled graph."""
         flat = call.forward(operands)
         results = flat[: step.computation.results]
         ctx.call = call
-        # A result is kept as a tensor of its own, which has the same value in the graph: stock's
-        # backward mostly does not read it, so programs may write into it.
+        # A saved result is a separate tensor with the same value in the graph. Stock backwards
+        # mostly do not read the result, so programs are free to write to it.
         tensors = (*operands, *flat)
         inner = range(len(operands), len(operands) + len(results))
         ctx.save_for_backward(
@@ -188,8 +189,8 @@ class _Differentiable(torch.autograd.Function):
 
 
 class _Recomputed(torch.autograd.Function):
-    """The forward as an operator of ours, the backward as PyTorch gives it for what it stands for:
-    in a compiled graph it becomes stock operators, which run the forward once more."""
+    """The forward is one of this project's own operators. The backward is PyTorch's gradient of its
+    meaning: in a compiled graph it becomes stock operators, which run the forward once more."""
 
     @staticmethod
     def forward(
@@ -220,7 +221,7 @@ class _Recomputed(torch.autograd.Function):
 
 
 def _wanted(operands: Operands) -> tuple[bool, ...] | None:
-    """For each operand whether it has a gradient; None where none has, or autograd is off."""
+    """For each operand, whether it needs a gradient; None if none does or autograd is off."""
     if not torch.is_grad_enabled():
         return None
     wanted = tuple(t is not None and t.requires_grad for t in operands)
@@ -228,7 +229,7 @@ def _wanted(operands: Operands) -> tuple[bool, ...] | None:
 
 
 def _is_traced(tensor: torch.Tensor) -> bool:
-    """Whether it is real, or stands for one while torch.compile traces: no other subclass."""
+    """Whether it is a real tensor, or one of torch.compile's stand-ins, and no other subclass."""
     return type(tensor) in _PLAIN or torch_internals.stands_for_a_tensor(tensor)
 
 

@@ -1,4 +1,4 @@
-"""The gradients of a function of tensors, as autograd gives them."""
+"""The gradients of a function of tensors, computed with autograd."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def gradients_of(
     """Run a function and pull gradients of its results back to its operands.
 
     Args:
-        function: takes the operands, returns tensors in any nesting.
-        operands: None for an absent one.
-        wanted: for each operand whether its gradient is asked for.
-        grads: for each result its gradient, or None where nothing depends on it.
-        create_graph: whether the gradients will be differentiated again; the operands are used as
-            they are then.
+        function: takes the operands and returns tensors in any nesting.
+        operands: None for an absent operand.
+        wanted: for each operand, whether its gradient is requested.
+        grads: for each result, its gradient, or None if nothing depends on the result.
+        create_graph: whether the gradients will be differentiated again. If so, the operands are
+            used without detaching them.
 
     Returns:
-        One gradient for each operand, of its shape and dtype; None where it is not wanted. Zeros
-        where the results do not depend on the operand.
+        One gradient for each operand, of its shape and dtype; None if it was not requested. It is
+        zero if the results do not depend on the operand.
     """
     with torch.enable_grad():  # type: ignore[no-untyped-call]
         inputs = [_leaf(t, asked, create_graph) for t, asked in zip(operands, wanted, strict=True)]
@@ -64,6 +64,6 @@ def gradients_of(
 def _leaf(tensor: torch.Tensor | None, wanted: bool, create_graph: bool) -> torch.Tensor | None:
     if tensor is None:
         return None
-    if create_graph:  # an alias: one tensor may stand for two operands
+    if create_graph:  # an alias, because one tensor may be used for two operands
         return tensor.view_as(tensor) if wanted else tensor
     return tensor.detach().requires_grad_(wanted)

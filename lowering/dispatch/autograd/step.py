@@ -1,8 +1,8 @@
-"""One call of a composite between its forward and its backward: what is kept, and the gradients.
+"""One call of a composite between its forward and its backward: saved tensors, and gradients.
 
-The backward is a composite too: derived, with the gradient of the forward's decomposition as its
-own (`backward: derive`), or an entry of its own. Where it cannot be one, the gradients are those of
-the stock route.
+The backward is a composite too. It is derived, with the gradient of the forward's decomposition as
+its decomposition (`backward: derive`), or it is a separate entry. If it cannot be a composite, the
+gradients are those of the stock lowering.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from lowering.frontends.protocols import Seed
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call, without the tensors that autograd keeps; see `TypedCall`."""
+    """A call, without the tensors that autograd saves; see `TypedCall`."""
 
     definition: Definition
     key: Hashable
     call: Call
     values: Mapping[str, Any]
-    """The arguments that are no operands, by name, for a backward of the entry's own."""
+    """The arguments that are not operands, by name, for an explicit backward."""
     computation: Computation
     seed: Seed | None
     types: tuple[TensorMeta | None, ...]
@@ -76,13 +76,13 @@ class Step:
         return backward.gradients()
 
     def run(self, *operands: torch.Tensor | None) -> Any:
-        """What the composite stands for."""
+        """Run the composite's meaning."""
         return self.definition.run(self.call, self.autocast, *operands)
 
 
 @dataclass(frozen=True, slots=True)
 class _Backward:
-    """The backward of a step: gradients of its results, and what autograd kept."""
+    """The backward of a step: gradients of its results, and the tensors that autograd saved."""
 
     step: Step
     grads: Operands
@@ -91,12 +91,12 @@ class _Backward:
     results: Operands
     extra: Operands
     saved: Operands
-    """The operands of the derived backward, after the gradients."""
+    """The operands of the derived backward that follow the gradients."""
     places: tuple[int | None, ...]
-    """For each operand of the forward its place in `saved`."""
+    """For each operand of the forward, its position in `saved`."""
 
     def gradients(self) -> Gradients:
-        """The gradients of the call's operands; None where none is wanted."""
+        """The gradients of the call's operands; None where no gradient is needed."""
         definition = self.step.definition
         explicit = definition.backward
         if torch.is_grad_enabled() or (explicit is None and not definition.entry.derives):
@@ -111,7 +111,7 @@ class _Backward:
         return [by_name[name] if wanted else None for name, wanted in names]
 
     def _names(self) -> dict[str, Any]:
-        """What a backward of the entry's own may name."""
+        """The values that an explicit backward can take, by name."""
         entry = self.step.definition.entry
         found = dict(self.step.values)
         operands = zip(entry.operands, self.operands, strict=True)
@@ -123,10 +123,10 @@ class _Backward:
         return found
 
     def _stock(self) -> Gradients:
-        """Through the stock route, which can be differentiated once more.
+        """Compute the gradients with the stock lowering, so that they can be differentiated again.
 
-        An operand that was not saved has no value that matters for the first gradient, so neither
-        has the second one any part from it.
+        The value of an operand that was not saved does not affect the first gradient. It does not
+        affect the second one either.
         """
         definition, types = self.step.definition, self.step.types
         entry = definition.entry
@@ -142,8 +142,8 @@ class _Backward:
         ]
         if lost and definition.backward is not None:
             raise LoweringError(
-                f"{entry.location}: {entry.qualified}: this gradient is that of the"
-                f" stock operator, which reads {', '.join(lost)}; list it in `saves`"
+                f"{entry.location}: {entry.qualified}: this gradient is computed by the stock"
+                f" operator, which reads {', '.join(lost)}; add it to `saves`"
             )
 
         with (
@@ -163,7 +163,7 @@ class _Backward:
         given = [grad for grad in self.grads if grad is not None]
         present = tuple(grad is not None for grad in self.grads)
         types = tuple((grad.shape, grad.dtype) for grad in given)
-        autocast = definition.frontend.tracing.autocast_dtype()  # mostly off by now
+        autocast = definition.frontend.tracing.autocast_dtype()  # usually off in a backward
         autocasts = (step.autocast, autocast)
         key = (step.key, present, types, self.wanted, autocasts, definition.frontend.graph.target)
         operands = [*given, *self.saved]
@@ -189,7 +189,7 @@ class _Backward:
             grads = iter(tensors[:count])
             saved = tensors[count:]
             device = next(t.device for t in tensors if t is not None)
-            # An operand that is not saved has a shape and a dtype, and no value that matters.
+            # Of an operand that was not saved, only the shape and dtype matter.
             inputs = [
                 saved[place] if place is not None else _blank(type_, device, wanted=False)
                 for place, type_ in zip(places, step.types, strict=True)

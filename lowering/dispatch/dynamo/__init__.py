@@ -1,7 +1,7 @@
-"""Composites in what torch.compile traces.
+"""Composites in code that torch.compile traces.
 
 | module | what it does |
 |---|---|
-| `functions` | Python functions, written for Dynamo to read: a composite is one node of its graph |
-| `calls` | the two operators that stand for a call and its backward in such a graph |
+| `functions` | Python functions that Dynamo traces, in which a composite is one node of the graph |
+| `calls` | the two operators that represent a call and its backward in such a graph |
 """

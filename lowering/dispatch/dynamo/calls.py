@@ -1,15 +1,17 @@
-"""Composites in graphs of torch.compile that have gradients: two operators that stand for a call.
+"""Composites in torch.compile graphs with gradients: two operators that represent a call.
 
-torch.compile traces forward and backward with tensors that have no data, into graphs of operators
-that run later. A composite's forward is one node there and its backward another one:
+torch.compile traces the forward and the backward with tensors that have no data, and produces
+graphs of operators that run later. In these graphs the forward of a composite is one node and its
+backward is another:
 
 - `composites::forward(Tensor?[] operands, str composite, int call) -> Tensor[]`
 - `composites::backward(Tensor?[] grads, Tensor?[] kept, bool[] output_mask, str composite,
   int call) -> Tensor[]`
 
-`call` says where `CompiledCalls` has what a graph cannot hold (the function, the computation),
-which is as long as the process lives: nobody knows how long a compiled graph is used. PyTorch's own
-graphs hold Triton kernels in the same way (`torch._higher_order_ops.triton_kernel_wrap`).
+A graph cannot hold the function or the computation. `call` is the number under which
+`CompiledCalls` keeps them. They are kept for the life of the process, because a compiled graph may
+be used at any time. PyTorch's own graphs hold Triton kernels in the same way
+(`torch._higher_order_ops.triton_kernel_wrap`).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _library.define(
 
 
 View = Callable[[TypedCall], Differentiable]
-"""What runs where an operator stands for a call: the call, or its shapes alone."""
+"""How an operator's kernel runs a call: the call itself, or a version that computes shapes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +68,20 @@ class CompiledCall:
 
 @dataclass(frozen=True, slots=True)
 class CompiledCalls:
-    """What the calls in the compiled graphs of this process are, and the operators' kernels."""
+    """The calls in the compiled graphs of this process, and the kernels of the two operators."""
 
     _calls: list[TypedCall] = field(default_factory=list)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
 
     def add(self, composite: str, key: Hashable, call: TypedCall) -> CompiledCall:
-        """A call for a graph; calls of one composite with equal keys are the same."""
+        """Register a call for a graph. Calls of one composite with equal keys share one number."""
         number = self._numbers.setdefault((composite, key), len(self._calls))
         if number == len(self._calls):
             self._calls.append(call)
         return CompiledCall(composite, number)
 
     def implement(self, dispatch_key: str) -> None:
-        """Register the kernels: a backend's, and shapes for tensors without data."""
+        """Register the kernels: one for the backend, and one for tensors without data."""
         for key, view in ((dispatch_key, _as_it_is), ("Meta", _WithoutData)):
             _library.impl("forward", partial(self._forward, view), key)
             _library.impl("backward", partial(self._backward, view), key)
@@ -108,7 +110,7 @@ def _as_it_is(call: TypedCall) -> Differentiable:
 
 @dataclass(frozen=True, slots=True)
 class _WithoutData:
-    """A call that gives tensors with a shape and a dtype alone."""
+    """A call that returns tensors without data."""
 
     call: TypedCall
 

@@ -1,9 +1,10 @@
-"""Python functions in what torch.compile traces: a composite is one node of Dynamo's graph.
+"""Python functions that torch.compile traces, in which a composite is one node of Dynamo's graph.
 
-Dynamo reads the code of every function that it meets, and finds the operators that it calls. The
-functions here are written to be read: they decide, by what Dynamo knows of a call (types, devices),
-whether it can be a composite. A hook is not read. It is a node, which AOTAutograd calls when it
-traces forward and backward, and there it becomes an operator of ours, see `calls`.
+Dynamo traces the code of every function that is called, and records the operators that it finds.
+The functions here are written to be traced. They use what Dynamo knows of a call (types, devices)
+to decide whether it can be a composite. Dynamo does not trace into a hook but records it as a node.
+AOTAutograd calls this node when it traces the forward and the backward, and there it becomes one of
+this project's own operators; see `calls`.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from lowering.codegen import loader, source
 from lowering.dispatch.keys import VALUES
 from lowering.frontends.protocols import Kernel
 
-_SEQUENCES = (list, tuple)  # Dynamo does not read `list | tuple`
+_SEQUENCES = (list, tuple)  # Dynamo does not support `list | tuple`
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What stands in the place of a Python function."""
+    """The replacement of a Python function."""
 
     called: Kernel
     traced: Kernel
-    """The same for Dynamo to read."""
+    """The version that Dynamo traces."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if torch.compiler.is_dynamo_compiling():
@@ -46,13 +47,15 @@ def traced_function(
     otherwise: Kernel,
     owns: Callable[[Tensor], bool],
 ) -> Kernel:
-    """What Dynamo reads in the place of a function that an entry catches.
+    """The function that Dynamo traces in place of one that an entry catches.
 
     Args:
-        function: what is caught, and what the composite means; `target` is its name.
-        hook: takes a call as a composite, or calls the function; becomes a node.
-        otherwise: takes the calls that are no node, as those without tensors of the backend.
-        owns: whether a tensor is one of the backend's; Dynamo reads it too.
+        function: the function that is caught, and whose meaning the composite has; `target` is its
+            name.
+        hook: takes a call as a composite, or calls the function. It becomes a node.
+        otherwise: takes the calls that are not a node, such as calls without tensors of the
+            backend.
+        owns: whether a tensor belongs to the backend. Dynamo traces this function too.
     """
     matches = loader.load_condition(entry, function, target)
     differentiable = entry.backward is not None
@@ -66,7 +69,8 @@ def traced_function(
     def fits() -> bool:
         return _can_be_a_node(function)
 
-    # Asked when Dynamo reads the call: what the function reads may be defined after it.
+    # This runs when Dynamo traces the call, because the function may use names that are defined
+    # later in its module.
     torch.compiler.assume_constant_result(fits)
 
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -90,23 +94,24 @@ def _needs_gradients(tensors: Sequence[Tensor]) -> bool:
 
 
 def _can_be_a_node(function: Callable[..., Any]) -> bool:
-    """Whether a graph can hold calls of a function without reading it.
+    """Whether a graph can hold calls of a function that Dynamo does not trace.
 
-    It must not reach tensors but by its arguments, which a graph would take for constants, and must
-    return tensors, tuples or lists: an annotation that says something else is believed.
+    The function must reach tensors through its arguments only, since a graph would treat all others
+    as constants. It must return tensors, tuples or lists. This is checked by its annotation, if
+    there is one.
     """
     try:
         reached = inspect.getclosurevars(inspect.unwrap(function))
     except TypeError:  # not written in Python
         return True
-    except ValueError:  # a variable around it has no value yet
+    except ValueError:  # a variable of an enclosing function has no value yet
         return False
     held = (*reached.nonlocals.values(), *reached.globals.values())
     if any(isinstance(value, Tensor | torch.nn.Module) for value in held):
         return False
     try:
         returned = get_type_hints(function).get("return", Tensor)
-    except Exception:  # a name that exists for type checkers alone
+    except Exception:  # an annotation uses a name that only type checkers import
         return True
     returned = get_origin(returned) or returned
     return isinstance(returned, type) and issubclass(returned, Tensor | tuple | list)
