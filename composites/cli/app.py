@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 import composites
 from composites.cli import export, registry, run, stablehlo
+from composites.cli.output import print_table
 from composites.settings import VARIABLES
 
 app = typer.Typer(
@@ -46,5 +47,5 @@ def env() -> None:
     """Show the environment variables that the project reads, and their current values."""
     table = Table(Column("variable", no_wrap=True), "value", "meaning", "example")
     for variable in VARIABLES:
-        table.add_row(variable.name, variable.read(), variable.meaning, variable.example)
-    Console().print(table)
+        table.add_row(variable.name, Text(variable.read()), variable.meaning, variable.example)
+    print_table(table)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from composites.cli.errors import clear_errors, fail
+from composites.cli.output import print_table
 from composites.files import write_atomic
 
 RegistryFile = Annotated[Path, typer.Argument(help="A registry file.", show_default=False)]
@@ -74,31 +73,25 @@ def check(
     typer.echo(f"{count} file{'s' if count > 1 else ''} checked, no problems found")
 
 
-def list_entries() -> None:
+def list_entries(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
     """List all entries, including those of vendors, and show which ones XLA_COMPOSITE_OP turns on.
 
     `composites docs FILE` describes the entries of a file in full.
     """
     with clear_errors():
         from composites.allowlist import resolve, split_allowlist
+        from composites.cli.listing import listed, listing_table
         from composites.registry.catalog import load_catalog
         from composites.settings import ALLOWLIST
 
         catalog = load_catalog()
-        on = resolve(split_allowlist(ALLOWLIST.read()), catalog)
-    table = Table()
-    for heading in ("composite", "catches", "attributes"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("on", no_wrap=True, min_width=len("yes"))
-    for entry in catalog:
-        functions = dict.fromkeys(target.partition(":")[2] for target in entry.functions)
-        table.add_row(
-            f"{entry.qualified} v{entry.version}",
-            entry.op or ", ".join(functions),
-            ", ".join(attribute.name for attribute in entry.attributes),
-            "yes" if entry in on else "",
-        )
-    Console().print(table)
+        entries = listed(catalog, resolve(split_allowlist(ALLOWLIST.read()), catalog))
+    if as_json:
+        typer.echo(json.dumps({"composites": entries}, indent=2))
+    else:
+        print_table(listing_table(entries))
 
 
 def schema() -> None:
