@@ -45,28 +45,47 @@ from .inspection import (
     inspect,
 )
 from .module import Module
+from .passes.bind import OPTIONS as BIND_OPTIONS
 from .passes.bind import bind
+from .passes.clean import OPTIONS as CLEAN_OPTIONS
 from .passes.clean import clean, clean_passes
 from .passes.constant_inputs import constant_inputs
+from .passes.decompose import OPTIONS as DECOMPOSE_OPTIONS
 from .passes.decompose import decompose
+from .passes.drop_cast_roundtrips import OPTIONS as DROP_CAST_ROUNDTRIPS_OPTIONS
 from .passes.drop_cast_roundtrips import drop_cast_roundtrips
 from .passes.drop_unused_functions import drop_unused_functions
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
+from .passes.legalize_chlo import OPTIONS as LEGALIZE_CHLO_OPTIONS
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
 from .passes.order_inputs import order_inputs
 from .passes.rename_decompositions import rename_decompositions
 from .passes.share_decompositions import share_decompositions
 from .passes.strip_leftovers import strip_leftovers
+from .passes.to_custom_call import OPTIONS as TO_CUSTOM_CALL_OPTIONS
 from .passes.to_custom_call import to_custom_call
 from .passes.unshare_decompositions import unshare_decompositions
+from .passes.widen_dots import OPTIONS as WIDEN_DOTS_OPTIONS
 from .passes.widen_dots import widen_dots
 from .pipeline import Pass, run_passes
 from .run import Executable, compile_module, run
 
+COMMAND_LINE = (
+    CLEAN_OPTIONS,
+    BIND_OPTIONS,
+    TO_CUSTOM_CALL_OPTIONS,
+    DECOMPOSE_OPTIONS,
+    LEGALIZE_CHLO_OPTIONS,
+    DROP_CAST_ROUNDTRIPS_OPTIONS,  # first: a wide type that is gone asks for no wider product
+    WIDEN_DOTS_OPTIONS,
+)
+"""The passes that `composites lower` offers, in the order in which it runs them."""
+
 __all__ = [
+    "COMMAND_LINE",
     "AttributeConversionError",
     "BindError",
     "BytecodeError",

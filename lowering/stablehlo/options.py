@@ -1,7 +1,7 @@
 """How a pass says what its options of `composites lower` are.
 
-A pass declares a `PassOptions` beside its function, and `passes/__init__.py` lists it. The command
-line is made of that list, so no option is written twice.
+A pass declares a `PassOptions` beside its function, and the package lists it in `COMMAND_LINE`. The
+command line is made of that list, so no option is written twice.
 """
 
 from collections.abc import Callable, Sequence
