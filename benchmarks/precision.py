@@ -44,7 +44,7 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import composites
-from composites.activation import exactly
+from lowering.activation import exactly
 from lowering.stablehlo import Module, casts
 
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64

@@ -42,8 +42,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.training_models import MODELS, Model
-from composites.activation import exactly, frontend
+from lowering.activation import exactly
 from lowering.emission import hlo_proto
+from lowering.frontends.torch_xla.graph import hlo_of
 
 BAR = 0.8
 STEPS = 2
@@ -124,7 +125,7 @@ def train(made: Model) -> Steps:
         optimizer.step()
         if step == STEPS - 1:
             state = [t for s in optimizer.state.values() for t in s.values() if t.is_xla]
-            graph = frontend().hlo([loss.detach(), *module.parameters(), *state])
+            graph = hlo_of([loss.detach(), *module.parameters(), *state])
             counted, calls = count(hlo_proto.Module.FromString(graph))
         torch_xla.sync()
         losses.append(loss.detach().cpu())

@@ -1,7 +1,8 @@
-"""Composites for PyTorch on XLA: operators arrive in StableHLO as one `stablehlo.composite` each.
+"""Composites for PyTorch on XLA: each operator reaches StableHLO as one `stablehlo.composite`.
 
-`XLA_COMPOSITE_OP=gelu,softmax python train.py` turns them on without a change to the script. In
-code: `enable`, `disable`, `enabled` and `active`; `composite` makes one of a function of yours.
+`XLA_COMPOSITE_OP=gelu,softmax python train.py` turns them on without a change to the script. From
+code, use `enable`, `disable`, `enabled` and `active`. The decorator `composite` turns your own
+function into a composite.
 """
 
 from __future__ import annotations
@@ -11,18 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from composites import nn
-    from composites.activation import active, disable, enable, enabled
-    from composites.decorator import composite
     from composites.errors import (
         AllowlistError,
         CompositesError,
+        ExportError,
         InvalidCallError,
         LoweringError,
         MissingPackageError,
+        ProgramError,
         RegistryError,
+        UnsupportedCallError,
+        UnusableFunctionError,
     )
-    from composites.exporting import ExportError, export
-    from composites.program import Program
+    from lowering.activation import active, disable, enable, enabled
+    from lowering.decorator import composite
+    from lowering.export.api import export
+    from lowering.export.program import Program
+
+    __version__: str
 
 __all__ = [
     "AllowlistError",
@@ -32,7 +39,11 @@ __all__ = [
     "LoweringError",
     "MissingPackageError",
     "Program",
+    "ProgramError",
     "RegistryError",
+    "UnsupportedCallError",
+    "UnusableFunctionError",
+    "__version__",
     "active",
     "composite",
     "disable",
@@ -43,16 +54,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("active", "disable", "enable", "enabled"), "composites.activation"),
-    **dict.fromkeys(("ExportError", "export"), "composites.exporting"),
-    "Program": "composites.program",
-    "composite": "composites.decorator",
+    **dict.fromkeys(("active", "disable", "enable", "enabled"), "lowering.activation"),
+    "Program": "lowering.export.program",
+    "composite": "lowering.decorator",
+    "export": "lowering.export.api",
 }
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
-    # Imported when first used: every `import torch` passes through this package (see autoload),
-    # and must not pay for what it does not use.
+    # Names are imported on first use. Every `import torch` passes through this package (see
+    # lowering.autoload) and must not pay for parts that it does not use.
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("torch-xla-composites")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

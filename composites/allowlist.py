@@ -1,13 +1,13 @@
-"""XLA_COMPOSITE_OP, and the names given to enable(): text to a set of entries.
+"""The allowlist: from XLA_COMPOSITE_OP, or the names given to enable(), to a set of entries.
 
-| item | turns on |
+| item | meaning |
 |---|---|
-| `gelu` | the entry and its backward, and every other entry that makes the composite `gelu` |
-| `matmul_out_dtype` | every entry of a group |
-| `acme.gelu` | that vendor's entry and its backward |
-| `acme.*` | every entry of a namespace |
-| `all` | every entry that no vendor shadows |
-| `-softmax`, `-acme.*` | takes the same away, wherever it stands in the list |
+| `gelu` | the entry, its backward, and every other entry that produces the composite `gelu` |
+| `matmul_out_dtype` | every entry of that group |
+| `acme.gelu` | the entry of that vendor, and its backward |
+| `acme.*` | every entry of that namespace |
+| `all` | every entry that no vendor entry shadows |
+| `-softmax`, `-acme.*` | removes the same entries, wherever the item appears in the list |
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from composites.registry.model import Composite
 
 
 def split_allowlist(text: str) -> tuple[str, ...]:
-    """The comma-separated items of `text`, blanks around them dropped."""
+    """Split `text` at commas. Items are stripped and empty ones are dropped."""
     return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
@@ -28,7 +28,7 @@ def resolve(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:
     """The entries that the items turn on, in the order of the catalog.
 
     Raises:
-        AllowlistError: for an unknown or ambiguous name, or a list that only takes away.
+        AllowlistError: a name is unknown or ambiguous, or the list only removes entries.
     """
     items = tuple(items)
     added: set[str] = set()
@@ -38,7 +38,7 @@ def resolve(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:
         target.update(entry.qualified for entry in _entries(name, catalog))
     if removed and not added:
         given, meant = ",".join(items), ",".join(("all", *items))
-        raise AllowlistError(f"{given!r} takes away and turns nothing on; write {meant!r}")
+        raise AllowlistError(f"{given!r} only removes entries and turns none on; write {meant!r}")
     return tuple(entry for entry in catalog if entry.qualified in added - removed)
 
 

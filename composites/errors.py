@@ -1,4 +1,5 @@
-"""Every exception that a user of the project can meet, in one place."""
+"""The exceptions of the project, apart from those for StableHLO files
+(lowering.stablehlo.errors)."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from difflib import get_close_matches
 
 
 class CompositesError(Exception):
-    """Base of all errors raised for something the user can put right."""
+    """Base class of all errors that the user can fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a registry file: `file:line: entry: what, and what would be right`."""
+    """One problem in a registry file, printed as `file:line: entry: message`."""
 
     file: str
     line: int
@@ -26,7 +27,7 @@ class Problem:
 
 
 class RegistryError(CompositesError):
-    """A registry file is wrong; carries every problem of the file, in the order of its lines."""
+    """A registry file is invalid. The error carries every problem, sorted by file and line."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda p: (p.file, p.line)))
@@ -38,22 +39,35 @@ class AllowlistError(CompositesError):
 
 
 class UnsupportedCallError(CompositesError):
-    """A decomposition raises it for calls that it leaves to the stock lowering."""
+    """A decomposition raises this to leave a call to the stock lowering."""
 
 
 class InvalidCallError(CompositesError, RuntimeError):
-    """A call that PyTorch would refuse too, had it the operator; decompositions raise it."""
+    """The operator does not accept the call. A decomposition raises this where a kernel would
+    fail."""
 
 
 class LoweringError(CompositesError):
     """An entry's own decomposition could not be lowered for a call."""
 
 
+class ExportError(CompositesError):
+    """The module cannot be exported as requested."""
+
+
+class ProgramError(CompositesError):
+    """A program cannot be saved, loaded or run as requested."""
+
+
+class UnusableFunctionError(CompositesError):
+    """A function named in a registry or on the command line does not exist or does not fit."""
+
+
 class MissingPackageError(CompositesError):
-    """A package that this step needs is not installed."""
+    """A required package is not installed."""
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """`; did you mean 'gelu'?` for the closest of `known`, or nothing where none is close."""
+    """`; did you mean 'gelu'?` with the closest name in `known`; empty if no name is close."""
     matches = get_close_matches(name, known, n=1)
     return f"; did you mean {matches[0]!r}?" if matches else ""

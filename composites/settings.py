@@ -1,8 +1,8 @@
-"""The environment variables that the project reads: each declared once, with its grammar.
+"""The environment variables that the project reads, each declared once with its syntax.
 
-| variable | grammar | example |
+| variable | syntax | example |
 |---|---|---|
-| `XLA_COMPOSITE_OP` | names, `namespace.*`, `all`; commas between; `-name` | `all,-softmax` |
+| `XLA_COMPOSITE_OP` | comma-separated names, `namespace.*`, `all` or `-name` | `all,-softmax` |
 | `XLA_COMPOSITE_REGISTRY` | registry files, separated as in PATH | `a.yaml:b.yaml` |
 """
 
@@ -15,20 +15,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """An environment variable: its name, what it does and a value to show in help texts."""
+    """An environment variable: its name, its meaning, and an example value for help texts."""
 
     name: str
     meaning: str
     example: str
 
     def read(self, environment: Mapping[str, str] | None = None) -> str:
-        """The variable's text without surrounding blanks; empty where it is not set."""
+        """The variable's text without surrounding blanks; empty if it is not set."""
         return (os.environ if environment is None else environment).get(self.name, "").strip()
 
 
 ALLOWLIST = Variable(
     "XLA_COMPOSITE_OP",
-    "composites to turn on: names, namespace.* or all, comma-separated; -name takes one away",
+    "composites to turn on: comma-separated names, namespace.* or all; -name removes one",
     "gelu,softmax",
 )
 REGISTRIES = Variable(

@@ -1,4 +1,4 @@
-"""How composites are lowered: code generation, hooks, emission, frontends, StableHLO passes.
+"""How composites are lowered: code generation, hooks, emission, frontends and StableHLO passes.
 
-This package imports nothing by itself, so `import lowering.stablehlo` works without torch.
+The package itself imports nothing, so `import lowering.stablehlo` works without torch.
 """

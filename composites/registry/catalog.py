@@ -1,7 +1,7 @@
-"""All registries of a process and the names in them: built-in, from files, from packages.
+"""All registries of a process: from the project, from files, and from installed packages.
 
-Vendors come before the built-in registry, files of XLA_COMPOSITE_REGISTRY before installed
-packages; an entry of a vendor shadows a built-in one of the same name.
+Vendor registries come before the built-in registry, and the files of XLA_COMPOSITE_REGISTRY come
+before installed packages. A vendor entry shadows a built-in entry of the same name.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ ENTRY_POINT_GROUP = "composites.registries"
 
 
 def builtin_registry_path() -> Path:
-    """The built-in registry.yaml: inside an installed package, or at the root of a checkout."""
+    """The built-in registry.yaml, inside an installed package or at the root of a checkout."""
     installed = Path(str(files("composites").joinpath("registry.yaml")))
     return installed if installed.exists() else installed.parent.parent / "registry.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The registries in the order in which their entries are asked; the built-in one is last."""
+    """The registries in the order in which their entries claim calls; the built-in one comes
+    last."""
 
     registries: tuple[Registry, ...]
 
@@ -44,8 +45,8 @@ class Catalog:
                                 entry.location.file,
                                 entry.location.line,
                                 entry.name,
-                                f"{entry.qualified} is defined in {other} already; use a namespace"
-                                " of your own",
+                                f"{entry.qualified} is already defined in {other}; use your own"
+                                " namespace",
                             )
                         ]
                     )
@@ -58,7 +59,7 @@ class Catalog:
         return next((entry for entry in self if entry.qualified == name), None)
 
     def shadowed(self, entry: Composite) -> bool:
-        """Whether a vendor has an entry of this built-in one's name."""
+        """Whether a vendor has an entry with the name of this built-in entry."""
         return any(entry in r.composites for r in self.registries if r.builtin) and any(
             r.get(entry.name) for r in self.registries if not r.builtin
         )
@@ -69,13 +70,14 @@ class Catalog:
         return self.qualified(f"{entry.namespace}.{entry.backward}")
 
     def find(self, name: str) -> tuple[Composite, ...]:
-        """The entries that `name`, qualified or not, means.
+        """The entries that a name, qualified or not, refers to.
 
-        These are the entry of that name, those that make the composite of that name, and those of
-        the group of that name.
+        A name can be that of an entry, of a composite that entries produce, or of a group of
+        entries.
 
         Raises:
-            AllowlistError: no such entry, or two vendors have one and the name says not whose.
+            AllowlistError: there is no such entry, or several vendors have one and `name` has no
+                namespace.
         """
         exact = tuple(e for e in self if name in (e.qualified, e.composite_name))
         if exact:
@@ -100,7 +102,7 @@ class Catalog:
             known = sorted({registry.namespace for registry in self.registries})
             raise AllowlistError(
                 f"there is no namespace {namespace!r}{did_you_mean(namespace, known)}"
-                f" (there are {', '.join(known)})"
+                f" (known: {', '.join(known)})"
             )
         return entries
 
@@ -117,7 +119,7 @@ def load_catalog(files: Iterable[str] | None = None) -> Catalog:
     """Load every registry of this process.
 
     Args:
-        files: vendor files; by default those that XLA_COMPOSITE_REGISTRY names.
+        files: vendor files; by default the files that XLA_COMPOSITE_REGISTRY names.
 
     Raises:
         RegistryError: with the problems of all files.
@@ -148,7 +150,8 @@ def _installed_files(problems: list[Problem]) -> Iterator[Path]:
 
 
 def _registry_file(point: EntryPoint) -> Path:
-    """The file an entry point stands for: a path, or a function that returns one."""
+    """The file that an entry point refers to: its value is a path or a function that returns
+    one."""
     value: object = point.load()
     value = value() if callable(value) else value
     if not isinstance(value, str | Path):

@@ -1,9 +1,9 @@
-"""`when: {where: […]}`: conditions on a call as expressions in a small part of Python.
+"""Conditions of `when: {where: […]}`, written as expressions in a small subset of Python.
 
-An expression may name the call's arguments, `t.shape[i]`, `t.dim()`, `t.dtype`, `t.numel()`,
-numbers, strings, None, element types such as `bf16`, and combine them with comparisons, `in`,
-`and`, `or`, `not`, `if`/`else`, arithmetic and `len()`. Nothing else is evaluated, so a registry
-file cannot run code through it.
+An expression may use the call's arguments, `t.shape[i]`, `t.dim()`, `t.dtype`, `t.numel()`,
+numbers, strings, None, and element types such as `bf16`. It may combine them with comparisons,
+`in`, `and`, `or`, `not`, `if`/`else`, arithmetic and `len()`. Everything else is rejected, so a
+registry file cannot run code through a condition.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from composites.element_types import PYTORCH_NAMES, REGISTRY_TYPES
 from composites.errors import did_you_mean
-from composites.registry.model import ELEMENT_TYPES
 
 _NODES = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp,
@@ -25,17 +25,17 @@ _METHODS = ("dim", "numel", "is_floating_point")
 
 
 class ConditionError(ValueError):
-    """The text is no condition."""
+    """The text is not a valid condition."""
 
 
 def compile_condition(text: str, arguments: Iterable[str]) -> str:
-    """The condition as a Python expression, element types replaced by torch's.
+    """Translate a condition into a Python expression, with torch dtypes in place of element types.
 
     Args:
-        arguments: names, and dotted paths such as `self.weight`, that the call has.
+        arguments: the names that the call has, including dotted paths such as `self.weight`.
 
     Raises:
-        ConditionError: the text is not an expression of the kind above.
+        ConditionError: the text is not an expression of the allowed subset.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval")
@@ -52,16 +52,16 @@ class _Checker(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if not isinstance(node, _NODES):
             written = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
-            raise ConditionError(f"{self.text!r}: {written!r} cannot stand in a condition")
+            raise ConditionError(f"{self.text!r}: {written!r} is not allowed in a condition")
         return super().generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id in self.arguments:
             return node
-        if node.id in ELEMENT_TYPES:
+        if node.id in REGISTRY_TYPES:
             torch = ast.Name("torch", ast.Load())
-            return ast.Attribute(torch, ELEMENT_TYPES[node.id], ast.Load())
-        hint = did_you_mean(node.id, [*self.arguments, *ELEMENT_TYPES])
+            return ast.Attribute(torch, PYTORCH_NAMES[node.id], ast.Load())
+        hint = did_you_mean(node.id, [*self.arguments, *REGISTRY_TYPES])
         raise ConditionError(f"{self.text!r}: there is no argument {node.id!r}{hint}")
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -70,7 +70,9 @@ class _Checker(ast.NodeTransformer):
             return ast.Name(path.replace(".", "_"), ast.Load())
         if node.attr not in _PROPERTIES:
             known = ", ".join((*_PROPERTIES, *(f"{name}()" for name in _METHODS)))
-            raise ConditionError(f"{self.text!r}: {path!r} cannot be asked (there are {known})")
+            raise ConditionError(
+                f"{self.text!r}: {path!r} is not available in a condition (use {known})"
+            )
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -88,5 +90,5 @@ class _Checker(ast.NodeTransformer):
             return ast.Call(called, [], [])
         known = ", ".join(("len(x)", *(f"x.{name}()" for name in _METHODS)))
         raise ConditionError(
-            f"{self.text!r}: {ast.unparse(node)!r} cannot be called (there are {known})"
+            f"{self.text!r}: {ast.unparse(node)!r} is not allowed in a condition (use {known})"
         )

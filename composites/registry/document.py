@@ -1,14 +1,14 @@
-"""The shape of a registry file, as pydantic models: keys, types and short forms.
+"""The structure of a registry file as pydantic models: keys, types and short forms.
 
-What needs the operator's schema (does the argument exist, does the type fit) is checked after
-this, in `validation`. `json_schema()` is what editors complete and check vendor files with.
+Checks that need the operator's schema (does the argument exist, does the type fit) come later, in
+`validation`. Editors use `json_schema()` to complete and check vendor files.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -20,12 +20,14 @@ from pydantic import (
     model_validator,
 )
 
+from composites import attribute_types
+from composites.element_types import REGISTRY_TYPES
 from composites.errors import Problem, did_you_mean
-from composites.registry.model import ATTRIBUTE_TYPES, ELEMENT_TYPES, AttributeType
 from composites.registry.yaml_text import Path, YamlText
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
-# verifier, stablehlo/dialect/TypeInference.cpp); the dot between namespace and name is ours.
+# verifier, stablehlo/dialect/TypeInference.cpp). This project adds the dot between namespace and
+# name.
 NAMESPACE = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*(\.[a-zA-Z0-9_$]+)*", re.ASCII)
 NAME = re.compile(r"[a-zA-Z0-9_$]+(\.[a-zA-Z0-9_$]+)*", re.ASCII)
 ATTRIBUTE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
@@ -34,6 +36,11 @@ TARGET = re.compile(r"(jax:)?[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 Scalar = bool | int | float | str
+
+if TYPE_CHECKING:
+    AttributeTypeName = str
+else:  # pydantic and the JSON Schema need the names themselves
+    AttributeTypeName = Literal[attribute_types.NAMES]
 
 
 def _matching(pattern: re.Pattern[str], what: str) -> BeforeValidator:
@@ -55,10 +62,10 @@ def _spelled_out(value: Any) -> Any:
 
 def _known_types(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
     for dtype in when.get("dtypes", ()):
-        if dtype not in ELEMENT_TYPES:
-            hint = did_you_mean(str(dtype), list(ELEMENT_TYPES))
-            known = ", ".join(ELEMENT_TYPES)
-            raise ValueError(f"when: {dtype!r} is not an element type{hint} (there are {known})")
+        if dtype not in REGISTRY_TYPES:
+            hint = did_you_mean(str(dtype), REGISTRY_TYPES)
+            known = ", ".join(REGISTRY_TYPES)
+            raise ValueError(f"when: {dtype!r} is not an element type{hint} (known: {known})")
     for rank in when.get("rank", ()):
         if type(rank) is not int or rank < 0:
             raise ValueError(f"when: {rank!r} is not a rank; write a number such as 4")
@@ -68,8 +75,8 @@ def _known_types(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
 def _check_decomposition(value: Any) -> Any:
     if isinstance(value, str) and value != "native" and not TARGET.fullmatch(value):
         raise ValueError(
-            f"{value!r} is neither native nor package.module:function, nor a JAX function written"
-            " jax:package.module:function"
+            f"{value!r} is not a decomposition; write native, package.module:function, or"
+            " jax:package.module:function for a JAX function"
         )
     return value
 
@@ -109,25 +116,25 @@ class _Strict(BaseModel):
 
 
 class AttributeDocument(_Strict):
-    """An attribute: `{from: ARGUMENT}` or `{value: CONSTANT}`, with its type."""
+    """An attribute: `{from: ARGUMENT}` or `{value: CONSTANT}`, with an optional type."""
 
     from_: str | None = Field(default=None, alias="from")
     value: Scalar | list[Scalar] | None = None
-    type: AttributeType | None = None
+    type: AttributeTypeName | None = None
     normalize: Literal["dim"] | None = None
     optional: bool = False
 
     @model_validator(mode="after")
     def _one_source(self) -> AttributeDocument:
         if (self.from_ is None) == (self.value is None):
-            raise ValueError("needs either from: an operator argument, or value: a constant")
+            raise ValueError("write either `from:` an operator argument or `value:` a constant")
         if self.value is not None and (self.normalize or self.optional):
-            raise ValueError("a constant takes neither normalize nor optional")
+            raise ValueError("a constant cannot have `normalize` or `optional`")
         return self
 
 
 class CompositeDocument(_Strict):
-    """One entry; see the head of the built-in registry.yaml for the meaning of each key."""
+    """One entry. The head of the built-in registry.yaml explains each key."""
 
     op: (
         Annotated[str, _matching(OPERATOR, "an operator such as aten::gelu or aten::mean.dim")]
@@ -157,11 +164,11 @@ class CompositeDocument(_Strict):
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:
         if self.op is not None and self.function:
-            raise ValueError("an entry catches either an op or a function, not both")
+            raise ValueError("an entry has either `op` or `function`, not both")
         if self.op is None and not self.function and not self.gradients:
             raise ValueError(
-                "key 'op' is missing (or `function:`; or `gradients:`, where the entry is the"
-                " backward of another)"
+                "key 'op' is missing; an entry needs `op`, `function`, or `gradients` (for the"
+                " backward of another entry)"
             )
         return self
 
@@ -176,18 +183,18 @@ class RegistryDocument(_Strict):
 
 @dataclass(frozen=True, slots=True)
 class CheckedDocument:
-    """The entries of a file whose shape is right, and what is wrong with the rest."""
+    """The well-formed entries of a file, and the problems of the rest."""
 
     namespace: str
     names: tuple[str, ...]
-    """Names of all entries, also of those with problems."""
+    """Names of all entries, including those with problems."""
     entries: dict[str, CompositeDocument]
     problems: list[Problem]
 
 
 def read_document(text: YamlText, file: str) -> CheckedDocument:
-    """Check the shape of the file and of each entry on its own, so that one wrong entry does not
-    hide what is wrong with another."""
+    """Check the structure of a file. Each entry is checked on its own, so that a problem in one
+    entry does not hide the problems of another."""
     data = text.data
     composites = data.get("composites") if isinstance(data, dict) else None
     entries: dict[str, CompositeDocument] = {}
@@ -222,8 +229,8 @@ _MODELS: dict[int, type[BaseModel]] = {
 
 
 def _problem(detail: dict[str, Any], place: Path, text: YamlText, file: str) -> Problem:
-    # pydantic adds parts to the location that are no keys of the file: "[key]" for a bad key and
-    # the tried type for a union.
+    # pydantic adds parts to the location that are not keys of the file: "[key]" for an invalid
+    # key, and the type that it tried for a union.
     path = place
     for part in detail["loc"]:
         if (*path, part) in text.lines or detail["type"] in ("missing", "extra_forbidden"):
@@ -244,9 +251,9 @@ def _message(detail: dict[str, Any], path: Path) -> str:
         return f"{_where(path)} must be a mapping of keys to values, not {_written(detail)}"
     message = str(detail["msg"]).removeprefix("Value error, ")
     if kind == "literal_error" and key == "type":
-        hint = did_you_mean(str(detail["input"]), list(ATTRIBUTE_TYPES))
-        known = ", ".join(ATTRIBUTE_TYPES)
-        return f"{_written(detail)} is not an attribute type{hint} (there are {known})"
+        hint = did_you_mean(str(detail["input"]), attribute_types.NAMES)
+        known = ", ".join(attribute_types.NAMES)
+        return f"{_written(detail)} is not an attribute type{hint} (known: {known})"
     if kind == "literal_error":
         return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"
     if kind == "value_error":

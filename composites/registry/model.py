@@ -1,37 +1,21 @@
-"""The registry as frozen values: what everything after the YAML file works with."""
+"""The registry as frozen values. All later stages work with these."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
-
-AttributeType = Literal["i64", "i32", "f32", "f64", "bool", "string", "i64[]", "f32[]", "bool[]"]
-ATTRIBUTE_TYPES: tuple[AttributeType, ...] = get_args(AttributeType)
+from typing import Any, Literal
 
 DecompositionKind = Literal["native", "torch", "jax"]
 
 DERIVE = "derive"
-"""`backward: derive`: the backward's decomposition is the gradient of the forward's."""
-
-# Element types as StableHLO writes them, with the torch dtype of each.
-ELEMENT_TYPES = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "ui8": "uint8",
-    "i1": "bool",
-}
+"""`backward: derive`: the backward's decomposition is the gradient of the forward's
+decomposition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where an entry was written."""
+    """The place in a file where an entry is defined."""
 
     file: str
     line: int
@@ -45,30 +29,32 @@ class Attribute:
     """One attribute of a composite: its type, and the argument or constant it comes from."""
 
     name: str
-    type: AttributeType | None
-    """None where the value itself decides: bool, int (i64), float (f32), str, or a list of them."""
+    type: str | None
+    """A name from `composites.attribute_types`. If it is None, the value itself determines the
+    type: bool, int (i64), float (f32), str, or a list."""
     argument: str | None = None
-    """The operator's argument; None where the attribute is a constant."""
+    """The operator's argument; None for a constant."""
     value: Any = None
-    """The constant, where `argument` is None."""
+    """The constant, if `argument` is None."""
     normalize: bool = False
-    """Count a negative dimension from the front, by the rank of the first operand."""
+    """Whether a negative dimension is counted from the front, using the rank of the first
+    operand."""
     optional: bool = False
-    """Leave the attribute out where its value is None."""
+    """Whether the attribute is left out if its value is None."""
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Conditions under which an entry claims a call; empty ones always hold."""
+    """Conditions under which an entry claims a call. An empty condition always holds."""
 
     values: tuple[tuple[str, tuple[Any, ...]], ...] = ()
-    """Argument name and the values it may have."""
+    """Pairs of an argument's name and the values that it may have."""
     dtypes: tuple[str, ...] = ()
-    """Element types (keys of ELEMENT_TYPES) that all operands may have."""
+    """Element types that the operands may have."""
     ranks: tuple[int, ...] = ()
     """Ranks that the first operand may have."""
     where: tuple[str, ...] = ()
-    """Expressions over the arguments that must all be true, see `conditions`."""
+    """Expressions over the arguments that must all be true; see `conditions`."""
 
     def __bool__(self) -> bool:
         return bool(self.values or self.dtypes or self.ranks or self.where)
@@ -76,7 +62,7 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """What a composite means: the stock lowering, or a PyTorch or JAX function."""
+    """The meaning of a composite: the stock lowering, or a PyTorch or JAX function."""
 
     kind: DecompositionKind = "native"
     target: str | None = None
@@ -98,45 +84,49 @@ class Decomposition:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """One entry of a registry: what is caught, and the composite that it becomes."""
+    """One entry of a registry: the calls that it catches, and the composite that they become."""
 
     namespace: str
     name: str
-    """The entry's name, by which it is turned on."""
+    """The entry's name in the allowlist."""
     composite: str
-    """The composite's name without the namespace; several entries may make the same composite."""
+    """The composite's name without the namespace. Several entries can produce the same
+    composite."""
     op: str | None
-    """The operator as in `aten::var_mean.correction`."""
+    """The operator, such as `aten::var_mean.correction`."""
     functions: tuple[str, ...]
-    """Python functions, `package.module:Class.method`, where the entry catches these."""
+    """The Python functions that the entry catches, as `package.module:Class.method`."""
     version: int
     operands: tuple[str, ...]
-    """Tensor arguments in the order that the composite takes them; `self.weight` is one too."""
+    """Tensor arguments in the composite's order, including paths such as `self.weight`."""
     attributes: tuple[Attribute, ...]
     when: When
     decomposition: Decomposition
     backward: str | None
-    """The entry of the same registry that is this one's backward, or DERIVE."""
+    """The entry of the same registry that is the backward of this one, or DERIVE."""
     location: Location = field(compare=False)
     results: tuple[int, ...] = ()
-    """The operator's results that the composite gives; empty for all."""
+    """Numbers of the operator's results that the composite returns; empty for all."""
     adapt: str | None = None
-    """`package.module:function` between the operator's arguments and the composite's."""
+    """`package.module:function`, which adapts the caller's arguments to those of the composite."""
     saves: tuple[str, ...] | None = None
-    """Operands and results (`result`, `result.1`) that a backward takes; None for all operands."""
+    """Operands and results (`result`, `result.1`) that the backward takes; None for all
+    operands."""
     saved: tuple[tuple[str, str], ...] = ()
-    """Further results of a forward whose backward will run: name and the function that gives it."""
+    """Further results of the forward if a backward will run: each name, and the function that
+    computes it."""
     gradients: tuple[str, ...] = ()
-    """Of a backward without operator: the operands of the forward that its results belong to."""
+    """For a backward without an operator: the operands of the forward whose gradients it
+    returns."""
     group: str | None = None
-    """A name that turns on several entries."""
+    """A name that turns on all entries of a group."""
     rewrites: tuple[tuple[str, str], ...] = ()
-    """Other operators and Python functions whose calls can be rewritten as one that this entry
-    catches, each with `package.module:function`, which does it."""
+    """Other operators and Python functions whose calls can be rewritten as calls that this entry
+    catches. Each comes with the `package.module:function` that rewrites the call."""
 
     @property
     def qualified(self) -> str:
-        """The entry's name with its namespace; no two entries share it."""
+        """The entry's name with its namespace. It is unique."""
         return f"{self.namespace}.{self.name}"
 
     @property
@@ -145,11 +135,12 @@ class Composite:
         return f"{self.namespace}.{self.composite}"
 
     def exposed(self, results: Any) -> Any:
-        """What the composite gives of the operator's results."""
+        """Select the results that the composite returns from all results of the operator."""
         return [results[number] for number in self.results] if self.results else results
 
     def completed(self, exposed: Sequence[Any], others: Callable[[], Sequence[Any]]) -> list[Any]:
-        """All results of the operator: the composite's, and the others computed beside it."""
+        """All results of the operator: those of the composite, and the others as computed by
+        `others`."""
         if not self.results:
             return list(exposed)
         results = list(others())
@@ -170,11 +161,11 @@ class Registry:
     namespace: str
     composites: tuple[Composite, ...]
     builtin: bool = False
-    """Whether this is the project's own registry, whose entries vendors may shadow."""
+    """Whether this is the project's own registry. Vendor entries may shadow its entries."""
 
     def get(self, name: str) -> Composite | None:
         return next((entry for entry in self.composites if entry.name == name), None)
 
     def named(self, name: str) -> tuple[Composite, ...]:
-        """The entry of this name, those that make the composite of this name, or of this group."""
+        """The entries whose name, composite or group is `name`."""
         return tuple(e for e in self.composites if name in (e.name, e.composite, e.group))

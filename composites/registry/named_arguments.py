@@ -1,4 +1,4 @@
-"""What a Python function's arguments must be for it to be a composite; needs no torch."""
+"""What a Python function must look like to become a composite. This module does not need torch."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ import keyword
 from collections.abc import Callable
 from typing import Any
 
-
-class UnusableFunctionError(Exception):
-    """The function is not there, or does not fit what is asked of it."""
+from composites.errors import UnusableFunctionError
 
 
 def named_signature(function: Callable[..., Any], target: str) -> inspect.Signature:
-    """A function's signature, whose arguments can be those of a composite.
+    """Return the signature of a function whose arguments can be those of a composite.
 
     Raises:
-        UnusableFunctionError: it takes `*args` or `**kwargs`, or has no signature to read.
+        UnusableFunctionError: the function takes `*args` or `**kwargs`, or its signature cannot be
+            read.
     """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise UnusableFunctionError(
-            f"{target} has no signature to read; call it in a function written in Python"
+            f"the signature of {target} cannot be read; wrap it in a Python function"
         ) from error
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise UnusableFunctionError(
-                f"{target}{signature} takes *{parameter.name}; a composite's arguments have names"
+                f"{target}{signature} takes *{parameter.name}; a composite's arguments need names"
             )
         if parameter.name[0] == "_" or keyword.iskeyword(parameter.name):
             raise UnusableFunctionError(
-                f"{target}{signature}: an argument cannot be called {parameter.name!r}"
+                f"{target}{signature}: {parameter.name!r} cannot be the name of an argument"
             )
     return signature

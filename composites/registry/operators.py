@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
+from composites import torch_internals
+from composites.attribute_types import ArgumentKind
 from composites.errors import did_you_mean
-from composites.registry.model import AttributeType
 
-ArgumentKind = Literal[
-    "tensor", "tensors", "int", "float", "bool", "string", "scalar", "ints", "floats", "bools",
-    "dtype", "other",
-]  # fmt: skip
-
-# How a schema prints an argument's type (torch.Argument.real_type, torch 2.9), and what it is here.
+# From argument types as a schema prints them (torch.Argument.real_type in torch 2.9) to kinds.
 _KINDS: dict[str, ArgumentKind] = {
     "Tensor": "tensor",
     "List[Tensor]": "tensors",
@@ -32,7 +28,7 @@ _KINDS: dict[str, ArgumentKind] = {
     "ScalarType": "dtype",
 }
 
-# The type hint that a generated hook gives an argument of each kind.
+# The type hint in generated hooks for each kind of argument.
 ANNOTATIONS: dict[ArgumentKind, str] = {
     "tensor": "Tensor",
     "tensors": "list[Tensor]",
@@ -46,20 +42,6 @@ ANNOTATIONS: dict[ArgumentKind, str] = {
     "bools": "list[bool]",
     "dtype": "torch.dtype",
     "other": "Any",
-}
-
-# The attribute types that an argument of each kind can become; the first one is the default, which
-# is what existing consumers of stablehlo.composite were tested with.
-ATTRIBUTE_TYPES_OF: dict[ArgumentKind, tuple[AttributeType, ...]] = {
-    "int": ("i64", "i32", "f32", "f64"),
-    "float": ("f32", "f64"),
-    "bool": ("bool",),
-    "string": ("string",),
-    "scalar": ("f32", "f64", "i64", "i32"),
-    "ints": ("i64[]", "f32[]"),
-    "floats": ("f32[]",),
-    "bools": ("bool[]",),
-    "dtype": ("string",),  # the name of the element type, such as f32
 }
 
 
@@ -90,11 +72,12 @@ class Operator:
     """Empty for the default overload."""
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
-    """Types of the results as the schema prints them."""
+    """Types of the results, as the schema prints them."""
     mutates: bool
-    """Whether it writes to, or returns a view of, an argument."""
-    dissolves: bool
-    """Whether PyTorch decomposes it (CompositeImplicitAutograd) before a backend is asked."""
+    """Whether it writes to an argument or returns a view of one."""
+    implicit_autograd: bool
+    """Whether PyTorch decomposes it (CompositeImplicitAutograd) before the call reaches a
+    backend."""
     schema: str
 
     @property
@@ -115,28 +98,28 @@ class UnknownOperatorError(LookupError):
 
 @cache
 def find_operator(text: str) -> Operator:
-    """The operator that `aten::name` or `aten::name.overload` names.
+    """Find the operator named `aten::name` or `aten::name.overload`.
 
     Raises:
         UnknownOperatorError: with the closest match, or the overloads that exist.
     """
     name, _, overload = text.partition(".")
-    schemas = torch._C._jit_get_schemas_for_operator(name)
+    schemas = torch_internals.schemas_of(name)
     if not schemas:
-        known = sorted({schema.name for schema in torch._C._jit_get_all_schemas()})
-        raise UnknownOperatorError(f"PyTorch has no operator {name}{did_you_mean(name, known)}")
+        hint = did_you_mean(name, torch_internals.operator_names())
+        raise UnknownOperatorError(f"PyTorch has no operator {name}{hint}")
     by_overload = {schema.overload_name: schema for schema in schemas}
     if overload not in by_overload:
         names = ", ".join(f"{name}.{key}" if key else name for key in sorted(by_overload))
         raise UnknownOperatorError(
             f"operator {name} has no {f'overload {overload}' if overload else 'default overload'}"
-            f" (there are {names})"
+            f" (known: {names})"
         )
     return _operator(by_overload[overload])
 
 
 def find_overload(operator: Operator) -> Any:
-    """The `torch.ops` callable of an operator."""
+    """The `torch.ops` overload of an operator."""
     namespace, _, name = operator.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name)
     return getattr(packet, operator.overload or "default")
@@ -150,9 +133,7 @@ def _operator(schema: Any) -> Operator:
         arguments=tuple(_argument(argument) for argument in schema.arguments),
         results=tuple(str(result.type) for result in schema.returns),
         mutates=any(item.alias_info is not None for item in (*schema.arguments, *schema.returns)),
-        dissolves=torch._C._dispatch_has_kernel_for_dispatch_key(
-            qualified, "CompositeImplicitAutograd"
-        ),
+        implicit_autograd=torch_internals.is_implicit_autograd(qualified),
         schema=str(schema),
     )
 

@@ -1,4 +1,4 @@
-"""A registry back as the YAML it came from: reading what this prints gives the same registry."""
+"""Print a registry as YAML. Reading the printed text gives the same registry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from composites.registry.model import Attribute, Composite, Registry
 
 
 def registry_yaml(registry: Registry) -> str:
-    """The whole registry as YAML, every default spelled out."""
+    """The whole registry as YAML, with every default written out."""
     document = {
         "schema": 1,
         "namespace": registry.namespace,
@@ -20,7 +20,7 @@ def registry_yaml(registry: Registry) -> str:
 
 
 def entry_document(entry: Composite) -> dict[str, Any]:
-    """One entry as the mapping that stands under its name."""
+    """One entry as the mapping under its name."""
     document: dict[str, Any] = {}
     if entry.op is not None:
         document["op"] = entry.op

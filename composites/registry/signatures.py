@@ -1,4 +1,4 @@
-"""Python functions described as operators are, so that one code serves both."""
+"""Python functions described like operators, so that the same code handles both."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
+from composites.attribute_types import ArgumentKind
+from composites.errors import UnusableFunctionError
 from composites.registry.named_arguments import named_signature
-from composites.registry.operators import Argument, ArgumentKind, Operator
+from composites.registry.operators import Argument, Operator
 
 _KINDS: dict[Any, ArgumentKind] = {
     torch.Tensor: "tensor",
@@ -25,15 +27,17 @@ _LIST_KINDS: dict[Any, ArgumentKind] = {int: "ints", float: "floats", bool: "boo
 
 
 def describe_function(function: Callable[..., Any], target: str) -> Operator:
-    """A function's arguments by its annotations; what is not annotated is of kind `other`.
+    """Describe a function's arguments by their annotations. An argument without one is of kind
+    `other`.
 
     Raises:
-        UnusableFunctionError: it takes `*args` or `**kwargs`, or has no signature to read.
+        UnusableFunctionError: the function takes `*args` or `**kwargs`, or its signature cannot be
+            read.
     """
     signature = named_signature(function, target)
     try:
         hints = typing.get_type_hints(function)
-    except Exception:  # a name that only a type checker imports
+    except Exception:  # an annotation uses a name that only type checkers import
         hints = {}
     arguments = [_argument(p, hints.get(p.name)) for p in signature.parameters.values()]
     return Operator(
@@ -42,7 +46,7 @@ def describe_function(function: Callable[..., Any], target: str) -> Operator:
         arguments=tuple(arguments),
         results=(),
         mutates=False,
-        dissolves=False,
+        implicit_autograd=False,
         schema=f"{target}{signature}",
     )
 
@@ -70,3 +74,41 @@ def _kind(hint: Any) -> ArgumentKind:
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return _LIST_KINDS.get(typing.get_args(hint)[0], "other")
     return "other"
+
+
+def check_signature(function: Callable[..., Any], target: str, operator: Operator) -> None:
+    """Check that a function can take the operator's arguments as they are passed.
+
+    Positional arguments may have any names. Keyword-only arguments are passed by name.
+
+    Raises:
+        UnusableFunctionError: with a signature that fits.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions have no readable signature
+        return
+    positional = [argument for argument in operator.arguments if not argument.keyword_only]
+    keywords = {argument.name: None for argument in operator.arguments if argument.keyword_only}
+    try:
+        signature.bind(*positional, **keywords)
+    except TypeError as error:
+        name = target.rpartition(":")[2]
+        fitting = f"def {name}({', '.join(_parameters(operator))})"
+        raise UnusableFunctionError(
+            f"{target}{signature} does not take the arguments of {operator.qualified}"
+            f" ({error}); write {fitting}"
+        ) from error
+
+
+def _parameters(operator: Operator) -> list[str]:
+    written: list[str] = []
+    for argument in operator.arguments:
+        if argument.keyword_only and "*" not in written:
+            written.append("*")
+        written.append(_parameter(argument))
+    return written
+
+
+def _parameter(argument: Argument) -> str:
+    return f"{argument.name}={argument.default!r}" if argument.has_default else argument.name

@@ -1,7 +1,8 @@
-"""Load a registry file: shape, then each entry against its operator, then entry against entry.
+"""Load a registry file: check its structure, then each entry against its operator, then all entries
+against each other.
 
-Every problem of a file is found before anything is raised, and nothing of a file with a problem
-is used.
+All problems of a file are collected before an error is raised. A file with a problem is not used at
+all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from composites.errors import Problem, RegistryError, did_you_mean
+from composites.attribute_types import types_of_argument, types_of_constant
+from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
+from composites.functions import find_function
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.document import (
     AttributeDocument,
@@ -21,35 +24,25 @@ from composites.registry.document import (
     CompositeDocument,
     read_document,
 )
-from composites.registry.functions import check_signature, find_function
 from composites.registry.model import (
     DERIVE,
     Attribute,
-    AttributeType,
     Composite,
     Decomposition,
     Location,
     Registry,
     When,
 )
-from composites.registry.named_arguments import UnusableFunctionError
 from composites.registry.operators import (
-    ATTRIBUTE_TYPES_OF,
     Argument,
     Operator,
     UnknownOperatorError,
     find_operator,
     names,
 )
-from composites.registry.signatures import describe_function
+from composites.registry.signatures import check_signature, describe_function
 from composites.registry.yaml_text import YamlText, read_yaml
 
-_CONSTANT_TYPES: dict[type, tuple[AttributeType, ...]] = {
-    bool: ("bool",),
-    int: ("i64", "i32", "f32", "f64"),
-    float: ("f32", "f64"),
-    str: ("string",),
-}
 _WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
@@ -109,7 +102,7 @@ def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> I
                 line,
                 name,
                 f"backward: {entry.backward!r} is already the backward of"
-                f" {owner[entry.backward]!r}, which is another operator",
+                f" {owner[entry.backward]!r}, which has another operator",
             )
         else:
             owner.setdefault(entry.backward, name)
@@ -117,7 +110,7 @@ def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> I
 
 @dataclass(frozen=True, slots=True)
 class _EntryReader:
-    """Checks one entry against its operator, adding what is wrong to `problems`."""
+    """Checks one entry against its operator and adds what it finds to `problems`."""
 
     name: str
     entry: CompositeDocument
@@ -167,10 +160,11 @@ class _EntryReader:
             return None
 
     def _callee(self, operator: Operator | None) -> Operator | None:
-        """What takes the composite's operands and attributes as its arguments.
+        """The signature that takes the composite's operands and attributes as its arguments.
 
-        The operator; where arguments are adapted, or the entry is a backward without an operator,
-        the decomposition; None for a Python function, which is looked at when it is imported.
+        It is that of the operator. If `adapt` adapts the arguments, or the entry is a backward
+        without an operator, it is that of the decomposition. It is None for a Python function,
+        which is checked when its module is imported.
         """
         if self.entry.adapt is None and not self.entry.gradients:
             return operator
@@ -178,8 +172,8 @@ class _EntryReader:
         target = Decomposition.parse(self.entry.decomposition)
         if target.kind != "torch" or target.target is None:
             self._problem(
-                f"{key}: needs decomposition: package.module:function, a PyTorch function of what"
-                " the composite takes",
+                f"{key}: needs `decomposition: package.module:function`, a PyTorch function that"
+                " takes the composite's operands and attributes",
                 key,
             )
             return None
@@ -193,7 +187,7 @@ class _EntryReader:
 
     def _path_operands(self) -> tuple[str, ...]:
         if not self.entry.operands:
-            self._problem("function: needs operands, the tensors that the composite takes")
+            self._problem("function: needs `operands`, the tensors that the composite takes")
             return ()
         for operand in self.entry.operands:
             if not PATH.fullmatch(operand):
@@ -206,7 +200,10 @@ class _EntryReader:
     def _results(self, operator: Operator | None, callee: Operator | None) -> tuple[int, ...]:
         results = tuple(self.entry.results)
         if results and (operator is None or callee is not operator):
-            self._problem("results: are chosen of an operator's only", "results")
+            self._problem(
+                "results: only an entry with `op`, and without `adapt`, can select results",
+                "results",
+            )
         elif operator is not None and any(n >= len(operator.results) for n in results):
             count = len(operator.results)
             self._problem(
@@ -215,7 +212,7 @@ class _EntryReader:
                 "results",
             )
         elif len(set(results)) < len(results):
-            self._problem("results: a number is there twice", "results")
+            self._problem("results: a number appears twice", "results")
         return results
 
     def _saves(self) -> tuple[str, ...] | None:
@@ -262,20 +259,20 @@ class _EntryReader:
         awkward = [a for a in names(operator.arguments) if keyword.iskeyword(a) or a[0] == "_"]
         if awkward:
             self._problem(
-                f"{operator.qualified} has an argument called {awkward[0]!r}, which a Python"
-                " function cannot take; no entry can name this operator",
+                f"{operator.qualified} has an argument called {awkward[0]!r}, which cannot be the"
+                " name of a Python parameter; no entry can catch this operator",
                 "op",
             )
         if any(argument.kind == "tensors" for argument in operator.arguments):
             self._problem(
-                f"{operator.qualified} takes a list of tensors; take them apart with `adapt`", "op"
+                f"{operator.qualified} takes a list of tensors; unpack it with `adapt`", "op"
             )
         elif not operator.tensors:
             self._problem(f"{operator.qualified} has no tensor argument to be an operand", "op")
         if any(result != "Tensor" for result in operator.results) or not operator.results:
             written = ", ".join(operator.results) or "nothing"
             self._problem(
-                f"{operator.qualified} returns {written}; an entry returns tensors only", "op"
+                f"{operator.qualified} returns {written}; a composite can only return tensors", "op"
             )
 
     def _operands(self, operator: Operator) -> tuple[str, ...]:
@@ -291,7 +288,7 @@ class _EntryReader:
                     "operands",
                 )
         if len(set(listed)) < len(listed):
-            self._problem("operands: an argument is there twice", "operands")
+            self._problem("operands: an argument appears twice", "operands")
         missing = [a.name for a in operator.tensors if not a.optional and a.name not in listed]
         if missing:
             self._problem(
@@ -329,34 +326,27 @@ class _EntryReader:
 
     def _constant(self, name: str, document: AttributeDocument) -> Attribute | None:
         value = document.value
-        items = value if isinstance(value, list) else [value]
-        kinds: set[type] = {type(item) for item in items}
-        if kinds == {int, float}:
-            kinds = {float}
-        types: tuple[AttributeType, ...] = ()
-        if len(kinds) == 1:
-            types = _CONSTANT_TYPES[kinds.pop()]
-            if isinstance(value, list):
-                lists: tuple[AttributeType, ...] = ("i64[]", "f32[]", "bool[]")
-                types = tuple(t for t in lists if t.removesuffix("[]") in types)
+        types = types_of_constant(value)
         if not types:
             self._problem(
-                f"attribute {name}: {value!r} has no attribute type; a list holds numbers of one"
-                " kind, or booleans",
+                f"attribute {name}: {value!r} has no attribute type; a list must hold only"
+                " numbers or only booleans",
                 "attributes", name,
             )  # fmt: skip
             return None
         type_ = self._type(name, document, types, f"constant {value!r}")
-        return type_ and Attribute(name, type_, value=_frozen(value))
+        return None if type_ is None else Attribute(name, type_, value=_frozen(value))
 
     def _from_argument(
         self, name: str, document: AttributeDocument, source: str, operator: Operator
     ) -> Attribute | None:
         argument = operator.argument(source)
-        known = [a.name for a in operator.arguments if a.kind in ATTRIBUTE_TYPES_OF]
+        known = [a.name for a in operator.arguments if types_of_argument(a.kind)]
         if argument is None:
             there = (
-                f"it has {', '.join(known)}" if known else "it has none that can be an attribute"
+                f"it has {', '.join(known)}"
+                if known
+                else "none of its arguments can be an attribute"
             )
             self._problem(
                 f"attribute {name}: {operator.qualified} has no argument {source!r}"
@@ -366,31 +356,35 @@ class _EntryReader:
             return None
         if argument.kind == "other" and document.type is None and not operator.results:
             return Attribute(name, None, source, optional=document.optional)
-        if argument.kind not in ATTRIBUTE_TYPES_OF:
+        types = types_of_argument(argument.kind)
+        if not types:
             what = (
-                "a tensor: list it in operands"
+                "a tensor; list it in `operands`"
                 if argument.is_tensor
                 else f"of kind {argument.kind}"
             )
             self._problem(
-                f"attribute {name}: argument {source} cannot be an attribute, it is {what}",
+                f"attribute {name}: argument {source} cannot be an attribute because it is {what}",
                 "attributes", name,
             )  # fmt: skip
             return None
         if argument.optional and not document.optional:
             self._problem(
-                f"attribute {name}: argument {source} can be None; say `optional: true`, and the"
-                " attribute is left out then",
+                f"attribute {name}: argument {source} can be None; write `optional: true` to leave"
+                " the attribute out in that case",
                 "attributes", name,
             )  # fmt: skip
         if document.normalize and argument.kind not in ("int", "ints"):
             self._problem(
-                f"attribute {name}: normalize: dim is for a dimension, {source} is {argument.kind}",
+                f"attribute {name}: `normalize: dim` needs a dimension, but {source} is of kind"
+                f" {argument.kind}",
                 "attributes", name, "normalize",
             )  # fmt: skip
         described = f"argument {source} ({argument.kind})"
-        type_ = self._type(name, document, ATTRIBUTE_TYPES_OF[argument.kind], described)
-        return type_ and Attribute(
+        type_ = self._type(name, document, types, described)
+        if type_ is None:
+            return None
+        return Attribute(
             name, type_, source, normalize=bool(document.normalize), optional=document.optional
         )
 
@@ -398,9 +392,9 @@ class _EntryReader:
         self,
         name: str,
         document: AttributeDocument,
-        types: tuple[AttributeType, ...],
+        types: tuple[str, ...],
         described: str,
-    ) -> AttributeType | None:
+    ) -> str | None:
         if document.type is None:
             return types[0]
         if document.type not in types:
@@ -433,7 +427,7 @@ class _EntryReader:
             for value in allowed:
                 if not _fits(value, argument):
                     self._problem(
-                        f"when: {name} is {argument.kind}, which {value!r} is not", "when", name
+                        f"when: {name} is of kind {argument.kind}; {value!r} is not", "when", name
                     )
             values.append((name, tuple(allowed)))
         conditions: Mapping[str, list[Any]] = self.entry.when
@@ -445,7 +439,8 @@ class _EntryReader:
         )
 
     def _where(self, callee: Operator | None) -> Iterator[str]:
-        """The expressions of `where`; those of a Python function are checked when it is there."""
+        """The expressions of `where`. Those of a Python function are checked when it is
+        imported."""
         for text in self.entry.when.get("where", ()):
             if not isinstance(text, str):
                 self._problem(f"when: where: {text!r} is not an expression", "when", "where")
@@ -461,7 +456,7 @@ class _EntryReader:
         decomposition = Decomposition.parse(self.entry.decomposition)
         if decomposition.kind == "jax" and self.entry.backward == DERIVE:
             self._problem(
-                "backward: a JAX decomposition's gradient cannot be derived; name an entry",
+                "backward: the gradient of a JAX decomposition cannot be derived; name an entry",
                 "backward",
             )
         if decomposition.target is not None:

@@ -1,8 +1,8 @@
-"""YAML text to plain data, with the line of every key: the only place that reads YAML.
+"""YAML text to plain data, with the line of every key. Only this module reads YAML.
 
-Only the safe constructors of YAML 1.1 run, so no tag can create an object. Duplicate keys are
-reported rather than the last one winning, and anchors, aliases and merge keys are refused: a
-registry has no use for them and a few nested ones expand to gigabytes.
+Only the safe constructors of YAML 1.1 run, so no tag can create an object. A duplicate key is an
+error; PyYAML alone would keep the last value. Anchors, aliases and merge keys are rejected: a
+registry does not need them, and a few nested ones expand to gigabytes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class YamlText:
-    """Plain data and the 1-based line on which each key or list item of it was written."""
+    """Plain data, and the 1-based line of each key and list item."""
 
     data: Any
     lines: dict[Path, int] = field(default_factory=dict)
 
     def line(self, path: Path) -> int:
-        """The line of `path`, or of the closest thing around it that has one."""
+        """The line of `path`, or of its closest parent that has one."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
@@ -38,7 +38,7 @@ def read_yaml(text: str, file: str) -> YamlText:
     """Parse `text`.
 
     Raises:
-        RegistryError: not YAML at all, a duplicate key, an anchor, or an unsafe tag.
+        RegistryError: the text is not YAML, or has a duplicate key, an anchor, or an unsafe tag.
     """
     try:
         anchors = list(_anchor_problems(text, file))
@@ -60,7 +60,7 @@ def read_yaml(text: str, file: str) -> YamlText:
         raise RegistryError(
             [Problem(file, line, None, f"not valid YAML: {error.problem}")]
         ) from error
-    except yaml.YAMLError as error:  # characters that YAML does not allow: no mark, but a position
+    except yaml.YAMLError as error:  # an invalid character: the error has a position but no mark
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise RegistryError([Problem(file, line, None, f"not valid YAML: {error}")]) from error
     if problems:
@@ -75,7 +75,7 @@ def _anchor_problems(text: str, file: str) -> Iterator[Problem]:
                 file,
                 token.start_mark.line + 1,
                 None,
-                "anchors and aliases are not read; write the value out",
+                "anchors and aliases are not supported; write the value out",
             )
 
 
@@ -89,7 +89,7 @@ def _construct(
 ) -> Any:
     lines.setdefault(path, node.start_mark.line + 1)
     if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS:
-        message = f"tag {node.tag!r} is not read; write plain keys and values"
+        message = f"tag {node.tag!r} is not supported; write plain keys and values"
         problems.append(Problem(file, node.start_mark.line + 1, None, message))
         return None
     if isinstance(node, yaml.MappingNode):
@@ -104,14 +104,14 @@ def _construct(
                         file,
                         line,
                         None,
-                        f"key {key!r} is not text; write it in quotes: {written!r}",
+                        f"key {key!r} is not a string; write it in quotes: {written!r}",
                     )
                 )
                 continue
             if key in mapping:
                 first = lines[(*path, key)]
                 problems.append(
-                    Problem(file, line, None, f"key {key!r} is there twice, first on line {first}")
+                    Problem(file, line, None, f"key {key!r} appears twice, first on line {first}")
                 )
                 continue
             lines[(*path, key)] = line

@@ -11,44 +11,14 @@ source metadata, dead instructions, computations that nobody calls and long name
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from composites.attribute_types import dictionary
 from lowering.emission import hlo_proto
-from lowering.emission.attributes import dictionary
 from lowering.emission.builder import compact, renumber
 from lowering.emission.inlining import inline_calls
-
-
-@dataclass(frozen=True, slots=True)
-class TensorType:
-    """Element type as StableHLO names it, and dimensions."""
-
-    element_type: str
-    shape: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"tensor<{''.join(f'{size}x' for size in self.shape)}{self.element_type}>"
-
-
-SEED_TYPE = TensorType("i64", ())
-"""The type of the state of the generator of random numbers."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecompositionHlo:
-    """A decomposition as a serialized HLO module, and how its parameters meet the operands."""
-
-    module: bytes
-    parameters: tuple[int | None, ...]
-    """For each operand the parameter that is it; None where the decomposition does not read it."""
-    seed: int | None = None
-    """The parameter that is the state of the generator of random numbers before the call."""
-    draws: int = 0
-    """How often the decomposition advances that state."""
-    numbers: Mapping[int, Any] = field(default_factory=dict)
-    """Parameters that are Python numbers, and their values (0-d numpy arrays): data in stock's
-    graphs, so that XLA does not know them."""
+from lowering.emission.types import DecompositionHlo, TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +47,7 @@ def emit_composite(
     Args:
         name: the composite's name, `namespace.name`.
         version: the composite's version.
-        attributes: MLIR text by name, see `lowering.emission.attributes`.
+        attributes: MLIR text by name, see `composites.attribute_types`.
         operands: types of the operands, in the composite's order; the seed comes last, if any.
         decomposition: HLO whose entry computation returns a tuple.
         guard_products: put an optimization barrier behind a composite that has a product from bf16

@@ -14,6 +14,8 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from composites.element_types import TABLE
+
 _PACKAGE = "composites.hlo"
 _REPEATED = "*"
 
@@ -88,26 +90,8 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
     ),
 }
 
-# xla.PrimitiveType, by the name that StableHLO gives the element type.
-PRIMITIVE_TYPES = {
-    "i1": 1,
-    "i8": 2,
-    "i16": 3,
-    "i32": 4,
-    "i64": 5,
-    "ui8": 6,
-    "ui16": 7,
-    "ui32": 8,
-    "ui64": 9,
-    "f16": 10,
-    "f32": 11,
-    "f64": 12,
-    "complex<f32>": 15,
-    "bf16": 16,
-    "complex<f64>": 18,
-    "f8E5M2": 19,
-    "f8E4M3FN": 20,
-}
+PRIMITIVE_TYPES = {type_.name: type_.hlo for type_ in TABLE if type_.hlo is not None}
+"""`xla.PrimitiveType`, by the name that StableHLO gives the element type."""
 ELEMENT_TYPE_NAMES = {number: name for name, number in PRIMITIVE_TYPES.items()}
 TUPLE = 13
 
@@ -160,24 +144,8 @@ def entry_of(module: Any) -> Any:
     return next(computation for computation in module.computations if computation.id == wanted)
 
 
-# element type -> the field of a literal that holds its values
-VALUE_FIELDS = {
-    "i1": "preds",
-    "i8": "s8s",
-    "i16": "s16s",
-    "i32": "s32s",
-    "i64": "s64s",
-    "ui8": "u8s",
-    "ui16": "u16s",
-    "ui32": "u32s",
-    "ui64": "u64s",
-    "f16": "f16s",
-    "bf16": "bf16s",
-    "f32": "f32s",
-    "f64": "f64s",
-    "complex<f32>": "c64s",
-    "complex<f64>": "c128s",
-}
+VALUE_FIELDS = {type_.name: type_.literal for type_ in TABLE if type_.literal is not None}
+"""From an element type to the field of a literal that holds its values."""
 
 
 def literal(value: Any, shape: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from lowering.emission.composite import DecompositionHlo, TensorType
+from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from lowering.emission import hlo_proto
+from lowering.emission.linking import link
 from lowering.hlo import wire
-from lowering.hlo.link import link
 from lowering.hlo.shrink import reachable, serialize, shrink
 from lowering.hlo.simplify import ERF, PURE, Body
 from lowering.hlo.splats import fold_splats

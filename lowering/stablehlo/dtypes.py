@@ -7,56 +7,12 @@ import re
 from functools import cache
 from typing import Any, Literal
 
+from composites.element_types import BY_NAME, TABLE
+
 from .bindings import IrType
 from .errors import StableHLOError
 
-# MLIR name -> numpy (or ml_dtypes) name. The inverse and the sizes are derived.
-_NUMPY_NAMES = {
-    "i1": "bool",
-    "i4": "int4",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "ui4": "uint4",
-    "ui8": "uint8",
-    "ui16": "uint16",
-    "ui32": "uint32",
-    "ui64": "uint64",
-    "f4E2M1FN": "float4_e2m1fn",
-    "f8E3M4": "float8_e3m4",
-    "f8E4M3": "float8_e4m3",
-    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E4M3FNUZ": "float8_e4m3fnuz",
-    "f8E5M2": "float8_e5m2",
-    "f8E5M2FNUZ": "float8_e5m2fnuz",
-    "f8E8M0FNU": "float8_e8m0fnu",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-    "complex<f32>": "complex64",
-    "complex<f64>": "complex128",
-}
-
-# Significand bits (with the leading one), and the exponents of the smallest and largest value.
-_FLOATS = {
-    "f4E2M1FN": (2, -1, 2),
-    "f8E3M4": (5, -6, 3),
-    "f8E4M3": (4, -9, 7),
-    "f8E4M3B11FNUZ": (4, -13, 4),
-    "f8E4M3FN": (4, -9, 8),
-    "f8E4M3FNUZ": (4, -10, 7),
-    "f8E5M2": (3, -16, 15),
-    "f8E5M2FNUZ": (3, -17, 15),
-    "f16": (11, -24, 15),
-    "bf16": (8, -133, 127),
-    "f32": (24, -149, 127),
-    "f64": (53, -1074, 1023),
-}
-# Those with both infinities, NaN and both zeros, as whatever is put into them may need.
-_COMPLETE_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+_FLOATS = {type_.name: type_.format for type_ in TABLE if type_.format is not None}
 _INTEGER = re.compile(r"(u?)i(\d+)")
 
 CastKind = Literal["widening", "narrowing", "integer to float", "float to integer", "other"]
@@ -82,11 +38,11 @@ def numpy_dtype(element_type: str) -> Any:
     import ml_dtypes
     import numpy as np
 
-    name = _NUMPY_NAMES.get(element_type)
-    if name is None:
+    if element_type not in BY_NAME:
         raise StableHLOError(
-            f"no numpy dtype for element type {element_type}; known: {', '.join(_NUMPY_NAMES)}"
+            f"no numpy dtype for element type {element_type}; known: {', '.join(BY_NAME)}"
         )
+    name = BY_NAME[element_type].numpy
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
@@ -95,7 +51,7 @@ def byte_size(type_: IrType) -> int:
     if not hasattr(type_, "element_type") or not type_.has_rank:
         return 0
     element = str(type_.element_type)
-    if element not in _NUMPY_NAMES:
+    if element not in BY_NAME:
         return 0
     count = 1
     for axis in range(type_.rank):
@@ -118,13 +74,16 @@ def holds(wide: str, narrow: str) -> bool:
             if signed == other_signed:
                 return size > other_size
             return signed and size > other_size
-        case (None, (size, signed)) if wide in _COMPLETE_FLOATS:
-            significand, _, largest = _FLOATS[wide]
+        case (None, (size, signed)) if wide in _FLOATS and _FLOATS[wide].complete:
             magnitude = size - signed
-            return magnitude <= significand and magnitude <= largest
-        case (None, None) if wide in _COMPLETE_FLOATS and narrow in _FLOATS:
+            return magnitude <= _FLOATS[wide].significand and magnitude <= _FLOATS[wide].largest
+        case (None, None) if wide in _FLOATS and _FLOATS[wide].complete and narrow in _FLOATS:
             one, other = _FLOATS[wide], _FLOATS[narrow]
-            return one[0] >= other[0] and one[1] <= other[1] and one[2] >= other[2]
+            return (
+                one.significand >= other.significand
+                and one.smallest <= other.smallest
+                and one.largest >= other.largest
+            )
     return False
 
 
@@ -148,7 +107,7 @@ def cast_kind(source: str, target: str) -> CastKind:
 def _integer(element_type: str) -> tuple[int, bool] | None:
     """Bits of an integer type, and whether it is signed; `i1` has no sign."""
     found = _INTEGER.fullmatch(element_type)
-    if found is None or element_type not in _NUMPY_NAMES:
+    if found is None or element_type not in BY_NAME:
         return None
     bits = int(found[2])
     return bits, not found[1] and bits > 1

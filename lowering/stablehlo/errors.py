@@ -4,8 +4,9 @@ All of them are `StableHLOError`, so a command line needs one `except`. Each mes
 found, where, and what to do about it.
 """
 
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable
+
+from composites.errors import did_you_mean
 
 
 class StableHLOError(ValueError):
@@ -74,12 +75,6 @@ class BindError(StableHLOError):
 
 class RunError(StableHLOError):
     """The module could not be compiled for, or run on, the chosen platform."""
-
-
-def did_you_mean(given: str, known: Sequence[str]) -> str:
-    """`; did you mean 'x'?`, or nothing when no known name is close."""
-    close = get_close_matches(given, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _window(line: str, column: int, width: int = 100) -> tuple[str, int]:

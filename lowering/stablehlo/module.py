@@ -4,9 +4,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from composites.files import write_atomic
+
 from . import bindings
 from .bindings import IrModule
-from .files import write_atomic
 
 
 @dataclass(frozen=True, eq=False, repr=False)

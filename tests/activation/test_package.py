@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 
-import pytest
+from composites_testing.processes import run_python
+
+import composites
 
 ORDERS = (
     "import composites; composites.ExportError; f = composites.export",
-    "import composites.exporting; import composites; f = composites.export",
+    "import lowering.export.api; import composites; f = composites.export",
     "import composites.cli, composites; f = composites.export",
     "from composites import export as f",
 )
 
 
-@pytest.mark.parametrize("script", ORDERS)
-def test_export_is_the_function(script: str) -> None:
-    subprocess.run([sys.executable, "-c", f"{script}; assert callable(f), f"], check=True)
+FORKS = f"""
+import os
+import torch
+
+for script in {ORDERS}:
+    child = os.fork()
+    if not child:
+        found = dict()
+        exec(script, found)
+        os._exit(0 if callable(found["f"]) else 2)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), script)
+"""
+
+
+def test_export_is_the_function() -> None:
+    """In processes that have imported nothing else."""
+    done = run_python(FORKS)
+    assert done.stdout.splitlines() == [f"0 {script}" for script in ORDERS], done.stderr
 
 
 WITHOUT_TORCH = """
@@ -29,7 +47,7 @@ try:
 except composites.MissingPackageError as error:
     print(error)
 from typer.testing import CliRunner
-from composites.cli import app
+from composites.cli.app import app
 for command in (["check", "registry.yaml"], ["list"], ["codegen", "registry.yaml", "-o", "x.py"]):
     result = CliRunner().invoke(app, command)
     print(result.exit_code, result.stderr.strip())
@@ -38,12 +56,43 @@ from composites import Program
 
 
 def test_without_torch_each_error_says_what_to_install() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python(WITHOUT_TORCH)
+    assert done.code == 0, done.stderr
     install = "pip install 'torch-xla-composites[torch]'"
     assert done.stdout.splitlines() == [
         f"composites.enable needs torch; {install}",
-        *[f"1 this command needs torch; {install}"] * 3,
+        *[f"1 error: this command needs torch; {install}"] * 3,
     ]
+
+
+WITHOUT_THE_COMMAND_LINE = """
+import sys
+sys.modules["typer"] = sys.modules["rich"] = None
+import torch, composites
+with composites.enabled("gelu", "rms_norm"):
+    program = composites.export(torch.nn.GELU(), (torch.ones(2),))
+print(program.composites, composites.__version__)
+from composites.cli import main
+main()
+"""
+
+
+def test_hooks_and_export_work_without_the_packages_of_the_command_line() -> None:
+    done = run_python(WITHOUT_THE_COMMAND_LINE)
+    version = importlib.metadata.version("torch-xla-composites")
+    assert done.stdout == f"{{'ptxla.gelu': 1}} {version}\n", done.stderr
+    needed = "error: the command line needs typer; pip install 'torch-xla-composites[cli]'\n"
+    assert done.stderr.endswith(needed)
+    assert done.code == 1
+
+
+def test_dir_is_the_api() -> None:
+    assert dir(composites) == sorted(composites.__all__)
+    for name in dir(composites):
+        assert getattr(composites, name) is not None
+
+
+def test_the_module_is_the_command() -> None:
+    command = [sys.executable, "-m", "composites", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"composites {composites.__version__}\n")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
+
+from composites_testing.processes import run
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -15,15 +15,13 @@ def test_prints_tables_and_writes_both_files(tmp_path: Path) -> None:
     as_json, as_markdown = tmp_path / "cost.json", tmp_path / "cost.md"
     arguments = ["--counts", "2", "--repeats", "2"]
     files = ["--json", str(as_json), "--markdown", str(as_markdown)]
-    process = subprocess.run(
-        [sys.executable, "benchmarks/cost.py", *arguments, *files],
+    process = run(
+        *(sys.executable, "benchmarks/cost.py", *arguments, *files),
         cwd=REPOSITORY,
-        env=os.environ | {"PJRT_DEVICE": "CPU", "XLA_COMPOSITE_OP": "all", "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        timeout=300,
+        XLA_COMPOSITE_OP="all",
+        COLUMNS="120",
     )
-    assert process.returncode == 0, process.stderr
+    assert process.code == 0, process.stderr
     for part in ("2 gelu, forward: 2 composites", "HLO bytes", "cached step", "torch_xla 2."):
         assert part in process.stdout
     rows = json.loads(as_json.read_text())["rows"]

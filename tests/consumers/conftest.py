@@ -5,10 +5,8 @@ They need the extra `consumers`: pip install 'torch-xla-composites[torch,models,
 
 from __future__ import annotations
 
-# ruff: noqa: E402 - torch_xla reads its environment when it is imported
 import copy
 import importlib.util
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,16 +14,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-for variable in ("XLA_COMPOSITE_OP", "XLA_COMPOSITE_REGISTRY"):
-    os.environ.pop(variable, None)
-os.environ.setdefault("PJRT_DEVICE", "CPU")
-
 import numpy as np
 import pytest
 import torch
+from composites_testing.selection import only_fast
 
 from composites import Program, export
-from composites.factories import load_factory
+from composites.cli.factories import load_factory
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODELS = ("bert", "conv_net", "gpt2", "vit")
@@ -141,9 +136,9 @@ def cached_subject(name: str, train: bool, portable: bool) -> Subject:
     return make_subject(name, train=train, portable=portable)
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=only_fast(MODELS, "conv_net"))
 def model_name(request: pytest.FixtureRequest) -> str:
-    """Each of the example models."""
+    """Each of the example models; the smallest for every change."""
     return request.param
 
 

@@ -21,7 +21,7 @@ from litert_converter.mlir import ir, passmanager
 
 import composites
 from composites import Program
-from composites.factories import load_factory
+from composites.cli.factories import load_factory
 from lowering.stablehlo import Module, composite_count, decompose
 
 SIGNATURE = "serving_default"

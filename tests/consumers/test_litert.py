@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composites_testing.selection import only_fast
 
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
 
@@ -132,7 +133,7 @@ def converted(*arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@pytest.mark.parametrize("name", only_fast(sorted(EXPECTED), "operators"))
 def test_the_flatbuffer_holds_litert_operators_and_agrees(name: str) -> None:
     found = converted(name)
     composites, operators = EXPECTED[name]
@@ -143,7 +144,7 @@ def test_the_flatbuffer_holds_litert_operators_and_agrees(name: str) -> None:
     assert found["difference"] < 1e-6
 
 
-@pytest.mark.parametrize("name", sorted(TRAINING))
+@pytest.mark.parametrize("name", only_fast(sorted(TRAINING), "conv_net"))
 def test_a_training_step_runs_on_litert_and_agrees(name: str) -> None:
     found = converted(name, "--train")
     composites, operators = TRAINING[name]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from composites.cli import app
+from composites.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 WIDE = {"COLUMNS": "250"}
@@ -44,7 +44,7 @@ def test_codegen_of_a_wrong_file_writes_nothing(tmp_path: Path) -> None:
 def test_codegen_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
     result = invoke("codegen", str(ROOT / "registry.yaml"), "-o", str(tmp_path / "no" / "hooks.py"))
     assert result.exit_code == 1
-    assert f"{tmp_path / 'no'} is no directory" in result.stderr
+    assert result.stderr == f"error: there is no folder {tmp_path / 'no'}\n"
 
 
 def test_check_reports_every_problem(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_check_reports_every_problem(tmp_path: Path) -> None:
 
 def test_check_of_a_good_file() -> None:
     result = invoke("check", str(ROOT / "tests" / "codegen" / "golden" / "sample.yaml"))
-    assert (result.exit_code, result.stdout) == (0, "1 file without a problem\n")
+    assert (result.exit_code, result.stdout) == (0, "1 file checked, no problems found\n")
 
 
 def test_list_says_what_is_on() -> None:
@@ -124,7 +124,7 @@ def test_run_of_a_compiled_script(tmp_path: Path) -> None:
 
 def test_run_of_a_script_that_is_not_there() -> None:
     result = invoke("run", "nowhere.py")
-    assert (result.exit_code, result.stderr) == (1, "nowhere.py is no file\n")
+    assert (result.exit_code, result.stderr) == (1, "error: there is no file nowhere.py\n")
 
 
 def test_run_of_a_script_without_a_graph(tmp_path: Path) -> None:

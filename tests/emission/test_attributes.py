@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from lowering.emission import attributes as attr
+from composites import attribute_types as attr
 
 TEXTS = [
     (attr.i64(-1), "-1 : i64"),

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-# ruff: noqa: E402 - torch_xla reads its environment when it is imported
 import copy
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
-
-for variable in ("XLA_COMPOSITE_OP", "XLA_COMPOSITE_REGISTRY"):
-    os.environ.pop(variable, None)
-os.environ.setdefault("PJRT_DEVICE", "CPU")
 
 import numpy as np
 import pytest
@@ -22,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 import composites
 from composites import Program, export
-from composites.factories import load_factory
+from composites.cli.factories import load_factory
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models.py"
 

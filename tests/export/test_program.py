@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 
 import composites
 from composites import Program
-from composites.program import ProgramError
+from lowering.export.program import ProgramError
 from lowering.stablehlo import Module, RunError, VersionError
 
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.emission import hlo_proto
+from lowering.emission.linking import link, name_of, reference
 from lowering.hlo.convert import to_stablehlo
-from lowering.hlo.link import link, name_of, reference
 from lowering.stablehlo import compile_module
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -65,7 +65,7 @@ def test_a_leading_minus_takes_away_wherever_it_stands() -> None:
 
 
 def test_only_taking_away_is_an_error() -> None:
-    with pytest.raises(AllowlistError, match=r"'-softmax' takes away .* write 'all,-softmax'"):
+    with pytest.raises(AllowlistError, match=r"'-softmax' only removes .* write 'all,-softmax'"):
         names("-softmax")
 
 
@@ -108,5 +108,7 @@ def test_an_unknown_namespace() -> None:
 
 
 def test_two_files_cannot_define_one_composite() -> None:
-    with pytest.raises(RegistryError, match=r"1\.yaml:4: gelu: acme\.gelu is defined in 0\.yaml"):
+    with pytest.raises(
+        RegistryError, match=r"1\.yaml:4: gelu: acme\.gelu is already defined in 0\.yaml"
+    ):
         catalog(vendor("acme", "gelu"), vendor("acme", "gelu"))

@@ -27,17 +27,17 @@ WRONG = {
     "neither operator nor function": (
         entry("version: 1"),
         [
-            "4: e: key 'op' is missing (or `function:`; or `gradients:`, where the entry is the"
-            " backward of another)"
+            "4: e: key 'op' is missing; an entry needs `op`, `function`, or `gradients` (for the"
+            " backward of another entry)"
         ],
     ),
     "operator and function": (
         entry(GELU, "function: acme.gelu:Gelu.forward", "operands: [input]"),
-        ["4: e: an entry catches either an op or a function, not both"],
+        ["4: e: an entry has either `op` or `function`, not both"],
     ),
     "function without operands": (
         entry("function: acme.gelu:Gelu.forward"),
-        ["4: e: function: needs operands, the tensors that the composite takes"],
+        ["4: e: function: needs `operands`, the tensors that the composite takes"],
     ),
     "no function's name": (
         entry("function: acme.gelu", "operands: [input]"),
@@ -56,22 +56,22 @@ WRONG = {
     "rewrites an operator that is not there": (
         entry(GELU, "rewrites: {aten::mm.uot: 'torch:mm'}"),
         [
-            "6: e: rewrites: operator aten::mm has no overload uot (there are aten::mm,"
+            "6: e: rewrites: operator aten::mm has no overload uot (known: aten::mm,"
             " aten::mm.dtype, aten::mm.dtype_out, aten::mm.out)"
         ],
     ),
     "rewritten by what is not there": (
-        entry(GELU, "rewrites: {aten::mm.out: 'composites.rewrites.products:mm_uot'}"),
+        entry(GELU, "rewrites: {aten::mm.out: 'composites.operators.rewrites:mm_uot'}"),
         [
-            "6: e: rewrites: module composites.rewrites.products has no mm_uot; did you mean"
-            " 'mm_out'?"
+            "6: e: rewrites: module composites.operators.rewrites has no function mm_uot;"
+            " did you mean 'mm_out'?"
         ],
     ),
     "adapted to nothing": (
-        entry(GELU, "adapt: composites.decompositions.norms:of_module"),
+        entry(GELU, "adapt: composites.operators.norms:of_module"),
         [
-            "6: e: adapt: needs decomposition: package.module:function, a PyTorch function of what"
-            " the composite takes"
+            "6: e: adapt: needs `decomposition: package.module:function`, a PyTorch function that"
+            " takes the composite's operands and attributes"
         ],
     ),
     "condition that names nothing": (
@@ -81,15 +81,15 @@ WRONG = {
     "condition that calls": (
         entry(GELU, "when: {where: ['self.cpu()']}"),
         [
-            "6: e: when: where: 'self.cpu()': 'self.cpu()' cannot be called (there are len(x),"
-            " x.dim(), x.numel(), x.is_floating_point())"
+            "6: e: when: where: 'self.cpu()': 'self.cpu()' is not allowed in a condition (use"
+            " len(x), x.dim(), x.numel(), x.is_floating_point())"
         ],
     ),
     "condition that asks for more": (
         entry(GELU, "when: {where: ['self.data == 1']}"),
         [
-            "6: e: when: where: 'self.data == 1': 'self.data' cannot be asked (there are shape,"
-            " dtype, ndim, dim(), numel(), is_floating_point())"
+            "6: e: when: where: 'self.data == 1': 'self.data' is not available in a condition (use"
+            " shape, dtype, ndim, dim(), numel(), is_floating_point())"
         ],
     ),
     "condition that is no expression": (
@@ -117,24 +117,24 @@ WRONG = {
     ),
     "duplicate entry": (
         "schema: 1\nnamespace: acme\ncomposites:\n  a: {op: aten::gelu}\n  a: {op: aten::silu}",
-        ["5: key 'a' is there twice, first on line 4"],
+        ["5: key 'a' appears twice, first on line 4"],
     ),
     "key that YAML reads as true": (
         "schema: 1\nnamespace: acme\ncomposites:\n  on: {op: aten::gelu}",
-        ["4: key True is not text; write it in quotes: 'on'"],
+        ["4: key True is not a string; write it in quotes: 'on'"],
     ),
     "anchor": (
         entry("op: &a aten::gelu", "backward: *a"),
         [
-            "5: anchors and aliases are not read; write the value out",
-            "6: anchors and aliases are not read; write the value out",
+            "5: anchors and aliases are not supported; write the value out",
+            "6: anchors and aliases are not supported; write the value out",
         ],
     ),
     "python tag": (
         entry("op: !!python/object/apply:os.system ['true']"),
         [
-            "5: tag 'tag:yaml.org,2002:python/object/apply:os.system' is not read; write plain keys"
-            " and values"
+            "5: tag 'tag:yaml.org,2002:python/object/apply:os.system' is not supported; write plain"
+            " keys and values"
         ],
     ),
     "python tag of a scalar": (
@@ -167,7 +167,7 @@ WRONG = {
     "overload": (
         entry("op: aten::_softmax.dim"),
         [
-            "5: e: operator aten::_softmax has no overload dim (there are aten::_softmax,"
+            "5: e: operator aten::_softmax has no overload dim (known: aten::_softmax,"
             " aten::_softmax.out)"
         ],
     ),
@@ -184,7 +184,7 @@ WRONG = {
     ),
     "list of tensors": (
         entry("op: aten::cat"),
-        ["5: e: aten::cat takes a list of tensors; take them apart with `adapt`"],
+        ["5: e: aten::cat takes a list of tensors; unpack it with `adapt`"],
     ),
     "operand": (
         entry("op: aten::gelu_backward", "operands: [grad, self]"),
@@ -205,14 +205,14 @@ WRONG = {
     "attribute from a tensor": (
         entry(SOFTMAX, "attributes: {x: self}"),
         [
-            "6: e: attribute x: argument self cannot be an attribute, it is a tensor: list it in"
-            " operands"
+            "6: e: attribute x: argument self cannot be an attribute because it is a tensor; list"
+            " it in `operands`"
         ],
     ),
     "attribute type": (
         entry(SOFTMAX, "attributes:", "  dim: {from: dim, type: i65}"),
         [
-            "7: e: 'i65' is not an attribute type; did you mean 'i64'? (there are i64, i32, f32,"
+            "7: e: 'i65' is not an attribute type; did you mean 'i64'? (known: i64, i32, f32,"
             " f64, bool, string, i64[], f32[], bool[])"
         ],
     ),
@@ -225,7 +225,7 @@ WRONG = {
     ),
     "attribute without source": (
         entry(SOFTMAX, "attributes:", "  dim: {type: i64}"),
-        ["7: e: attributes dim: needs either from: an operator argument, or value: a constant"],
+        ["7: e: attributes dim: write either `from:` an operator argument or `value:` a constant"],
     ),
     "attribute name": (
         entry(SOFTMAX, "attributes: {'a b': dim}"),
@@ -234,21 +234,22 @@ WRONG = {
     "constant of no type": (
         entry(SOFTMAX, "attributes: {a: {value: [1, x]}}"),
         [
-            "6: e: attribute a: [1, 'x'] has no attribute type; a list holds numbers of one kind,"
-            " or booleans",
+            "6: e: attribute a: [1, 'x'] has no attribute type; a list must hold only numbers or"
+            " only booleans",
         ],
     ),
     "normalize": (
         entry(GELU, "attributes: {a: {from: approximate, normalize: dim}}"),
         [
-            "6: e: attribute a: normalize: dim is for a dimension, approximate is string",
+            "6: e: attribute a: `normalize: dim` needs a dimension, but approximate is of kind"
+            " string",
         ],
     ),
     "argument that can be None": (
         entry("op: aten::mean.dim", "attributes: {dims: dim}"),
         [
-            "6: e: attribute dims: argument dim can be None; say `optional: true`, and the"
-            " attribute is left out then"
+            "6: e: attribute dims: argument dim can be None; write `optional: true` to leave the"
+            " attribute out in that case"
         ],
     ),
     "condition on nothing": (
@@ -260,12 +261,12 @@ WRONG = {
     ),
     "condition of another kind": (
         entry(GELU, "when: {approximate: 3}"),
-        ["6: e: when: approximate is string, which 3 is not"],
+        ["6: e: when: approximate is of kind string; 3 is not"],
     ),
     "dtype": (
         entry(GELU, "when: {dtypes: [float32]}"),
         [
-            "6: e: when: 'float32' is not an element type; did you mean 'f32'? (there are f64, f32,"
+            "6: e: when: 'float32' is not an element type; did you mean 'f32'? (known: f64, f32,"
             " f16, bf16, i64, i32, i16, i8, ui8, i1)"
         ],
     ),
@@ -280,8 +281,8 @@ WRONG = {
     "decomposition text": (
         entry(GELU, "decomposition: my gelu"),
         [
-            "6: e: 'my gelu' is neither native nor package.module:function, nor a JAX function"
-            " written jax:package.module:function"
+            "6: e: 'my gelu' is not a decomposition; write native, package.module:function, or"
+            " jax:package.module:function for a JAX function"
         ],
     ),
     "decomposition module": (
@@ -290,7 +291,7 @@ WRONG = {
     ),
     "decomposition function": (
         entry(GELU, "decomposition: os.path:joinn"),
-        ["6: e: decomposition: module os.path has no joinn; did you mean 'join'?"],
+        ["6: e: decomposition: module os.path has no function joinn; did you mean 'join'?"],
     ),
     "decomposition signature": (
         entry(GELU, "decomposition: os.path:basename"),

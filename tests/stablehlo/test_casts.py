@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from composites.cli.stablehlo import register
 from lowering.stablehlo import Cast, Module, cast_table, casts
-from lowering.stablehlo.cli import register
 
 # Two calls of @half, in one of which a composite holds another cast; @idle is called by nothing.
 TEXT = """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lowering.stablehlo.files import write_atomic
+from composites.files import write_atomic
 
 
 def test_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from composites.cli.stablehlo import register
 from lowering.stablehlo import Module, bindings
-from lowering.stablehlo.cli import register
 
 DATA = Path(__file__).parent / "data"
 BLOCK = str(DATA / "block.mlir")
@@ -87,9 +87,12 @@ def test_keep_alone_inlines_the_others(tmp_path: Path, same_numbers: Callable[..
             ["--custom-call", "acme.tanh=a", "--custom-call", "acme.tanh=b"],
             "--custom-call names 'acme.tanh' twice",
         ),
-        (["--bind", "acme.twice=f"], "--bind 'f': write the function as package.module:function"),
-        (["--bind", "acme.twice=nowhere_at_all:f"], "cannot import nowhere_at_all: No module"),
-        (["--bind", "acme.twice=math:twice"], "--bind 'math:twice': math has no function 'twice'"),
+        (
+            ["--bind", "acme.twice=f"],
+            "'f' does not name a function; write FILE.py:FUNCTION or package.module:FUNCTION",
+        ),
+        (["--bind", "acme.twice=nowhere_at_all:f"], "there is no module nowhere_at_all"),
+        (["--bind", "acme.twice=math:twice"], "module math has no function twice"),
         (["--bind", "acme.twice=math:floor"], "acme.twice: floor cannot be lowered for"),
         (["--portable", "9.9.9"], "StableHLO 9.9.9 cannot be written"),
     ],

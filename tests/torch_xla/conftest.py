@@ -7,24 +7,17 @@ same in every bit.
 
 from __future__ import annotations
 
-# ruff: noqa: E402 - torch_xla reads its environment when it is imported
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-for variable in ("XLA_COMPOSITE_OP", "XLA_COMPOSITE_REGISTRY"):
-    os.environ.pop(variable, None)
-os.environ["PJRT_DEVICE"] = "CPU"
-
 import pytest
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
+from composites_testing.processes import Finished, run_python
 
 import composites
 
@@ -245,28 +238,7 @@ def _written_composites() -> Callable[[str], Counter[str]]:
     return written_composites
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A process that ended."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-
 @pytest.fixture(scope="session")
 def python() -> Callable[..., Finished]:
     """Runs `script` in a fresh Python process on XLA:CPU."""
-
-    def start(script: str, *arguments: str, **environment: str) -> Finished:
-        done = subprocess.run(
-            [sys.executable, *arguments, "-c", script],
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        return Finished(done.returncode, done.stdout, done.stderr)
-
-    return start
+    return run_python

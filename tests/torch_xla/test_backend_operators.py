@@ -21,6 +21,8 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.debug.metrics as met
 import yaml
+from composites_testing import tensors
+from composites_testing.selection import FAST_FLOATS
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
@@ -35,7 +37,7 @@ TOLERANCES = {
     torch.float64: {"rtol": 1e-7, "atol": 1e-7},
 }
 FLOATS = tuple(TOLERANCES)
-OURS = "composites.decompositions."
+OURS = "composites.operators."
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +86,15 @@ def variants() -> Iterator[Any]:
             if (info.name, info.variant_test_name) == (operator.name, operator.variant):
                 for dtype in FLOATS:
                     name = ".".join(filter(None, (info.name, operator.variant)))
-                    yield pytest.param(operator, info, dtype, id=f"{name}-{dtype}")
+                    marks = [] if dtype in FAST_FLOATS else [pytest.mark.exhaustive]
+                    yield pytest.param(operator, info, dtype, id=f"{name}-{dtype}", marks=marks)
 
 
 def resample(mode: str, x: torch.Tensor, **keywords: Any) -> torch.Tensor:
     return F.interpolate(x, mode=mode, **keywords)
 
 
-def values(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator).to(dtype)
-
-
+values = partial(tensors.values, device="cpu")
 IMAGE = values(2, 3, 5, 7)
 SIZES = {
     "up and down": {"size": (9, 4)},

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from composites_testing import tensors
+from composites_testing.selection import FLOATS
 
 aten = torch.ops.aten
-
-FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 Call = Callable[[], Mapping[str, Any]]
 Function = Callable[..., torch.Tensor]
@@ -35,10 +35,8 @@ FUNCTIONS: dict[str, Function] = ELEMENTWISE | {
 }
 
 
-def values(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
-    """Random values on the XLA device, the same every time, on both sides of every kink."""
-    generator = torch.Generator().manual_seed(seed)
-    return (4 * torch.randn(shape, generator=generator)).to(dtype).to("xla")
+values = partial(tensors.values, scale=4)
+"""On both sides of every kink."""
 
 
 def with_gradient(function: Function, tensor: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
+from composites_testing.tensors import values
 from torch import nn
 from torch_xla.experimental.scan_layers import scan_layers
 from transformers.activations import NewGELUActivation
@@ -30,11 +31,6 @@ Function = Callable[..., torch.Tensor]
 
 
 pytestmark = pytest.mark.usefixtures("compiled_graphs")  # which also resets Dynamo
-
-
-def values(*shape: int, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator).to("xla")
 
 
 def compiled(

@@ -1,12 +1,15 @@
 """What a user sets outside of the script: XLA_COMPOSITE_OP, and torch_xla's own switches.
 
-Each script runs in a process of its own; tests/activation has the plain cases.
+Each environment is a process of its own, whose facts many tests look at.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +18,48 @@ import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 import yaml
+from composites_testing.processes import run, run_python
+from composites_testing.selection import exhaustive
 
 import composites
-from lowering import computations, hooks, install
-from lowering.hooks import EntryLowering
-
-Python = Callable[..., Any]
+from lowering.dispatch import backend as hooks
+from lowering.dispatch import computations
+from lowering.dispatch.backend import EntryLowering
+from lowering.installation import install
 
 REGISTRY = yaml.safe_load((Path(__file__).parents[2] / "registry.yaml").read_text())
 EVERYTHING = {f"ptxla.{name}" for name in REGISTRY["composites"]}
 
-STEP = """
-import hashlib
+ENTRY_POINT = ["composites", "composites.settings", "lowering", "lowering.autoload"]
+FACTS = """
+import json
+import sys
+
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 import torch.nn.functional as F
 
-x = torch.linspace(-4, 4, 512).reshape(16, 32).to("xla").requires_grad_()
-hidden = F.silu(F.gelu(x))
-result = F.softmax(hidden, -1) + F.log_softmax(F.mish(hidden), -1)
-result.backward(torch.linspace(-1, 1, 512).reshape(16, 32).to("xla"))
-print(xm.get_stablehlo([result, x.grad]))
-torch_xla._XLAC._xla_sync_multi([result, x.grad], [], True, True)
-for tensor in (result, x.grad):
-    print("bits:", hashlib.sha256(tensor.detach().cpu().numpy().tobytes()).hexdigest())
+imported = sorted(name for name in sys.modules if name.startswith(("composites", "lowering")))
+
+def reference_case():
+    x = torch.tensor([2.0], requires_grad=True, device="xla")
+    torch.nn.GELU(approximate="none")(x ** 2).backward()
+    return xm.get_stablehlo([x.grad])
+
+def step():
+    x = torch.linspace(-4, 4, 512).reshape(16, 32).to("xla").requires_grad_()
+    hidden = F.silu(F.gelu(x))
+    result = F.softmax(hidden, -1) + F.log_softmax(F.mish(hidden), -1)
+    result.backward(torch.linspace(-1, 1, 512).reshape(16, 32).to("xla"))
+    text = xm.get_stablehlo([result, x.grad])
+    torch_xla._XLAC._xla_sync_multi([result, x.grad], [], True, True)
+    return text, [t.detach().cpu().numpy().tobytes().hex() for t in (result, x.grad)]
+
+text, bits = step()
+json.dump(dict(text=text, bits=bits, gelu=reference_case(), imported=imported), sys.stdout)
 """
+"""A script that knows nothing of this project, and prints what came of it."""
 STEPS_COMPOSITES = {
     f"ptxla.{name}{way}": 1
     for name in ("gelu", "silu", "mish", "softmax", "log_softmax")
@@ -48,117 +67,189 @@ STEPS_COMPOSITES = {
 }
 
 
-def bits(stdout: str) -> list[str]:
-    return [line for line in stdout.splitlines() if line.startswith("bits:")]
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What FACTS found in a process with some environment."""
+
+    text: str
+    """Of a training step."""
+    bits: list[str]
+    """Of its results."""
+    gelu: str
+    """StableHLO of the gradient of a gelu."""
+    imported: list[str]
+    """Modules of this project, after the import of torch_xla."""
+    stderr: str
+
+
+def facts(**environment: str) -> Facts:
+    """Every warning is an error in this process, and nothing but the facts is printed."""
+    done = run_python(FACTS, "-W", "error", **environment)
+    assert done.code == 0, done.stderr
+    return Facts(**json.loads(done.stdout), stderr=done.stderr)
 
 
 @pytest.fixture(scope="module")
-def stock(python: Python) -> Any:
-    return python(STEP)
+def stock() -> Facts:
+    return facts()
 
 
 @pytest.fixture(scope="module")
-def ours(python: Python) -> Any:
-    return python(STEP, XLA_COMPOSITE_OP="all")
+def ours() -> Facts:
+    return facts(XLA_COMPOSITE_OP="all")
+
+
+def test_unset_only_the_entry_point_is_imported(stock: Facts) -> None:
+    assert stock.imported == ENTRY_POINT
+
+
+def test_unset_the_text_is_that_of_stock_torch_xla(stock: Facts) -> None:
+    without_autoload = facts(TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert without_autoload.imported == []
+    assert (stock.gelu, stock.text) == (without_autoload.gelu, without_autoload.text)
+    assert stock.bits == without_autoload.bits
+    assert "stablehlo.composite" not in stock.text + stock.gelu
 
 
 def test_a_step_becomes_composites(
-    stock: Any, ours: Any, written_composites: Callable[[str], Counter[str]]
+    stock: Facts, ours: Facts, written_composites: Callable[[str], Counter[str]]
 ) -> None:
-    assert not written_composites(stock.stdout)
-    assert written_composites(ours.stdout) == STEPS_COMPOSITES
-    assert bits(ours.stdout) == bits(stock.stdout) != []
+    assert written_composites(ours.text) == STEPS_COMPOSITES
+    assert ours.bits == stock.bits != []
 
 
-def test_nothing_is_printed(stock: Any, ours: Any) -> None:
+def test_nothing_is_printed(stock: Facts, ours: Facts) -> None:
     assert ours.stderr == stock.stderr
-    assert ours.stdout.startswith("module @IrToHlo.")
 
 
-def test_every_warning_an_error(python: Python) -> None:
-    done = python(STEP, "-W", "error", XLA_COMPOSITE_OP="all")
-    assert done.code == 0, done.stderr
+def test_the_backward_of_gelu_is_one_composite(ours: Facts) -> None:
+    (call,) = [line for line in ours.gelu.splitlines() if "stablehlo.composite " in line]
+    assert '"ptxla.gelu_backward"' in call
+    assert 'composite_attributes = {approximate = "none"}' in call
+    assert "version = 1 : i32" in call
+    decomposition = ours.gelu.split("func.func private @ptxla.gelu_backward.impl")[1]
+    assert "@mhlo.erf" in decomposition
+    assert "stablehlo.exponential" in decomposition
 
 
 # torch_xla's switches
 
 
-@pytest.mark.parametrize("switch", ["XLA_STABLEHLO_COMPILE", "XLA_DISABLE_FUNCTIONALIZATION"])
+@pytest.mark.parametrize(
+    "switch", ["XLA_STABLEHLO_COMPILE", *exhaustive("XLA_DISABLE_FUNCTIONALIZATION")]
+)
 def test_switches_of_torch_xla(
-    python: Python, written_composites: Callable[[str], Counter[str]], stock: Any, switch: str
+    written_composites: Callable[[str], Counter[str]], stock: Facts, switch: str
 ) -> None:
-    done = python(STEP, **{switch: "1"}, XLA_COMPOSITE_OP="all")
-    assert done.code == 0, done.stderr
-    assert written_composites(done.stdout) == STEPS_COMPOSITES
-    assert bits(done.stdout) == bits(stock.stdout)
+    switched = facts(**{switch: "1"}, XLA_COMPOSITE_OP="all")
+    assert written_composites(switched.text) == STEPS_COMPOSITES
+    assert switched.bits == stock.bits
 
 
-def test_graphs_are_the_same_in_every_process(python: Python, tmp_path: Path) -> None:
+@pytest.mark.exhaustive
+def test_graphs_are_the_same_in_every_process(ours: Facts, tmp_path: Path) -> None:
     """torch_xla keeps compiled graphs on disk under their hash; a second process finds them."""
     first, second = (
-        python(STEP, XLA_COMPOSITE_OP="all", XLA_PERSISTENT_CACHE_PATH=str(tmp_path))
-        for _ in range(2)
+        facts(XLA_COMPOSITE_OP="all", XLA_PERSISTENT_CACHE_PATH=str(tmp_path)) for _ in range(2)
     )
-    assert first.code == second.code == 0, second.stderr
-    assert first.stdout == second.stdout
+    for cached in (first, second):
+        assert (cached.text, cached.bits, cached.gelu) == (ours.text, ours.bits, ours.gelu)
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_children_that_are_spawned_have_them_too(python: Python, tmp_path: Path) -> None:
-    script = tmp_path / "spawns.py"
-    script.write_text(
-        "import multiprocessing\n"
-        "def child():\n"
-        "    import torch_xla\n"
-        "    import composites\n"
-        "    print(composites.active(), flush=True)\n"
-        "if __name__ == '__main__':\n"
-        "    process = multiprocessing.get_context('spawn').Process(target=child)\n"
-        "    process.start()\n"
-        "    process.join()\n"
-    )
-    run = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
-    assert python(run, XLA_COMPOSITE_OP="silu").stdout == "('ptxla.silu', 'ptxla.silu_backward')\n"
 
 
 # The allowlist
 
-ACTIVE = "import torch_xla, composites\nprint(*composites.active())"
+CHILD = """
+import multiprocessing
+
+def child():
+    import torch_xla
+    import composites
+    print(*composites.active(), flush=True)
+
+if __name__ == "__main__":
+    import torch_xla.runtime  # which imports torch
+    import composites
+    print(*composites.active(), flush=True)
+    process = multiprocessing.get_context("spawn").Process(target=child)
+    process.start()
+    process.join()
+"""
 
 
-@pytest.mark.parametrize(
-    ("allowlist", "expected"),
-    [
-        (" mish ,,ptxla.silu ", {"mish", "mish_backward", "silu", "silu_backward"}),
-        ("-softmax, ptxla.*, -ptxla.gelu", None),
-    ],
+def names(line: str) -> set[str]:
+    return set(line.split())
+
+
+def qualified(*found: str) -> set[str]:
+    return {f"ptxla.{name}" for name in found}
+
+
+@pytest.mark.exhaustive
+def test_a_list_with_spaces_and_its_children(tmp_path: Path) -> None:
+    """A process that is spawned has the composites too."""
+    script = tmp_path / "spawns.py"
+    script.write_text(CHILD)
+    done = run(sys.executable, str(script), XLA_COMPOSITE_OP=" mish ,,ptxla.silu ")
+    parent, child = done.stdout.splitlines()
+    assert names(parent) == qualified("mish", "mish_backward", "silu", "silu_backward")
+    assert child == parent
+
+
+def test_a_list_with_spaces_that_leaves_out() -> None:
+    script = "import torch_xla, torch\nimport composites\nprint(*composites.active())"
+    done = run_python(script, XLA_COMPOSITE_OP=" -softmax ,, ptxla.*, -ptxla.gelu")
+    without = qualified("gelu", "gelu_backward", "new_gelu", "softmax", "softmax_backward")
+    assert names(done.stdout) == EVERYTHING - without, done.stderr
+
+
+UNKNOWN = (
+    "XLA_COMPOSITE_OP=gelu,sofmax: there is no composite"
+    " 'sofmax'; did you mean 'softmax'?; `composites list` prints them all"
 )
-def test_allowlists(python: Python, allowlist: str, expected: set[str] | None) -> None:
-    done = python(ACTIVE, XLA_COMPOSITE_OP=allowlist)
-    without = {"gelu", "gelu_backward", "new_gelu", "softmax", "softmax_backward"}
-    names = set(REGISTRY["composites"]) - without if expected is None else expected
-    assert set(done.stdout.split()) == {f"ptxla.{name}" for name in names}, done.stderr
 
 
-def test_a_wrong_name_cannot_be_caught_and_forgotten(python: Python) -> None:
+def test_a_wrong_name_cannot_be_caught_and_forgotten() -> None:
     script = (
-        "try:\n    import torch_xla\nexcept Exception as error:\n    print(type(error).__name__)\n"
+        "try:\n    import torch, torch_xla\n"
+        "except Exception as error:\n    print(type(error).__name__, error)\n"
         "import torch_xla\nprint('not reached')"
     )
-    done = python(script, XLA_COMPOSITE_OP="gleu")
+    done = run_python(script, XLA_COMPOSITE_OP="gelu,sofmax")
     assert done.code == 1
-    assert done.stdout == "AllowlistError\n"
+    assert done.stdout.startswith(f"AllowlistError {UNKNOWN}"), done.stderr
+    assert done.stdout.count("\n") == 1
 
 
-def test_a_wrong_name_is_nobodys_business_without_torch_xla(python: Python) -> None:
-    done = python("import torch\nprint(torch.ones(2).sum().item())", XLA_COMPOSITE_OP="gleu")
-    assert (done.code, done.stdout) == (0, "2.0\n")
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("imports", ["import torch, torch_xla", "import torch_xla"])
+def test_an_unknown_name_stops_the_program_at_the_import(imports: str) -> None:
+    done = run_python(f"{imports}\nprint('not reached')", XLA_COMPOSITE_OP="gelu,sofmax")
+    assert (done.code, done.stdout) == (1, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"composites.errors.AllowlistError: {UNKNOWN}")
 
 
-def test_unset_only_the_entry_point_is_imported(python: Python) -> None:
-    done = python("import sys, torch_xla\nprint(*sys.modules)")
+def test_without_torch_xla_nothing_happens() -> None:
+    """Not even a wrong name matters."""
+    script = "import sys, torch\nprint(*sys.modules)"
+    done = run_python(script, XLA_COMPOSITE_OP="gleu")
     found = [name for name in done.stdout.split() if name.startswith(("composites", "lowering"))]
-    assert sorted(found) == ["composites", "composites.autoload", "composites.settings"]
+    waiting = ["lowering.frontends", "lowering.frontends.torch_xla", "lowering.import_hook"]
+    assert (done.code, sorted(found)) == (0, [*ENTRY_POINT, *waiting])
+
+
+def test_a_wrong_registry_stops_the_program_at_the_import(tmp_path: Path) -> None:
+    wrong = tmp_path / "acme.yaml"
+    wrong.write_text("schema: 1\nnamespace: acme\ncomposites: {a: {op: aten::gellu}}\n")
+    done = run_python(
+        "import torch_xla", XLA_COMPOSITE_OP="gelu", XLA_COMPOSITE_REGISTRY=str(wrong)
+    )
+    assert done.code == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"composites.errors.RegistryError: {wrong}:3: a: PyTorch has no operator aten::gellu;"
+        " did you mean 'aten::gelu'?"
+    )
 
 
 # Off is off

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 import torch_xla
-import torch_xla.debug.metrics as metrics
+from composites_testing.selection import exhaustive
+from composites_testing.tensors import compilations, values
 from torch import nn
 from transformers import LlamaConfig
 from transformers.activations import NewGELUActivation
@@ -35,11 +36,6 @@ TARGETS: dict[str, tuple[Any, str]] = {
     "adamw": (sys.modules["torch.optim.adam"], "_single_tensor_adam"),
     "sgd": (sys.modules["torch.optim.sgd"], "_single_tensor_sgd"),
 }
-
-
-def values(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator).to(dtype).to("xla")
 
 
 # In and out
@@ -508,12 +504,9 @@ class Training:
         return named
 
 
-def compilations() -> int:
-    data = metrics.metric_data("CompileTime")
-    return data[0] if data else 0
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, *exhaustive(torch.bfloat16)], ids=str
+)
 @pytest.mark.parametrize("name", COMPOSITE)
 def test_optimizer_steps_are_those_of_stock(
     same_bits: SameBits, name: str, dtype: torch.dtype

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 import torch.utils.checkpoint
 import torch_xla
 import torch_xla.utils.checkpoint
+from composites_testing.tensors import values
 
 import composites
 
@@ -27,11 +28,6 @@ DISSOLVING = {"silu_backward", "mish_backward"}
 
 Named = Mapping[str, Any]
 SameAsStock = Callable[..., Any]
-
-
-def values(*shape: int, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator).to("xla")
 
 
 def network(x: torch.Tensor) -> torch.Tensor:

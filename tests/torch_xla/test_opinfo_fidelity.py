@@ -3,6 +3,7 @@
 OPERATORS lists the operators of the database that reach one of registry.yaml, found by running the
 samples of all. Those that are an operator of the registry run in every floating-point type, those
 that only call one in one or two: every graph is compiled twice, and that is where the time goes.
+A change is tested in f32 and bf16; the other types are for the exhaustive run.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from composites_testing.selection import FAST_FLOATS, exhaustive
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
@@ -29,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:aten..selu_?. an autograd kernel was not registered"
 )
 
-FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+FLOATS = (*FAST_FLOATS, torch.float16, torch.float64)
 NARROW_AND_WIDE = (torch.bfloat16, torch.float32)
 ONE = (torch.float32,)
 LARGEST_GRAPH = 240
@@ -55,6 +57,8 @@ class Reaches:
     """See `compare`."""
     takes: Callable[[int, SampleInput], bool] = lambda number, sample: True
     """The samples that are run, where these are not all."""
+    fast: tuple[torch.dtype, ...] = (*FAST_FLOATS, torch.bool, torch.int64)
+    """The types that are not left to the exhaustive run."""
 
 
 def is_scalar(sample: SampleInput) -> bool:
@@ -179,6 +183,7 @@ OPERATORS = (
         (),
         may=("max_pool2d", "max_pool2d_backward"),
         takes=lambda number, sample: one_in(17, number) and not is_dilated(sample),
+        fast=(torch.float32,),
     ),
     Reaches(
         "nn.functional.max_pool2d",
@@ -186,6 +191,7 @@ OPERATORS = (
         (),
         differentiates=False,
         takes=lambda number, sample: one_in(17, number) and is_dilated(sample),
+        fast=(torch.float32,),
     ),
     Reaches(
         "nn.functional.avg_pool1d",
@@ -251,7 +257,8 @@ def variants(dtypes_of: Callable[[Reaches], tuple[torch.dtype, ...]]) -> Iterato
                 name = ".".join(filter(None, (info.name, info.variant_test_name)))
                 for dtype in dtypes_of(operator):
                     if dtype in info.dtypes:
-                        yield pytest.param(operator, info, dtype, id=f"{name}-{dtype}")
+                        marks = [] if dtype in operator.fast else [pytest.mark.exhaustive]
+                        yield pytest.param(operator, info, dtype, id=f"{name}-{dtype}", marks=marks)
 
 
 def floats(operator: Reaches) -> tuple[torch.dtype, ...]:
@@ -404,6 +411,7 @@ def compiled(function: Callable[..., Any], sample: SampleInput) -> dict[str, Any
         return error
 
 
+@pytest.mark.parametrize("every", [False, *exhaustive(True)], ids=["one sample", "three samples"])
 @pytest.mark.parametrize(
     ("operator", "info", "dtype"),
     [
@@ -413,14 +421,17 @@ def compiled(function: Callable[..., Any], sample: SampleInput) -> dict[str, Any
     ],
 )
 def test_compiled_results_and_gradients_are_those_of_stock(
-    operator: Reaches, info: OpInfo, dtype: torch.dtype
+    operator: Reaches, info: OpInfo, dtype: torch.dtype, every: bool
 ) -> None:
-    """But for rounding, for the first, middle and last sample, with and without gradients."""
+    """But for rounding, for the middle, first and last sample, with and without gradients; or for
+    the first of these that stock takes."""
     compared = 0
-    for requires_grad in sorted({False, operator.differentiates}):
+    for requires_grad in sorted({False, operator.differentiates}, reverse=True):
         made = samples(operator, info, dtype, requires_grad=requires_grad)
         names = [name for name in made if not operator.refuses(made[name])]
-        for name in dict.fromkeys((names[0], names[len(names) // 2], names[-1])):
+        for name in dict.fromkeys((names[len(names) // 2], names[0], names[-1])):
+            if compared and not every:
+                break
             stock = compiled(info.op, made[name])
             with composites.enabled("all"):
                 ours = compiled(info.op, made[name])

@@ -140,7 +140,7 @@ def test_a_composite_of_several_results_may_hold_one() -> None:
 
 
 def test_a_product_outside_of_composites_may_be_transposed() -> None:
-    from lowering.products import matmul
+    from composites.operators.wide_products import matmul
 
     a, b = random(8, 16), random(16, 5)
     assert_close(matmul(a, b, F32).T.contiguous() + 1, torch.mm(*wide(a, b)).T + 1, F32)
@@ -513,11 +513,11 @@ def refusals() -> dict[str, tuple[Callable[[], Any], str]]:
     return {
         "an integer result of floats": (
             lambda: torch.mm(a, b, out_dtype=I32),
-            "out_dtype torch.int32 is not of the kind of the operands' dtype torch.bfloat16",
+            "out_dtype torch.int32 is not of the same kind as the operands' dtype torch.bfloat16",
         ),
         "a float result of integers": (
             lambda: torch.mm(whole, random(16, 3, dtype=I8), out_dtype=F32),
-            "out_dtype torch.float32 is not of the kind of the operands' dtype torch.int8",
+            "out_dtype torch.float32 is not of the same kind as the operands' dtype torch.int8",
         ),
         "narrower": (
             lambda: torch.mm(a.float(), wide_b, out_dtype=BF16),

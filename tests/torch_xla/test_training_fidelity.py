@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
-import torch_xla.debug.metrics as metrics
+from composites_testing.tensors import compilations
 from torch import nn
 
 import composites
@@ -108,7 +108,7 @@ def train(model: Model, execute: Callable[[list[torch.Tensor]], None]) -> Traini
     module = model.make().to("xla").train()
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2, weight_decay=0.1)
     execute(list(module.parameters()))
-    compilations = compiled()
+    compiled_before = compilations()
     losses: list[torch.Tensor] = []
     stablehlo = ""
     for step, tokens in enumerate(batches()):
@@ -128,18 +128,13 @@ def train(model: Model, execute: Callable[[list[torch.Tensor]], None]) -> Traini
         left |= {} if parameter.grad is None else {f"gradient of {name}": parameter.grad}
         left |= {f"{key} of {name}": value for key, value in optimizer.state[parameter].items()}
     on_cpu = {name: t.detach().cpu() for name, t in left.items()}
-    return Training(on_cpu, stablehlo, compiled() - compilations)
+    return Training(on_cpu, stablehlo, compilations() - compiled_before)
 
 
 def batches() -> Iterator[torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     for _ in range(STEPS):
         yield torch.randint(TOKENS, (4, 16), generator=generator).to("xla")
-
-
-def compiled() -> int:
-    data = metrics.metric_data("CompileTime")
-    return data[0] if data else 0
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -14,15 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("PJRT_DEVICE", "CPU")
-
 import pytest
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 
 import composites
-from composites import activation
+from lowering import activation
 from lowering.stablehlo import Module, clean
 
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"

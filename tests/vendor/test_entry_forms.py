@@ -12,8 +12,8 @@ import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
 
 import composites
-from composites import activation
 from composites.errors import UnsupportedCallError
+from lowering import activation
 
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 

@@ -13,11 +13,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from composites.functions import load_function
+
 from ..bindings import IrModule, IrOperation, attributes, building, copy_into, ir
 from ..composites import Signature, composite_name, composites_of, require, signature
 from ..dtypes import static_tensor
 from ..errors import BindError, StableHLOError
 from ..module import Module
+from ..options import Option, PassOptions, pairs
+from ..pipeline import Pass
 from ..run import enable_x64, function_types, import_jax
 from ..symbols import Namer, function_name, functions, make_private, retarget
 from .drop_unused_functions import drop_unused_functions
@@ -155,3 +159,20 @@ def _shown(keywords: dict[str, Any]) -> str:
 
 def _name(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def _bound(given: list[str]) -> list[Pass]:
+    functions = {name: load_function(path) for name, path in pairs("--bind", given).items()}
+    return [partial(bind, bindings=functions)]
+
+
+OPTIONS = PassOptions(
+    (
+        Option(
+            "--bind",
+            "Use a JAX function as this composite's decomposition.",
+            metavar="NAME=MODULE:FUNCTION",
+        ),
+    ),
+    _bound,
+)

@@ -1,6 +1,7 @@
 """clean: from what torch_xla prints to text that a person and a consumer can read."""
 
 from ..module import Module
+from ..options import Option, PassOptions
 from ..pipeline import Pass, run_passes
 from .drop_unused_functions import drop_unused_functions
 from .expand_tuples import expand_tuples
@@ -32,3 +33,9 @@ def clean(module: Module, *, share: bool = True) -> Module:
     byte-identical text, and a clean module is left as it is.
     """
     return run_passes(module, clean_passes(share=share))
+
+
+OPTIONS = PassOptions(
+    (Option("--clean/--no-clean", "First flatten calls and share functions.", default=True),),
+    lambda _: clean_passes(),
+)

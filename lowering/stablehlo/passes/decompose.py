@@ -5,10 +5,12 @@
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from .. import bindings
 from ..composites import composite_name, composites_of, select
 from ..module import Module
+from ..options import Option, PassOptions
 from .drop_unused_functions import drop_unused_functions
 from .flatten_calls import flatten_calls
 
@@ -46,3 +48,16 @@ def decompose(
         result, f"builtin.module(func.func(stablehlo-legalize-composite-to-call{options}))"
     )
     return drop_unused_functions(flatten_calls(Module(result), only=inlined))
+
+
+OPTIONS = PassOptions(
+    (
+        Option("--decompose", "Inline composites with such a name.", metavar="GLOB"),
+        Option(
+            "--keep",
+            "Leave composites with such a name; alone, it inlines all others.",
+            metavar="GLOB",
+        ),
+    ),
+    lambda only, keep: [partial(decompose, only=only or None, keep=keep or None)],
+)

@@ -31,6 +31,7 @@ from ..data_movement import (
 )
 from ..dtypes import holds, numpy_dtype
 from ..in_place import in_place
+from ..options import switch
 
 _CONSTANT = "stablehlo.constant"
 
@@ -213,3 +214,10 @@ def _erase_unused(values: Iterable[IrValue]) -> None:
             queue += operation.operands
             erased.add(value)
             operation.erase()
+
+
+OPTIONS = switch(
+    "--drop-cast-roundtrips",
+    drop_cast_roundtrips,
+    "Drop casts to a wider type and back around data movement.",
+)

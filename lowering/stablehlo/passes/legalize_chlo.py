@@ -3,9 +3,13 @@
 from .. import bindings
 from ..bindings import IrModule
 from ..in_place import in_place
+from ..options import switch
 
 
 @in_place
 def legalize_chlo(module: IrModule) -> None:
     """Expand every CHLO operation (the official `chlo-legalize-to-stablehlo`)."""
     bindings.run_pipeline(module, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
+
+
+OPTIONS = switch("--legalize-chlo", legalize_chlo, "Expand CHLO operations to StableHLO.")

@@ -10,6 +10,8 @@ torch_xla 2.9 was seen to write erf and topk; the others come from other version
 from collections.abc import Callable
 from string import Template
 
+from composites.errors import did_you_mean
+
 from .. import bindings
 from ..bindings import (
     IrModule,
@@ -20,7 +22,7 @@ from ..bindings import (
     find_operations,
     ir,
 )
-from ..errors import UnsupportedOperationError, did_you_mean
+from ..errors import UnsupportedOperationError
 from ..in_place import in_place
 from ..inlining import inline_call
 from ..symbols import CUSTOM_CALL, function_name

@@ -7,11 +7,13 @@ stablehlo.custom_call @acme_gelu(%0) {api_version = 4 : i32,
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from ..attributes import to_ffi
 from ..bindings import IrAttribute, IrOperation, IrType, attributes, building, dictionary_items, ir
 from ..composites import composite_name, composites_of, require
 from ..module import Module
+from ..options import Option, PassOptions, pairs
 from .drop_unused_functions import drop_unused_functions
 
 # The API version that means "typed FFI" (custom_call in the StableHLO specification).
@@ -75,3 +77,15 @@ def _row_major(types: Iterable[IrType]) -> IrAttribute:
 def _row_major_layout(rank: int) -> IrAttribute:
     order = ", ".join(str(axis) for axis in reversed(range(rank)))
     return ir().Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")
+
+
+OPTIONS = PassOptions(
+    (
+        Option(
+            "--custom-call",
+            "Turn this composite into a typed-FFI custom call.",
+            metavar="NAME=TARGET",
+        ),
+    ),
+    lambda given: [partial(to_custom_call, targets=pairs("--custom-call", given))],
+)

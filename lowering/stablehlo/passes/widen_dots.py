@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ..bindings import IrModule, IrOperation, IrValue, attributes, find_operations, users
 from ..data_movement import CONVERT, DATA_MOVEMENT, data_operands, element_type, retype
 from ..in_place import in_place
+from ..options import switch
 
 _PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
 _BETWEEN = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim"})
@@ -103,3 +104,8 @@ def _cast_to(module: IrModule) -> dict[IrValue, set[str]]:
             for index in data_operands(operation):
                 found.setdefault(operation.operands[index], set()).update(found[result])
     return found
+
+
+OPTIONS = switch(
+    "--widen-dots", widen_dots, "Let products give the f32 (or i32) that they are cast to."
+)

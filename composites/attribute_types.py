@@ -1,0 +1,205 @@
+"""The attribute types of a registry: where values come from, and how they are written in MLIR.
+
+To add an attribute type, add one row to `TABLE` and the function that writes its values. XLA parses
+the written text back into the `composite_attributes` dictionary. The text travels as the frontend
+attribute `composite.attributes` of an HLO call (xla/hlo/translate/hlo_to_mhlo in the XLA of
+torch_xla 2.9).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from composites.element_types import NAME_OF_PYTORCH, REGISTRY_TYPES
+
+ArgumentKind = Literal[
+    "tensor", "tensors", "int", "float", "bool", "string", "scalar", "ints", "floats", "bools",
+    "dtype", "other",
+]  # fmt: skip
+"""The kinds of operator arguments. A `scalar` is a number of any type."""
+
+_BARE_KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
+
+
+class UnsupportedValueError(ValueError):
+    """The value cannot be written as an attribute of this type."""
+
+
+def i64(value: Any) -> str:
+    return f"{_integer(value, 64)} : i64"
+
+
+def i32(value: Any) -> str:
+    return f"{_integer(value, 32)} : i32"
+
+
+def f32(value: Any) -> str:
+    return f"{_float(value, 'f', 'I')} : f32"
+
+
+def f64(value: Any) -> str:
+    return f"{_float(value, 'd', 'Q')} : f64"
+
+
+def boolean(value: Any) -> str:
+    return "true" if value else "false"
+
+
+def string(value: Any) -> str:
+    """Write a quoted MLIR string. Quotes, backslashes and non-printable bytes become `\\XX`."""
+    raw = str(value).encode()
+    plain = "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in raw
+    )
+    return f'"{plain}"'
+
+
+def i64_list(values: Iterable[Any]) -> str:
+    items = [str(_integer(value, 64)) for value in values]
+    return f"{_dense(items)} : tensor<{len(items)}xi64>"
+
+
+def f32_list(values: Iterable[Any]) -> str:
+    items = [_float(value, "f", "I") for value in values]
+    return f"{_dense(items)} : tensor<{len(items)}xf32>"
+
+
+def boolean_list(values: Iterable[Any]) -> str:
+    items = [boolean(value) for value in values]
+    return f"{_dense(items)} : tensor<{len(items)}xi1>"
+
+
+def by_value(value: Any) -> str:
+    """Write a value by its Python type: bool, int (i64), float (f32), str, or a list of bools, ints
+    or floats."""
+    if isinstance(value, tuple | list):
+        kinds = {type(item) for item in value}
+        if kinds == {bool}:
+            return boolean_list(value)
+        return i64_list(value) if kinds <= {int} else f32_list(value)
+    for kind, writer in ((bool, boolean), (int, i64), (float, f32), (str, string)):
+        if isinstance(value, kind):
+            return writer(value)
+    raise UnsupportedValueError(
+        f"{value!r} cannot be an attribute: it is neither a number nor text"
+    )
+
+
+def element_type(dtype: Any) -> str:
+    """The StableHLO name of a torch dtype, for an attribute of type string."""
+    name = NAME_OF_PYTORCH.get(str(dtype).removeprefix("torch."))
+    if name not in REGISTRY_TYPES:
+        raise UnsupportedValueError(f"{dtype} is not an element type that an attribute can name")
+    return name
+
+
+def dim(value: int, rank: int) -> int:
+    """Count a dimension from the front. A 0-d tensor is treated as a 1-d tensor."""
+    return value + max(rank, 1) if value < 0 else value
+
+
+def dims(values: Iterable[int], rank: int) -> list[int]:
+    return [dim(value, rank) for value in values]
+
+
+def dictionary(attributes: Mapping[str, str | None]) -> str:
+    """Build an MLIR dictionary of attributes written by the functions above. None is left out."""
+    items = (f"{_key(k)} = {text}" for k, text in sorted(attributes.items()) if text is not None)
+    return "{" + ", ".join(items) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeType:
+    """A type that an attribute of a registry can have."""
+
+    name: str
+    write: Callable[[Any], str]
+    """The value as MLIR text."""
+    default_for: tuple[ArgumentKind, ...] = ()
+    """Argument kinds that become this type if the registry names none. Existing consumers of
+    stablehlo.composite were tested with these defaults."""
+    also_for: tuple[ArgumentKind, ...] = ()
+    """Argument kinds that can become this type if the registry names it."""
+    constants: tuple[type, ...] = ()
+    """Types of the Python constants that it can hold. For a list, these are the types of its
+    items."""
+
+    @property
+    def is_list(self) -> bool:
+        return self.name.endswith("[]")
+
+
+TABLE = (
+    AttributeType("i64", i64, ("int",), ("scalar",), (int,)),
+    AttributeType("i32", i32, (), ("int", "scalar"), (int,)),
+    AttributeType("f32", f32, ("float", "scalar"), ("int",), (int, float)),
+    AttributeType("f64", f64, (), ("float", "int", "scalar"), (int, float)),
+    AttributeType("bool", boolean, ("bool",), (), (bool,)),
+    # A dtype becomes the name of its element type, such as f32.
+    AttributeType("string", string, ("string", "dtype"), (), (str,)),
+    AttributeType("i64[]", i64_list, ("ints",), (), (int,)),
+    AttributeType("f32[]", f32_list, ("floats",), ("ints",), (int, float)),
+    AttributeType("bool[]", boolean_list, ("bools",), (), (bool,)),
+)
+NAMES = tuple(type_.name for type_ in TABLE)
+BY_NAME = {type_.name: type_ for type_ in TABLE}
+
+
+def types_of_argument(kind: ArgumentKind) -> tuple[str, ...]:
+    """The attribute types that an argument can become, the default one first."""
+    defaults = tuple(type_.name for type_ in TABLE if kind in type_.default_for)
+    return defaults + tuple(type_.name for type_ in TABLE if kind in type_.also_for)
+
+
+def types_of_constant(value: Any) -> tuple[str, ...]:
+    """The attribute types that a constant can have, the default one first; empty for a mixed
+    list."""
+    is_list = isinstance(value, list)
+    kinds: set[type] = {type(item) for item in value} if is_list else {type(value)}
+    if kinds == {int, float}:
+        kinds = {float}
+    found = [t.name for t in TABLE if t.is_list == is_list and kinds <= set(t.constants)]
+    return tuple(found) if len(kinds) == 1 else ()
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else string(name)
+
+
+def _dense(items: list[str]) -> str:
+    return f"dense<[{', '.join(items)}]>" if items else "dense<>"
+
+
+def _integer(value: Any, bits: int) -> int:
+    try:
+        number = int(value)
+        exact = number == value
+    except (TypeError, ValueError, OverflowError):
+        exact = False
+    if not exact or not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
+        raise UnsupportedValueError(f"{value!r} is not a {bits}-bit integer")
+    return number
+
+
+def _float(value: Any, code: str, bits_code: str) -> str:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError) as error:  # complex, or an int beyond f64
+        raise UnsupportedValueError(f"{value!r} is not a real number") from error
+    try:
+        packed = struct.pack(f"<{code}", number)
+    except OverflowError:  # beyond the largest f32
+        packed = struct.pack(f"<{code}", math.copysign(math.inf, number))
+    if not math.isfinite(struct.unpack(f"<{code}", packed)[0]):
+        digits = 2 * len(packed)
+        return f"0x{struct.unpack(f'<{bits_code}', packed)[0]:0{digits}X}"
+    # `repr` prints enough digits, at most 17, to identify the double exactly. MLIR rounds this
+    # decimal to f32 once, so the result is the f32 nearest to the original value.
+    mantissa, _, exponent = repr(number).partition("e")
+    mantissa = mantissa if "." in mantissa else f"{mantissa}.0"
+    return f"{mantissa}e{int(exponent):+d}" if exponent else mantissa

@@ -1,0 +1,27 @@
+"""The `composites` command.
+
+| module | commands |
+|---|---|
+| `app` | the application, `--version`, `env` |
+| `registry` | `check`, `list`, `schema`, `codegen`, `docs`, `generate` |
+| `export` | `export` |
+| `run` | `run` |
+| `stablehlo` | `inspect`, `lower`; both work without torch |
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from composites.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        sys.exit(
+            f"error: the command line needs {error.name}; pip install 'torch-xla-composites[cli]'"
+        )
+    app()

@@ -1,0 +1,73 @@
+"""`composites export`: write a module's inference or training step to files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from composites.cli.errors import clear_errors
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `export` to an application."""
+    app.command()(export)
+
+
+def export(
+    factory: Annotated[
+        str,
+        typer.Argument(
+            help="FILE.py:FUNCTION or package.module:FUNCTION; the function returns"
+            " (module, args) or (module, args, kwargs).",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")],
+    train: Annotated[
+        bool,
+        typer.Option("--train", help="Export loss and gradients instead of the module's outputs."),
+    ] = False,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW; implies --train."),
+    ] = None,
+    ops: Annotated[
+        str, typer.Option(help="Composites to turn on, as in XLA_COMPOSITE_OP; default: all.")
+    ] = "",
+    weights: Annotated[
+        bool, typer.Option("--weights", help="Also write the module's weights.")
+    ] = False,
+    share: Annotated[
+        bool, typer.Option("--share/--no-share", help="Equal decompositions share one function.")
+    ] = True,
+    portable: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="StableHLO version of the artifact.")
+    ] = None,
+) -> None:
+    """Export a module's inference or training step as StableHLO with composites."""
+    with clear_errors():
+        from composites.allowlist import split_allowlist
+        from composites.cli.factories import load_factory
+        from composites.functions import load_function
+        from lowering.export.api import export as export_module
+
+        module, args, kwargs = load_factory(factory)
+        program = export_module(
+            module,
+            args,
+            kwargs,
+            train=train,
+            optimizer=load_function(optimizer) if optimizer else None,
+            ops=split_allowlist(ops) or None,
+            share_decompositions=share,
+        )
+        values = program.module_weights(module) if weights else None
+        program.save(output, portable=portable, weights=values)
+    table = Table("composite", "calls", title=f"{output}")
+    for name, count in sorted(program.composites.items()):
+        table.add_row(name, str(count))
+    Console().print(table)

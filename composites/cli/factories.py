@@ -1,0 +1,36 @@
+"""Factories for `composites export`: functions that return a module and its example arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from composites.errors import CompositesError
+from composites.functions import load_function
+
+
+class FactoryError(CompositesError):
+    """The factory returns something other than a module and its arguments."""
+
+
+def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+    """Call a factory and return the module, its example arguments and its keyword arguments.
+
+    Raises:
+        UnusableFunctionError: there is no such function.
+        FactoryError: the function returns something else.
+    """
+    made = load_function(target)()
+    parts = (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None,) * 3
+    if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):
+        raise FactoryError(
+            f"{target} must return (module, args) or (module, args, kwargs), where args is a tuple"
+            f" and kwargs a dict; it returned {_described(made)}"
+        )
+    return parts
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {', '.join(type(item).__name__ for item in value) or 'nothing'}"
+    return type(value).__name__

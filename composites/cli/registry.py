@@ -1,0 +1,133 @@
+"""Commands for registry files: check, list and describe them, and generate code from them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from composites.cli.errors import clear_errors, fail
+from composites.files import write_atomic
+
+RegistryFile = Annotated[Path, typer.Argument(help="A registry file.", show_default=False)]
+Check = Annotated[
+    bool, typer.Option("--check", help="Write nothing; fail if the file is not up to date.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to an application."""
+    for command in (check, codegen, docs, generate, schema):
+        app.command()(command)
+    app.command("list")(list_entries)
+
+
+def codegen(
+    registry: RegistryFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The Python file to write.")],
+    check: Check = False,
+) -> None:
+    """Generate the lowering hooks of a registry."""
+    with clear_errors():
+        text = _hooks(registry)
+        _generated(text, output, f"composites codegen {registry} -o {output}", check=check)
+
+
+def docs(
+    registry: RegistryFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The Markdown file to write.")],
+    check: Check = False,
+) -> None:
+    """Write the reference page of a registry: operands, attributes and results of each
+    composite."""
+    with clear_errors():
+        text = _reference(registry)
+        _generated(text, output, f"composites docs {registry} -o {output}", check=check)
+
+
+def generate(check: Check = False) -> None:
+    """Regenerate all generated files of this project. Run it at the root of a checkout."""
+    registry = Path("registry.yaml")
+    with clear_errors():
+        if not registry.is_file():
+            fail("there is no registry.yaml here; run this at the root of a checkout")
+        for output, text in (
+            (Path("lowering/generated/ptxla.py"), _hooks(registry)),
+            (Path("docs/operators.md"), _reference(registry)),
+        ):
+            _generated(text, output, "composites generate", check=check)
+
+
+def check(
+    registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
+) -> None:
+    """Check registry files and report all problems."""
+    with clear_errors():
+        from composites.registry.catalog import load_catalog
+
+        load_catalog([str(path) for path in registries])
+    count = len(registries)
+    typer.echo(f"{count} file{'s' if count > 1 else ''} checked, no problems found")
+
+
+def list_entries() -> None:
+    """List all entries, including those of vendors, and show which ones XLA_COMPOSITE_OP turns on.
+
+    `composites docs FILE` describes the entries of a file in full.
+    """
+    with clear_errors():
+        from composites.allowlist import resolve, split_allowlist
+        from composites.registry.catalog import load_catalog
+        from composites.settings import ALLOWLIST
+
+        catalog = load_catalog()
+        on = resolve(split_allowlist(ALLOWLIST.read()), catalog)
+    table = Table()
+    for heading in ("composite", "catches", "attributes"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("on", no_wrap=True, min_width=len("yes"))
+    for entry in catalog:
+        functions = dict.fromkeys(target.partition(":")[2] for target in entry.functions)
+        table.add_row(
+            f"{entry.qualified} v{entry.version}",
+            entry.op or ", ".join(functions),
+            ", ".join(attribute.name for attribute in entry.attributes),
+            "yes" if entry in on else "",
+        )
+    Console().print(table)
+
+
+def schema() -> None:
+    """Print the JSON Schema of registry files, for editors."""
+    from composites.registry.document import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+def _hooks(registry: Path) -> str:
+    from composites.registry.validation import load_registry
+    from lowering.codegen.source import generate
+
+    return generate(load_registry(registry), registry.name)
+
+
+def _reference(registry: Path) -> str:
+    from composites.registry.reference import reference
+    from composites.registry.validation import load_registry
+
+    return reference(load_registry(registry), registry.name)
+
+
+def _generated(text: str, output: Path, command: str, *, check: bool) -> None:
+    """Write a generated file. With `check`, fail if the existing file differs."""
+    if output.exists() and output.read_text(encoding="utf-8") == text:
+        return
+    if check:
+        fail(f"{output} is stale; run: {command}")
+    if not output.parent.is_dir():
+        fail(f"there is no folder {output.parent}")
+    write_atomic(output, text)

@@ -1,0 +1,40 @@
+"""`composites run`: run a script and show the composites in its graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from composites.cli.errors import clear_errors, fail
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `run` to an application."""
+    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+    app.command(context_settings=settings)(run)
+
+
+def run(
+    script: Annotated[str, typer.Argument(help="A Python script.", show_default=False)],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Its arguments.", show_default=False)
+    ] = None,
+) -> None:
+    """Run a script and show which composites were in the graphs that it ran.
+
+    Example: XLA_COMPOSITE_OP=gelu,softmax composites run train.py
+    """
+    from composites.cli.watch import composites_table, watch
+
+    if not Path(script).is_file():
+        fail(f"there is no file {script}")
+    with clear_errors():
+        watched = watch([script, *(arguments or [])])
+    if watched.graphs:
+        Console().print(composites_table(watched))
+    elif watched.exit_code == 0:
+        fail(f"{script} ran no graph on an XLA device")
+    raise typer.Exit(watched.exit_code)

@@ -1,0 +1,115 @@
+"""Commands for StableHLO files: `inspect` and `lower`. Neither needs torch."""
+
+from __future__ import annotations
+
+import inspect as signatures
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from composites.cli.errors import clear_errors
+from composites.files import write_atomic
+from lowering.stablehlo import (
+    Module,
+    Pass,
+    cast_table,
+    casts,
+    composite_table,
+    html_page,
+    run_passes,
+)
+from lowering.stablehlo import inspect as inspect_module
+from lowering.stablehlo.options import Option
+from lowering.stablehlo.passes import COMMAND_LINE
+
+StableHLOFile = Annotated[
+    Path, typer.Argument(help="StableHLO text, bytecode or portable artifact.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands `inspect` and `lower` to an application."""
+    app.command()(inspect)
+    app.command()(_lower_command())
+
+
+def inspect(
+    file: StableHLOFile,
+    list_casts: Annotated[
+        bool, typer.Option("--casts", help="Show conversions between types, not composites.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a self-contained HTML page with a graph.")
+    ] = None,
+) -> None:
+    """Show the composites of a module: counts, types, attributes and their share of the work.
+
+    With --casts, show every conversion between types instead: what is converted, what reads the
+    result, how often, and how many bytes this moves.
+    """
+    with clear_errors():
+        module = Module.read(file)
+        if html is not None:
+            write_atomic(html, html_page(module))
+        if list_casts:
+            cast_report = casts(module)
+            text, table = cast_report.to_json(), cast_table(cast_report)
+        else:
+            report = inspect_module(module)
+            text, table = report.to_json(), composite_table(report)
+        if json:
+            typer.echo(text)
+        elif list_casts or html is None:
+            Console().print(table)
+
+
+def _lower_command() -> Callable[..., None]:
+    """Make `composites lower` with the options that the passes declare."""
+
+    def lower(*, file: Path, output: Path, portable: str | None = None, **values: Any) -> None:
+        """Lower a module. The passes run in this order: clean, bind, custom calls, decompose, CHLO,
+        casts."""
+        with clear_errors():
+            passes: list[Pass] = []
+            for declared in COMMAND_LINE:
+                passes += declared.passes([values[option.name] for option in declared.options])
+            run_passes(Module.read(file), passes).write(output, portable=portable)
+
+    command: Any = lower
+    command.__signature__ = signatures.Signature(list(_parameters()))
+    command.__annotations__ = {p.name: p.annotation for p in _parameters()}
+    return lower
+
+
+def _parameters() -> Iterator[signatures.Parameter]:
+    yield _parameter("file", StableHLOFile)
+    about_output = typer.Option(
+        "-o", "--output", help="The file to write: text, or bytecode if it ends in .mlirbc."
+    )
+    yield _parameter("output", Annotated[Path, about_output])
+    for declared in COMMAND_LINE:
+        for option in declared.options:
+            yield _of_pass(option)
+    about_portable = typer.Option(
+        metavar="VERSION", help="Write a portable artifact for this StableHLO version."
+    )
+    yield _parameter("portable", Annotated[str | None, about_portable], None)
+
+
+def _of_pass(option: Option) -> signatures.Parameter:
+    if option.metavar is None:
+        about = typer.Option(option.flag, help=option.help)
+        return _parameter(option.name, Annotated[bool, about], option.default)
+    about = typer.Option(option.flag, metavar=option.metavar, help=option.help)
+    return _parameter(option.name, Annotated[list[str] | None, about], None)
+
+
+def _parameter(
+    name: str, annotation: Any, default: Any = signatures.Parameter.empty
+) -> signatures.Parameter:
+    kind = signatures.Parameter.KEYWORD_ONLY
+    return signatures.Parameter(name, kind, annotation=annotation, default=default)

@@ -1,0 +1,109 @@
+"""Finding functions by name. Only this module turns text from users into code.
+
+| form | how the function is found |
+|---|---|
+| `package.module:function` | by importing the module |
+| `package.module:Class.method` | by importing the module and looking up the class |
+| `FILE.py:function` | on the command line only: the file is run as a module |
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from composites.errors import UnusableFunctionError, did_you_mean
+
+
+def find_function(target: str) -> Callable[..., Any]:
+    """Import `package.module:function`.
+
+    Raises:
+        UnusableFunctionError: the module or function does not exist, or the import failed.
+    """
+    module_name, _, function_name = target.partition(":")
+    return _function(import_module(module_name), f"module {module_name}", function_name)
+
+
+def load_function(target: str) -> Callable[..., Any]:
+    """Load the function that the command line names, `FILE.py:FUNCTION` or
+    `package.module:FUNCTION`.
+
+    A file can import modules from its own folder, as with `python FILE.py`. A package can also be
+    in the working directory, as with `python -m`.
+
+    Raises:
+        UnusableFunctionError: the file, module or function does not exist, or the import failed.
+    """
+    place, colon, name = target.rpartition(":")
+    if not (colon and place and name):
+        raise UnusableFunctionError(
+            f"{target!r} does not name a function; write FILE.py:FUNCTION or"
+            " package.module:FUNCTION"
+        )
+    if place.endswith(".py"):
+        return _function(_run_file(Path(place)), place, name)
+    _make_importable(os.getcwd())
+    return find_function(target)
+
+
+def import_module(module_name: str) -> ModuleType:
+    """Import a module.
+
+    Raises:
+        UnusableFunctionError: the module does not exist, or its import failed.
+    """
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UnusableFunctionError(_missing_module(module_name, error)) from error
+    except Exception as error:
+        raise UnusableFunctionError(
+            f"importing {module_name} failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _function(module: ModuleType, place: str, name: str) -> Callable[..., Any]:
+    function: Any = module
+    for part in name.split("."):
+        function = getattr(function, part, None)
+    if function is None:
+        known = [key for key, value in vars(module).items() if callable(value)]
+        raise UnusableFunctionError(f"{place} has no function {name}{did_you_mean(name, known)}")
+    if not callable(function):
+        raise UnusableFunctionError(
+            f"{name} of {place} is not a function; it is of type {type(function).__name__}"
+        )
+    return function  # type: ignore[no-any-return]
+
+
+def _run_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path) if path.is_file() else None
+    if spec is None or spec.loader is None:
+        raise UnusableFunctionError(f"there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    _make_importable(str(path.parent.resolve()))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _make_importable(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _missing_module(module_name: str, error: ModuleNotFoundError) -> str:
+    missing = error.name or module_name
+    if missing != module_name and not module_name.startswith(f"{missing}."):
+        return f"importing {module_name} failed: package {missing} is not installed"
+    parent, _, last = missing.rpartition(".")
+    siblings = pkgutil.iter_modules(importlib.import_module(parent).__path__ if parent else None)
+    hint = did_you_mean(last, [module.name for module in siblings])
+    return f"there is no module {missing}{hint}"

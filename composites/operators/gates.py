@@ -1,0 +1,56 @@
+"""Gated activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from composites.errors import UnsupportedCallError
+from composites.operators.opmath import check_same_dtype, opmath_type
+
+
+def glu_backward(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
+    """Gradient of GLU with respect to its input.
+
+    With a and b the halves of `self` along `dim`, GLU(a, b) = a * sigmoid(b) (torch.nn.GLU), so
+
+        d/da = grad_output * sigmoid(b)
+        d/db = grad_output * a * sigmoid(b) * (1 - sigmoid(b))
+
+    Shapes: grad_output (…, n, …); self and the result (…, 2n, …).
+    """
+    check_same_dtype(self, grad_output)
+    opmath = opmath_type(self.dtype)
+    half = self.size(dim) // 2
+    a = self.narrow(dim, 0, half).to(opmath)
+    gate = torch.sigmoid(self.narrow(dim, half, half).to(opmath))
+    grad_a = grad_output.to(opmath) * gate
+    grad_b = grad_a * a * (1 - gate)
+    return torch.cat((grad_a, grad_b), dim).to(self.dtype)
+
+
+def swiglu(gate: Tensor, up: Tensor) -> Tensor:
+    """`silu(gate) * up`: Shazeer, "GLU Variants Improve Transformer" (2020), without biases.
+
+    Args:
+        gate, up: tensors of the same shape, floating point.
+    """
+    return functional.silu(gate) * up
+
+
+def swiglu_of_mlp(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
+    """Run a gated MLP's `forward` with its gate as the composite."""
+    # The check is by name, so that transformers is only imported by models that use it.
+    if type(module.act_fn).__name__ not in ("SiLU", "SiLUActivation"):
+        raise UnsupportedCallError(f"the activation is {module.act_fn}")
+    gate, up = module.gate_proj(x), module.up_proj(x)
+    try:
+        gated = composite(gate, up)
+    except UnsupportedCallError:  # falling back would run the projections and their hooks again
+        gated = module.act_fn(gate) * up
+    result: Tensor = module.down_proj(gated)
+    return result

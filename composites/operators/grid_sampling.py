@@ -1,0 +1,211 @@
+"""Sampling of images at the points of a grid (torch.nn.functional.grid_sample).
+
+For each point, a few rows and columns of the image are read. These are the taps, and each has a
+weight: two rows and two columns for bilinear, one of each for nearest, four of each for bicubic.
+The result is the sum over all taps of row weight times column weight times pixel. The gradient of
+the image scatters along the same taps. The gradient of the grid uses the derivatives of the weights
+instead of the weights.
+
+The coordinate arithmetic follows PyTorch's definition in aten/src/ATen/native/GridSamplerUtils.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from composites.operators.cubic import cubic_slopes, cubic_weights
+from composites.operators.opmath import check_same_dtype, opmath_type
+
+# The operator's numbers for interpolation_mode and padding_mode.
+_BILINEAR, _NEAREST, _BICUBIC = 0, 1, 2
+_ZEROS, _BORDER, _REFLECTION = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampling:
+    """How coordinates along one axis of an image become taps."""
+
+    size: int
+    interpolation_mode: int
+    padding_mode: int
+    align_corners: bool
+
+    def taps(self, coordinate: Tensor) -> _Taps:
+        """The taps of coordinates from -1 to 1, of shape (N, points)."""
+        source, scale = self._unnormalized(coordinate)
+        if self.interpolation_mode == _BICUBIC:  # padding applies to the taps, so no slope changes
+            low = source.floor()
+            t = source - low
+            positions = [self._padded(low + k)[0] for k in (-1, 0, 1, 2)]
+            return self._make(positions, cubic_weights(t), [w * scale for w in cubic_slopes(t)])
+        source, slope = self._padded(source)
+        if self.interpolation_mode == _NEAREST:
+            one = torch.ones_like(source)
+            return self._make([source.round()], [one], [torch.zeros_like(source)])
+        slope = slope * scale
+        low = source.floor()
+        t = source - low
+        return self._make([low, low + 1], [1 - t, t], [-slope, slope])
+
+    def _make(
+        self, positions: Sequence[Tensor], weights: Sequence[Tensor], slopes: Sequence[Tensor]
+    ) -> _Taps:
+        position = torch.stack(tuple(positions), -1)
+        inside = (position >= 0) & (position <= self.size - 1)
+        index = torch.where(inside, position, 0.0).to(torch.int64)
+        return _Taps(index, inside, torch.stack(tuple(weights), -1), torch.stack(tuple(slopes), -1))
+
+    def _unnormalized(self, coordinate: Tensor) -> tuple[Tensor, float]:
+        """Coordinates in pixels, and their derivative. With align_corners, -1 and 1 are the centres
+        of the outermost pixels; without it, they are their outer edges."""
+        if self.align_corners:
+            slope = (self.size - 1) / 2
+            return (coordinate + 1) * slope, slope
+        return ((coordinate + 1) * self.size - 1) / 2, self.size / 2
+
+    def _padded(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Pixel coordinates moved into the image, and the derivative of this mapping."""
+        slope = torch.ones_like(source)
+        if self.padding_mode == _ZEROS:
+            return source, slope
+        if self.padding_mode == _REFLECTION:
+            source, slope = self._reflected(source)
+        # Exactly at the border, PyTorch's derivative is zero too.
+        within = (source > 0) & (source < self.size - 1)
+        source = torch.where(source.isnan(), 0.0, source)  # the documentation: "interpreted as -1"
+        return source.clamp(0, self.size - 1), torch.where(within, slope, 0.0)
+
+    def _reflected(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Reflect as often as needed: at the outermost centres with align_corners, else at the
+        edges."""
+        low, span = (0.0, self.size - 1) if self.align_corners else (-0.5, self.size)
+        if span == 0:
+            return torch.zeros_like(source), torch.zeros_like(source)
+        distance = source - low
+        sign = torch.where(distance < 0, -1.0, 1.0).to(source.dtype)
+        distance = distance.abs()
+        flips = (distance / span).floor()
+        extra = torch.fmod(distance, span)
+        even = torch.remainder(flips, 2) == 0
+        return torch.where(even, extra, span - extra) + low, torch.where(even, sign, -sign)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taps:
+    """The positions that points read along one axis; every tensor is (N, points, taps)."""
+
+    index: Tensor
+    """Position within the axis."""
+    inside: Tensor
+    """False if the tap lies outside the image and counts as zero."""
+    weights: Tensor
+    slopes: Tensor
+    """Derivative of the weights with respect to the grid's coordinate."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """Taps of all points of a grid along both axes; tensors are (N, points, rows, columns)."""
+
+    row: _Taps
+    column: _Taps
+    pixels: Tensor
+    """(N * points * rows * columns): index of each pixel within the whole batch."""
+    inside: Tensor
+
+
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Sample the image `input` at the points of `grid`.
+
+    The last dimension of `grid` is (x, y), with coordinates from -1 to 1.
+
+    Shapes: input (N, C, H, W); grid (N, h, w, 2); the result (N, C, h, w).
+    """
+    check_same_dtype(input, grid)
+    samples = _samples(input, grid, interpolation_mode, padding_mode, align_corners)
+    values = _values(input, samples)
+    weights = _products(samples.row.weights, samples.column.weights)
+    sampled = (values * weights[..., None]).sum((2, 3))
+    return _image(sampled, input.size(1), grid).to(input.dtype)
+
+
+def grid_sampler_2d_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    grid: Tensor,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the image and of the grid. The first is zero if `output_mask[0]` is false.
+
+    Shapes: grad_output (N, C, h, w); input and its gradient (N, C, H, W); grid and its gradient
+    (N, h, w, 2).
+    """
+    check_same_dtype(input, grid, grad_output)
+    samples = _samples(input, grid, interpolation_mode, padding_mode, align_corners)
+    row, column = samples.row, samples.column
+    # (N, points, 1, 1, C)
+    grad = grad_output.to(opmath_type(input.dtype)).flatten(2).transpose(1, 2)[:, :, None, None]
+
+    grad_input = torch.zeros_like(input)
+    if output_mask[0]:
+        weights = _products(row.weights, column.weights)
+        shares = torch.where(samples.inside, weights, 0.0)[..., None] * grad
+        grad_input = _scattered(shares, input, samples).to(input.dtype)
+
+    along = (_values(input, samples) * grad).sum(-1)
+    grad_x = (along * _products(row.weights, column.slopes)).sum((2, 3))
+    grad_y = (along * _products(row.slopes, column.weights)).sum((2, 3))
+    grad_grid = torch.stack((grad_x, grad_y), -1).reshape(grid.shape)
+    return grad_input, grad_grid.to(grid.dtype)
+
+
+def _samples(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> _Samples:
+    batch, _, height, width = input.shape
+    points = grid.to(opmath_type(grid.dtype)).flatten(1, 2)
+    modes = (interpolation_mode, padding_mode, align_corners)
+    column = _Sampling(width, *modes).taps(points[..., 0])
+    row = _Sampling(height, *modes).taps(points[..., 1])
+    image = torch.arange(batch, device=grid.device).reshape(batch, 1, 1, 1)
+    pixels = (image * height + row.index[..., :, None]) * width + column.index[..., None, :]
+    inside = row.inside[..., :, None] & column.inside[..., None, :]
+    return _Samples(row, column, pixels.flatten(), inside)
+
+
+def _products(row: Tensor, column: Tensor) -> Tensor:
+    """Combine (N, points, rows) and (N, points, columns) into (N, points, rows, columns)."""
+    return row[..., :, None] * column[..., None, :]
+
+
+def _values(input: Tensor, samples: _Samples) -> Tensor:
+    """The values at the taps, (N, points, rows, columns, C). All channels of a pixel are read at
+    once."""
+    batch, channels, height, width = input.shape
+    pixels = input.to(opmath_type(input.dtype)).permute(0, 2, 3, 1)
+    pixels = pixels.reshape(batch * height * width, channels)
+    values = pixels.index_select(0, samples.pixels).reshape(*samples.inside.shape, channels)
+    return torch.where(samples.inside[..., None], values, 0.0)
+
+
+def _scattered(shares: Tensor, input: Tensor, samples: _Samples) -> Tensor:
+    """An image of the shape of `input` to which each tap adds its share."""
+    batch, channels, height, width = input.shape
+    pixels = torch.zeros(batch * height * width, channels, dtype=shares.dtype, device=shares.device)
+    pixels = pixels.index_add(0, samples.pixels, shares.flatten(0, 3))
+    return pixels.reshape(batch, height, width, channels).permute(0, 3, 1, 2)
+
+
+def _image(sampled: Tensor, channels: int, grid: Tensor) -> Tensor:
+    """Reshape (N, points, C) to (N, C, h, w)."""
+    batch, height, width, _ = grid.shape
+    return sampled.transpose(1, 2).reshape(batch, channels, height, width)

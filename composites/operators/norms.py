@@ -1,0 +1,114 @@
+"""Root-mean-square norms as models write them in Python, and batch norm in training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from composites.errors import UnsupportedCallError
+
+
+def llama_rms_norm(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> Tensor:
+    """`weight * (x / sqrt(mean(x^2) + eps))` over the last dimension, with the norm in f32.
+
+    Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), with the roundings of Llama:
+    the normalized value is rounded to the dtype of `input` before it is multiplied by `weight`.
+
+    Args:
+        input: any shape `[…, C]`, floating point.
+        weight: `[C]`.
+        normalized_shape: `[C]`.
+    """
+    wide = input.to(torch.float32)
+    variance = wide.pow(2).mean(-1, keepdim=True)
+    return weight * (wide * torch.rsqrt(variance + eps)).to(input.dtype)
+
+
+def t5_rms_norm(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> Tensor:
+    """The same norm with the roundings of T5: f32 up to the reciprocal root, then promoted with
+    `input`.
+
+    Args:
+        input: any shape `[…, C]`, floating point.
+        weight: `[C]`.
+        normalized_shape: `[C]`.
+    """
+    variance = input.to(torch.float32).pow(2).mean(-1, keepdim=True)
+    normed = input * torch.rsqrt(variance + eps)
+    if weight.dtype in (torch.float16, torch.bfloat16):
+        normed = normed.to(weight.dtype)
+    return weight * normed
+
+
+def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tensor) -> Tensor:
+    """Adapt a norm module's `forward` to the composite's operands and attributes."""
+    weight = module.weight
+    if weight.dim() != 1:
+        raise UnsupportedCallError(f"weight has {weight.dim()} dimensions")
+    return composite(
+        hidden_states, weight, normalized_shape=list(weight.shape), eps=module.variance_epsilon
+    )
+
+
+def batch_norm_training(
+    input: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    *,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Batch norm by the statistics of the batch, and the updated moving averages of these
+    statistics.
+
+    Ioffe and Szegedy, "Batch Normalization" (2015). Each average is `(1 - momentum) * running +
+    momentum * batch`. The variance is the biased one both in the result and in the average, as
+    torch_xla computes it.
+
+    Args:
+        input: `[N, C, …]`, floating point.
+        running_mean, running_var: `[C]`, the averages so far; they are not modified.
+        weight, bias: `[C]`.
+
+    Returns:
+        The result, of the shape and dtype of `input`, and both averages, `[C]`.
+    """
+    mean, variance = running_mean.clone(), running_var.clone()
+    result = torch.native_batch_norm(input, weight, bias, mean, variance, True, momentum, eps)[0]
+    return result, mean, variance
+
+
+def train_batch_norm(
+    composite: Callable[..., tuple[Tensor, Tensor, Tensor]],
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """Adapt aten::batch_norm, which updates the averages in place although its schema does not say
+    so."""
+    if not training or running_mean is None or running_var is None:
+        raise UnsupportedCallError("no moving averages to update")
+    if input.numel() == 0:
+        raise UnsupportedCallError("an empty batch has no statistics")
+    result, mean, variance = composite(
+        input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps
+    )
+    with torch.no_grad():
+        running_mean.copy_(mean)
+        running_var.copy_(variance)
+    return result

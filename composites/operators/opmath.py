@@ -1,0 +1,24 @@
+"""The precision that PyTorch's kernels compute in."""
+
+from __future__ import annotations
+
+import torch
+
+from composites.errors import UnsupportedCallError
+
+
+def opmath_type(dtype: torch.dtype) -> torch.dtype:
+    """f32 for f16 and bf16, otherwise the dtype itself (`at::opmath_type`)."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def check_same_dtype(*tensors: torch.Tensor) -> None:
+    """Leave a call with several dtypes to the stock lowering, which treats it as PyTorch does.
+
+    Raises:
+        UnsupportedCallError: two tensors have different dtypes; the message names both.
+    """
+    first, *others = tensors
+    for other in others:
+        if other.dtype != first.dtype:
+            raise UnsupportedCallError(f"operands are {first.dtype} and {other.dtype}")

@@ -1,0 +1,277 @@
+"""Optimizer updates of one parameter tensor, and the adapters from torch.optim.
+
+Values that change from step to step are operands. As attributes, they would give each step a new
+graph. They are computed on the host in double precision, or on the device if the step count is
+there (`capturable=True`), as in torch.optim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from composites.errors import UnsupportedCallError
+from composites.operators.opmath import opmath_type
+
+Update = Callable[..., Sequence[Tensor]]
+
+
+def adam_update(
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    step_size: Tensor,
+    bias_correction2_sqrt: Tensor,
+    decay: Tensor,
+    max_exp_avg_sq: Tensor | None = None,
+    *,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+    capturable: bool = False,
+) -> list[Tensor]:
+    """One step of Adam (Kingma and Ba, 2015) or AdamW (Loshchilov and Hutter, 2019).
+
+    The operations and their order are those of `torch.optim.Adam`, so the results are bitwise
+    equal.
+
+    Args:
+        param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq: tensors of the same shape; the last one
+            only with AMSGrad.
+        step_size: 0-d, `lr / (1 - beta1^t)`; of the dtype of `param`, or of the step count if
+            `capturable`.
+        bias_correction2_sqrt: 0-d, `sqrt(1 - beta2^t)`, of the same dtype as `step_size`.
+        decay: 0-d, f32 or f64; `1 - lr * weight_decay` with decoupled weight decay, otherwise 1.
+            torch_xla rounds the factors of half-precision products no further than to f32.
+        weight_decay: L2 penalty that is added to the gradient; 0 with decoupled weight decay.
+        capturable: whether to use the order of operations of `torch.optim.Adam(capturable=True)`.
+
+    Returns:
+        New `param`, `exp_avg` and `exp_avg_sq`, and new `max_exp_avg_sq` with AMSGrad.
+    """
+    if maximize:
+        grad = -grad
+    param = (param.to(decay.dtype) * decay).to(param.dtype)
+    if weight_decay != 0:
+        grad = grad.add(param, alpha=weight_decay)
+    exp_avg = exp_avg.lerp(grad, 1 - beta1)
+    exp_avg_sq = (exp_avg_sq * beta2).addcmul(grad, grad, value=1 - beta2)
+    largest = exp_avg_sq
+    if max_exp_avg_sq is not None:
+        largest = torch.maximum(max_exp_avg_sq, exp_avg_sq)
+    if capturable:
+        negative = -step_size
+        denominator = largest.sqrt() / (bias_correction2_sqrt * negative) + eps / negative
+        param = param + exp_avg / denominator
+    else:
+        denominator = largest.sqrt() / bias_correction2_sqrt + eps
+        # This is a sum of two products. Which one XLA fuses with the sum depends on how it is
+        # written.
+        param = param + exp_avg / denominator * -step_size
+    updated = [param, exp_avg, exp_avg_sq]
+    return updated if max_exp_avg_sq is None else [*updated, largest]
+
+
+def sgd_update(
+    param: Tensor,
+    grad: Tensor,
+    lr: Tensor,
+    momentum_buffer: Tensor | None = None,
+    *,
+    momentum: float,
+    dampening: float,
+    weight_decay: float,
+    nesterov: bool,
+    maximize: bool,
+) -> list[Tensor]:
+    """One step of stochastic gradient descent, with the momentum of `torch.optim.SGD`.
+
+    Args:
+        param, grad, momentum_buffer: tensors of the same shape; there is no buffer in the first
+            step.
+        lr: the learning rate, 0-d, of the dtype of `param`.
+
+    Returns:
+        New `param`, and the new buffer if `momentum` is not 0.
+    """
+    if maximize:
+        grad = -grad
+    if weight_decay != 0:
+        grad = grad.add(param, alpha=weight_decay)
+    buffer = grad
+    if momentum != 0:
+        if momentum_buffer is None:
+            buffer = grad.clone()  # results must not share memory with operands
+        else:
+            buffer = (momentum_buffer * momentum).add(grad, alpha=1 - dampening)
+        grad = grad.add(buffer, alpha=momentum) if nesterov else buffer
+    param = param + grad * -lr
+    return [param, buffer] if momentum != 0 else [param]
+
+
+def adamw(
+    composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any
+) -> None:
+    """Adapt `torch.optim.AdamW` without `foreach` and `fused`, which is its default for XLA
+    tensors."""
+    if not decoupled_weight_decay:
+        raise UnsupportedCallError("the call is for Adam, not AdamW")
+    _adam(composite, *arguments, decoupled=True, **keywords)
+
+
+def adam(composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any) -> None:
+    """Adapt `torch.optim.Adam` without `foreach` and `fused`, which is its default for XLA
+    tensors."""
+    if decoupled_weight_decay:
+        raise UnsupportedCallError("the call is for AdamW, not Adam")
+    _adam(composite, *arguments, decoupled=False, **keywords)
+
+
+def _adam(
+    composite: Update,
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    grad_scale: Tensor | None,
+    found_inf: Tensor | None,
+    *,
+    amsgrad: bool,
+    has_complex: bool,
+    beta1: float | Tensor,
+    beta2: float | Tensor,
+    lr: float | Tensor,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+    capturable: bool,
+    differentiable: bool,
+    decoupled: bool,
+) -> None:
+    numbers = (beta1, beta2, lr, weight_decay, eps)
+    counted_on = {step.device.type for step in state_steps}
+    if (
+        differentiable
+        or has_complex
+        or grad_scale is not None
+        or found_inf is not None
+        or any(isinstance(number, Tensor) for number in numbers)
+        or counted_on != ({param.device.type for param in params} if capturable else {"cpu"})
+    ):
+        raise UnsupportedCallError(
+            "needs real parameters, plain numbers, and step counts on the expected device"
+        )
+    scalars = _Scalars()
+    steps: list[Tensor] = []
+    updates: list[Sequence[Tensor]] = []
+    # Everything is computed before anything is written: if the call falls back to the stock
+    # lowering, its tensors must be unchanged.
+    for i, param in enumerate(params):
+        steps.append(state_steps[i] + 1)
+        step: Any = steps[i] if capturable else steps[i].item()
+        bias_correction2 = 1 - beta2**step
+        root = bias_correction2.sqrt() if capturable else bias_correction2**0.5
+        updates.append(
+            composite(
+                param,
+                grads[i],
+                exp_avgs[i],
+                exp_avg_sqs[i],
+                scalars.tensor(lr / (1 - beta1**step), param),
+                scalars.tensor(root, param),
+                scalars.tensor(1 - lr * weight_decay if decoupled else 1, param, wide=True),
+                max_exp_avg_sqs[i] if amsgrad else None,
+                beta1=beta1,
+                beta2=beta2,
+                eps=eps,
+                weight_decay=0.0 if decoupled else float(weight_decay),
+                maximize=maximize,
+                capturable=capturable,
+            )
+        )
+    for i, updated in enumerate(updates):
+        state_steps[i].copy_(steps[i])
+        _write((params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1]), updated)
+
+
+def sgd(
+    composite: Update,
+    params: list[Tensor],
+    grads: list[Tensor],
+    momentum_buffer_list: list[Tensor | None],
+    grad_scale: Tensor | None,
+    found_inf: Tensor | None,
+    *,
+    weight_decay: float,
+    momentum: float,
+    lr: float | Tensor,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+    has_sparse_grad: bool,
+) -> None:
+    """Adapt `torch.optim.SGD` without `foreach` and `fused`, which is its default for XLA
+    tensors."""
+    numbers = (weight_decay, momentum, lr, dampening)
+    if (
+        has_sparse_grad
+        or grad_scale is not None
+        or found_inf is not None
+        or any(isinstance(number, Tensor) for number in numbers)
+        or any(param.is_complex() for param in params)
+    ):
+        raise UnsupportedCallError("needs plain numbers, real parameters and dense gradients")
+    scalars = _Scalars()
+    updates = [
+        composite(
+            param,
+            grads[i],
+            scalars.tensor(lr, param),
+            momentum_buffer_list[i] if momentum != 0 else None,
+            momentum=float(momentum),
+            dampening=float(dampening),
+            weight_decay=float(weight_decay),
+            nesterov=nesterov,
+            maximize=maximize,
+        )
+        for i, param in enumerate(params)
+    ]
+    for i, (param, updated) in enumerate(zip(params, updates, strict=True)):
+        param.copy_(updated[0])
+        if momentum != 0:
+            buffer = momentum_buffer_list[i]
+            if buffer is None:
+                momentum_buffer_list[i] = updated[1]
+            else:
+                buffer.copy_(updated[1])
+
+
+class _Scalars:
+    """The 0-d tensors of one step. Most parameters share them."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[float, torch.dtype, torch.device], Tensor] = {}
+
+    def tensor(self, value: Any, like: Tensor, *, wide: bool = False) -> Tensor:
+        """The number as a 0-d tensor of the parameter's dtype, or of its opmath type if `wide`. A
+        tensor that was computed on the device is returned as it is."""
+        dtype = opmath_type(like.dtype) if wide else like.dtype
+        if isinstance(value, Tensor):
+            return value
+        key = (float(value), dtype, like.device)
+        if key not in self._made:
+            self._made[key] = torch.full((), key[0], dtype=dtype, device=like.device)
+        return self._made[key]
+
+
+def _write(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    for tensor, value in zip(tensors, values, strict=True):
+        tensor.copy_(value)

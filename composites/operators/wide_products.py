@@ -1,0 +1,173 @@
+"""Operators for matrix products and convolutions whose result is wider than their operands.
+
+In PyTorch 2.9, `mm(…, out_dtype=)` has neither an XLA kernel nor a derivative, and torch_xla cannot
+express a product of narrow operands with a wide result. The two operators here can be traced,
+compiled and differentiated like any other. On XLA each is one HLO instruction
+(`lowering.dispatch.wide_products`):
+
+- `composites::matmul(self, other, out_dtype)`: `[*B, M, K]` times `[*B, K, N]`, no broadcasting.
+- `composites::convolution(…, out_dtype)`: aten::convolution without bias.
+
+Gradients have the dtypes of the operands. The wide gradient of the result is rounded to this dtype
+once, and the products that follow have narrow operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from composites.errors import InvalidCallError
+
+_library = torch.library.Library("composites", "FRAGMENT")
+_library.define("matmul(Tensor self, Tensor other, ScalarType out_dtype) -> Tensor")
+_library.define(
+    "convolution(Tensor input, Tensor weight, int[] stride, int[] padding, int[] dilation,"
+    " bool transposed, int[] output_padding, int groups, ScalarType out_dtype) -> Tensor"
+)
+
+
+def matmul(self: Tensor, other: Tensor, out_dtype: torch.dtype) -> Tensor:
+    """The product of two matrices, or of two batches of the same size, accumulated in `out_dtype`.
+
+    Args:
+        self: `[*B, M, K]`, floating point or integer.
+        other: `[*B, K, N]`, of the same dtype.
+        out_dtype: of the same kind (float or integer), and as wide or wider.
+
+    Returns:
+        `[*B, M, N]` of dtype `out_dtype`.
+    """
+    result: Tensor = torch.ops.composites.matmul.default(self, other, out_dtype)
+    return result
+
+
+def convolution(
+    input: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    out_dtype: torch.dtype,
+) -> Tensor:
+    """A convolution accumulated in `out_dtype`. The other arguments are those of
+    aten::convolution."""
+    result: Tensor = torch.ops.composites.convolution.default(
+        input, weight, stride, padding, dilation, transposed, output_padding, groups, out_dtype
+    )
+    return result
+
+
+def check_dtypes(operator: str, operands: Sequence[Tensor], out_dtype: torch.dtype) -> None:
+    """Check that a product of these operands can have a result of `out_dtype`.
+
+    Raises:
+        InvalidCallError: the operands' dtypes differ, or `out_dtype` is of another kind or
+            narrower.
+    """
+    given = operands[0].dtype
+    other = next((t.dtype for t in operands if t.dtype != given), None)
+    if other is not None:
+        raise InvalidCallError(
+            f"{operator}: expected operands of one dtype, but got {given} and {other}"
+        )
+    if given == torch.bool or given.is_complex:
+        raise InvalidCallError(f"{operator}: out_dtype is not implemented for {given} operands")
+    if given.is_floating_point != out_dtype.is_floating_point or out_dtype.is_complex:
+        raise InvalidCallError(
+            f"{operator}: out_dtype {out_dtype} is not of the same kind as the operands' dtype"
+            f" {given}"
+        )
+    if torch.promote_types(given, out_dtype) != out_dtype:
+        raise InvalidCallError(
+            f"{operator}: out_dtype {out_dtype} cannot hold every value of the operands' dtype"
+            f" {given}; it must be as wide or wider"
+        )
+
+
+def check_rank(operator: str, name: str, tensor: Tensor, rank: int) -> None:
+    """Check that an operand has the rank that its operator takes.
+
+    Raises:
+        InvalidCallError: it has another rank.
+    """
+    if tensor.dim() != rank:
+        raise InvalidCallError(
+            f"{operator}: {name} must be a {rank}-D tensor, got {tensor.dim()}-D"
+        )
+
+
+def check_inner_sizes(operator: str, self: Tensor, other: Tensor) -> None:
+    """Check that the shapes `[*B, M, K]` and `[*B, K, N]` can be multiplied.
+
+    Raises:
+        InvalidCallError: they cannot be multiplied.
+    """
+    if self.shape[:-2] != other.shape[:-2] or self.shape[-1] != other.shape[-2]:
+        raise InvalidCallError(
+            f"{operator}: shapes {tuple(self.shape)} and {tuple(other.shape)} cannot be multiplied"
+        )
+
+
+# Kernels for backends without their own: the operands are widened first, which gives the same
+# product.
+
+
+def _matmul(self: Tensor, other: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return torch.matmul(self.to(out_dtype), other.to(out_dtype))
+
+
+def _convolution(input: Tensor, weight: Tensor, *arguments: Any) -> Tensor:
+    *geometry, out_dtype = arguments
+    return _aten_convolution(input.to(out_dtype), weight.to(out_dtype), geometry)
+
+
+def _aten_convolution(input: Tensor, weight: Tensor, geometry: Sequence[Any]) -> Tensor:
+    result: Tensor = torch.ops.aten.convolution.default(input, weight, None, *geometry)
+    return result
+
+
+_library.impl("matmul", _matmul, "CompositeExplicitAutograd")
+_library.impl("convolution", _convolution, "CompositeExplicitAutograd")
+
+
+# The derivatives.
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:2])
+    ctx.geometry = inputs[2:-1]
+
+
+def _matmul_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    self, other = ctx.saved_tensors
+    narrow = grad.to(self.dtype)
+    wanted = ctx.needs_input_grad
+    return (
+        torch.matmul(narrow, other.mT) if wanted[0] else None,
+        torch.matmul(self.mT, narrow) if wanted[1] else None,
+        None,
+    )
+
+
+def _convolution_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    input, weight = ctx.saved_tensors
+    wanted = [*ctx.needs_input_grad[:2], False]
+    gradients = torch.ops.aten.convolution_backward.default(
+        grad.to(input.dtype), input, weight, None, *ctx.geometry, wanted
+    )
+    return (gradients[0], gradients[1], *[None] * (len(ctx.geometry) + 1))
+
+
+torch.library.register_autograd(
+    "composites::matmul", _matmul_backward, setup_context=_save, lib=_library
+)
+torch.library.register_autograd(
+    "composites::convolution", _convolution_backward, setup_context=_save, lib=_library
+)

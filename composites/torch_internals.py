@@ -1,0 +1,203 @@
+"""The only module that uses private interfaces of PyTorch, as found in torch 2.9.0 and 2.9.1.
+
+Names that start with an underscore can change between releases. Each one is wrapped here in a
+function that states its purpose, so that adapting to a new PyTorch release means changing one file.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeAlias
+
+import torch
+from torch._C._dynamo import eval_frame
+from torch._prims_common import wrappers
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.autograd import forward_ad
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+__all__ = ["DispatchKeySet", "TreeSpec", "pytree", "wrappers"]
+
+DispatchKeySet: TypeAlias = torch._C.DispatchKeySet
+TreeSpec: TypeAlias = pytree.TreeSpec
+DispatchState: TypeAlias = tuple[Any, Any]
+"""The dispatch keys that a thread includes and excludes."""
+
+
+# ---- operators ----
+
+
+def schemas_of(name: str) -> Sequence[Any]:
+    """The schemas of all overloads of `aten::name`; empty if PyTorch has no such operator."""
+    return torch._C._jit_get_schemas_for_operator(name)
+
+
+def operator_names() -> list[str]:
+    """The names of all operators, `namespace::name`."""
+    return sorted({schema.name for schema in torch._C._jit_get_all_schemas()})
+
+
+def is_implicit_autograd(qualified: str) -> bool:
+    """Whether an operator has a CompositeImplicitAutograd kernel. PyTorch then decomposes it before
+    the call reaches a backend."""
+    key = "CompositeImplicitAutograd"
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(qualified, key))
+
+
+def kernel_origin(qualified: str, dispatch_key: str) -> str:
+    """Where an operator's kernel for a dispatch key was registered, as the dispatcher prints it."""
+    table = torch._C._dispatch_dump_table(qualified).splitlines()
+    return next((line for line in table if line.startswith(f"{dispatch_key}:")), "")
+
+
+def python_kernel(overload: Any, dispatch_key: str) -> Callable[..., Any] | None:
+    """The Python kernel that an operator has for a dispatch key in addition to the C++ kernel, if
+    any."""
+    key = torch._ops.resolve_key(overload, getattr(torch._C.DispatchKey, dispatch_key))
+    return overload.py_kernels.get(key)  # type: ignore[no-any-return]
+
+
+def decomposition_of(function: Any) -> Callable[..., Any] | None:
+    """PyTorch's decomposition of an operator; None if `function` has none or is not an operator."""
+    if isinstance(function, torch._ops.OpOverload) and function._can_decompose():
+        return function.decompose
+    return None
+
+
+def forget_dispatch(overload: Any) -> None:
+    """Clear the kernels that torch.compile's Python dispatcher has cached for an operator."""
+    overload._dispatch_cache.clear()
+
+
+def remove_library(library: torch.library.Library) -> None:
+    """Remove the kernels of a library from the dispatcher."""
+    library._destroy()
+
+
+# ---- dispatch keys and the state of a thread ----
+
+
+def key_set(*names: str) -> DispatchKeySet:
+    """The set of these dispatch keys."""
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, names[0]))
+    for name in names[1:]:
+        keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
+    return keys
+
+
+def parse_key(name: str) -> Any:
+    """The dispatch key with this name, including keys that are not attributes of `DispatchKey`."""
+    return torch._C._dispatch_key_parse(name)
+
+
+def includes_key(key: Any) -> bool:
+    """Whether this thread includes a dispatch key in every call."""
+    return bool(torch._C._dispatch_tls_is_dispatch_key_included(key))
+
+
+def in_python_dispatcher() -> bool:
+    """Whether PyTorch's Python dispatcher chooses kernels, as under torch.compile."""
+    return includes_key(torch._C.DispatchKey.PythonDispatcher)
+
+
+def including_key(key: Any) -> AbstractContextManager[Any]:
+    """A context in which this thread includes a dispatch key."""
+    return torch._C._IncludeDispatchKeyGuard(key)
+
+
+def excluding_key(key: Any) -> AbstractContextManager[Any]:
+    """A context in which this thread excludes a dispatch key."""
+    return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key))
+
+
+def fresh_dispatch_state() -> DispatchState:
+    """The dispatcher state of a new thread, which is the state in which a user's call starts."""
+    found: list[Any] = []
+
+    def read() -> None:
+        found.append(torch._C._dispatch_tls_local_include_set())
+        found.append(torch._C._dispatch_tls_local_exclude_set())
+
+    thread = threading.Thread(target=read, name="composites-dispatch-state")
+    thread.start()
+    thread.join()
+    return found[0], found[1]
+
+
+def dispatching_from(state: DispatchState) -> AbstractContextManager[Any]:
+    """A context that uses the given dispatcher state."""
+    return torch._C._ForceDispatchKeyGuard(*state)
+
+
+def without_modes() -> AbstractContextManager[Any]:
+    """A context without the active dispatch modes, such as those of torch.compile."""
+    return _disable_current_modes()
+
+
+@contextmanager
+def without_saved_tensors_hooks() -> Iterator[None]:
+    """A context without the user's hooks for saved tensors."""
+    api = torch._C._autograd
+    hooks: list[Any] = []
+    while (top := api._top_saved_tensors_default_hooks(True)) is not None:
+        hooks.append(top)
+        api._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(hooks):
+            api._push_saved_tensors_default_hooks(pack, unpack)
+
+
+# ---- tensors and transforms ----
+
+
+def stands_for_a_tensor(tensor: torch.Tensor) -> bool:
+    """Whether a tensor represents a real one while torch.compile traces."""
+    return isinstance(tensor, FunctionalTensor | FakeTensor)
+
+
+def base_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor that this one is a view of, or the tensor itself if it is not a view."""
+    return tensor if tensor._base is None else tensor._base
+
+
+def is_transformed() -> bool:
+    """Whether a torch.func transform or forward-mode differentiation is active."""
+    return (
+        forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+    )
+
+
+# ---- torch.compile and torch.export ----
+
+
+def keep_dynamo_out(kernel: Callable[..., Any]) -> None:
+    """Make Dynamo run a kernel and its callees without tracing them, as it does for C++ kernels.
+
+    Otherwise Dynamo would trace their frames if an operator is called from a frame that it skipped.
+    """
+    skipped = eval_frame._FrameExecStrategy(
+        eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
+    )
+    eval_frame.set_code_exec_strategy(kernel.__code__, skipped)
+
+
+@contextmanager
+def exporting() -> Iterator[None]:
+    """A context in which `torch.compiler.is_exporting()` is true."""
+    before = torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag
+    torch.compiler._is_compiling_flag = torch.compiler._is_exporting_flag = True
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = before
+
+
+def is_metadata_check(target: Any) -> bool:
+    """Whether a node of an exported graph only checks a tensor's dtype, device and layout."""
+    return target is torch.ops.aten._assert_tensor_metadata.default

@@ -1,0 +1,37 @@
+"""Turning composites on after `import torch_xla`, without a line in the user's script.
+
+PyTorch calls `autoload` at the end of `import torch` (entry-point group `torch.backends`). If
+XLA_COMPOSITE_OP is not set, nothing else happens. Otherwise the composites are turned on once
+torch_xla has registered its kernels. `import torch_xla` may itself import torch, so torch_xla can
+be half imported at this point. The hook therefore waits for the last module that torch_xla imports.
+"""
+
+from __future__ import annotations
+
+from composites.settings import ALLOWLIST
+
+
+def autoload() -> None:
+    """The entry point of `torch.backends`."""
+    if ALLOWLIST.read():
+        from lowering.frontends.torch_xla import LAST_IMPORTED_MODULE
+        from lowering.import_hook import after_import
+
+        after_import(LAST_IMPORTED_MODULE, enable_allowlist)
+
+
+def enable_allowlist() -> None:
+    """Turn on the composites that XLA_COMPOSITE_OP names.
+
+    Raises:
+        AllowlistError: the message names the variable, so that the user finds it.
+    """
+    from composites.allowlist import split_allowlist
+    from composites.errors import AllowlistError
+    from lowering.activation import enable
+
+    text = ALLOWLIST.read()
+    try:
+        enable(*split_allowlist(text))
+    except AllowlistError as error:
+        raise AllowlistError(f"{ALLOWLIST.name}={text}: {error}") from None

@@ -1,0 +1,1 @@
+"""From a registry to hooks: `source` writes Python text, and `loader` turns it into modules."""

@@ -1,0 +1,62 @@
+"""Hooks in memory: modules made from generated source, whose lines appear in tracebacks."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from composites.errors import AllowlistError, UnusableFunctionError
+from composites.registry.conditions import ConditionError
+from composites.registry.model import Composite, Registry
+from lowering.codegen.source import condition_source, function_hook_source, generate
+
+
+def load_hooks(registry: Registry) -> ModuleType:
+    """Generate and load the hooks of a registry in memory."""
+    text = generate(registry, registry.source)
+    return _module(f"lowering.generated.<{registry.namespace} from {registry.source}>", text)
+
+
+def load_function_hook(
+    entry: Composite, function: Callable[..., Any], target: str, registry: Registry
+) -> Callable[..., Any]:
+    """Generate and load, in memory, the hook of an entry for a Python function that it catches.
+
+    Raises:
+        AllowlistError: the entry does not fit the function.
+    """
+    try:
+        text = function_hook_source(entry, function, target, registry)
+    except (UnusableFunctionError, ConditionError) as error:
+        raise AllowlistError(f"{entry.location}: {entry.qualified}: {error}") from error
+    module = _module(f"lowering.generated.<{entry.qualified} for {target}>", text)
+    return module.FUNCTION_HOOKS[entry.name]  # type: ignore[no-any-return]
+
+
+def load_condition(
+    entry: Composite, function: Callable[..., Any], target: str
+) -> Callable[..., bool]:
+    """An entry's conditions on calls of `function`, as a function that torch.compile can trace."""
+    name = f"<conditions of {entry.qualified} on {target}>"
+    text = condition_source(entry, function, target)
+    _remember_lines(name, text)
+    # The namespace has no `__name__`, because Dynamo would import a module of that name.
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(compile(text, name, "exec"), namespace)
+    return namespace["matches"]  # type: ignore[no-any-return]
+
+
+def _module(name: str, text: str) -> ModuleType:
+    _remember_lines(name, text)
+    module = ModuleType(name)
+    module.__file__ = name
+    exec(compile(text, name, "exec"), module.__dict__)
+    return module
+
+
+def _remember_lines(name: str, text: str) -> None:
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)

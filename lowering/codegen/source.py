@@ -1,0 +1,423 @@
+"""From a registry to Python source: one readable, typed hook for each entry.
+
+Text from a YAML file reaches the source only as names that a pattern and PyTorch's schema have
+checked, or as the `repr` of a constant. Targets of decompositions do not appear at all.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from composites import attribute_types
+from composites.element_types import PYTORCH_NAMES
+from composites.errors import UnusableFunctionError, did_you_mean
+from composites.functions import find_function
+from composites.registry.conditions import compile_condition
+from composites.registry.model import Attribute, Composite, Registry
+from composites.registry.operators import ANNOTATIONS, Argument, Operator, find_operator
+from composites.registry.signatures import describe_function
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """The parts of one hook's source, for the template."""
+
+    function: str
+    composite: str
+    key_text: str
+    op: str
+    version: int
+    schema: str
+    parameters: list[str]
+    arguments: list[str]
+    operands: list[str]
+    operand_tuple: str
+    key: str
+    matches: str
+    attributes: list[tuple[str, str]]
+    returns: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeHook:
+    """The parts of a hook that passes its call to a `CompositeFunction`."""
+
+    function: str
+    composite: str
+    key_text: str
+    caught: str
+    schema: str
+    keyed: bool
+    """Whether the dispatcher passes its dispatch keys as the first argument."""
+    parameters: list[str]
+    arguments: str
+    paths: list[tuple[str, str]]
+    """Local names, and the expressions read from arguments, such as `self.weight`."""
+    key: str
+    operand_tuple: str
+    operands: list[str]
+    matches: str
+    attributes: list[tuple[str, str]]
+    call: str
+    values: list[str] | None
+    """Names of the arguments that an explicit backward may take."""
+
+
+@cache
+def _environment() -> Any:
+    import jinja2  # not needed for hooks that have already been generated
+
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("lowering.codegen", package_path=""),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+def generate(registry: Registry, source: str) -> str:
+    """The source of a registry's hooks. `source` is the file name for the header."""
+    functions = _function_names(registry)
+    kernels: list[Hook] = []
+    at_autograd: list[CompositeHook] = []
+    adapted: list[CompositeHook] = []
+    for entry in registry.composites:
+        name = functions[entry.name]
+        if entry.op is not None and entry.adapt is None:
+            operator = find_operator(entry.op)
+            kernels.append(_hook(entry, name, operator))
+            if is_caught_at_autograd(entry, operator, registry):
+                values = explicit_backward(entry, registry) is not None
+                at_autograd.append(
+                    _composite_hook(entry, name, operator, keyed=True, values=values)
+                )
+        elif entry.adapt is not None or entry.gradients:
+            operator = _decomposition_signature(entry)
+            values = explicit_backward(entry, registry) is not None
+            adapted.append(_composite_hook(entry, name, operator, keyed=False, values=values))
+    return _render(source, registry, kernels, at_autograd, adapted)
+
+
+def _render(
+    source: str,
+    registry: Registry,
+    kernels: Sequence[Hook],
+    at_autograd: Sequence[CompositeHook],
+    functions: Sequence[CompositeHook],
+) -> str:
+    template = _environment().get_template("hooks.py.jinja")
+    rendered: str = template.render(
+        source=_one_line(source),
+        namespace=registry.namespace,
+        kernels=kernels,
+        at_autograd=at_autograd,
+        functions=functions,
+    )
+    return rendered
+
+
+def is_caught_at_autograd(entry: Composite, operator: Operator, registry: Registry) -> bool:
+    """Whether an entry must catch its operator before PyTorch decomposes it."""
+    return (
+        operator.implicit_autograd
+        or entry.derives
+        or explicit_backward(entry, registry) is not None
+    )
+
+
+def explicit_backward(entry: Composite, registry: Registry) -> Composite | None:
+    """The entry that is the backward of this one and has no operator; None if there is none."""
+    backward = registry.get(entry.backward) if entry.backward else None
+    return backward if backward is not None and backward.gradients else None
+
+
+def _decomposition_signature(entry: Composite) -> Operator:
+    target = entry.decomposition.target
+    assert target is not None
+    return describe_function(find_function(target), target)
+
+
+def function_hook_source(
+    entry: Composite, function: Callable[..., Any], target: str, registry: Registry
+) -> str:
+    """The source of an entry's hook for a Python function that it catches.
+
+    Raises:
+        UnusableFunctionError: the entry names an argument that the function does not have.
+        ConditionError: a condition of the entry does not fit the function.
+    """
+    operator = describe_function(function, target)
+    values = explicit_backward(entry, registry) is not None
+    hook = _composite_hook(entry, "hook_of_function", operator, keyed=False, values=values)
+    return _render(registry.source, registry, [], [], [hook])
+
+
+def condition_source(entry: Composite, function: Callable[..., Any], target: str) -> str:
+    """The source of `matches(…)`: an entry's conditions on a call of `function`."""
+    operator = describe_function(function, target)
+    parameters, expression = ", ".join(_parameters(operator)), _matches(entry, operator)
+    return (
+        "from __future__ import annotations\n\n"
+        f"def matches({parameters}) -> bool:\n    return {expression}\n"
+    )
+
+
+def operator_name(entry: Composite) -> str:
+    """Name of this project's own operator that represents an entry in compiled graphs."""
+    return re.sub(r"\W", "_", f"{entry.namespace}__{entry.name}".replace("$", "_"), flags=re.ASCII)
+
+
+def _function_names(registry: Registry) -> dict[str, str]:
+    """A Python name for each entry. Entry names can contain dots and `$`, and can be keywords."""
+    taken = {
+        "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "FALLBACK", "Arguments",
+        "CompositeFunction", "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
+    }  # fmt: skip
+    functions: dict[str, str] = {}
+    for entry in registry.composites:
+        name = re.sub(r"\W", "_", entry.name.replace("$", "_"), flags=re.ASCII)
+        name = f"_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        functions[entry.name] = name
+    return functions
+
+
+def _hook(entry: Composite, function: str, operator: Operator) -> Hook:
+    returns = len(operator.results)
+    operands = list(entry.operands)
+    optional = {argument.name for argument in operator.tensors if argument.optional}
+    return Hook(
+        function=function,
+        composite=entry.composite_name,
+        key_text=repr(entry.name),
+        op=operator.qualified,
+        version=entry.version,
+        schema=operator.schema,
+        parameters=_parameters(operator),
+        arguments=[_passed(argument) for argument in operator.arguments],
+        operands=operands,
+        operand_tuple=_tuple(operands),
+        key=_tuple([part for argument in operator.arguments for part in _key(argument)]),
+        matches=_matches(entry, operator),
+        attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
+        returns="Tensor" if returns == 1 else f"tuple[{', '.join(['Tensor'] * returns)}]",
+        result=_result(entry, operator, optional),
+    )
+
+
+def _composite_hook(
+    entry: Composite, function: str, operator: Operator, *, keyed: bool, values: bool
+) -> CompositeHook:
+    paths = _paths(entry, operator)
+    operands = [_local(name) for name in entry.operands]
+    call = [_with_tensors(a, entry) if _is_owner(a, paths) else a.name for a in operator.arguments]
+    passed = [
+        f"{a.name}={written}" if a.keyword_only else written
+        for a, written in zip(operator.arguments, call, strict=True)
+    ]
+    arguments = [_passed(argument) for argument in operator.arguments]
+    plain = [a.name for a in operator.arguments if a.name not in entry.operands]
+    return CompositeHook(
+        function=function,
+        composite=entry.composite_name,
+        key_text=repr(entry.name),
+        caught=operator.qualified,
+        schema=_one_line(operator.schema),
+        keyed=keyed,
+        parameters=_parameters(operator),
+        arguments=", ".join(["_keys", *arguments] if keyed else arguments),
+        paths=[(_local(path), path) for path in paths],
+        key=_tuple(
+            [_call_key(argument, entry, paths) for argument in operator.arguments]
+            + [_path_key(path, entry) for path in paths]
+        ),
+        operand_tuple=_tuple(operands),
+        operands=operands,
+        matches=_matches(entry, operator),
+        attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
+        call=", ".join(passed),
+        values=plain if values else None,
+    )
+
+
+def _passed(argument: Argument) -> str:
+    return f"{argument.name}={argument.name}" if argument.keyword_only else argument.name
+
+
+def _local(path: str) -> str:
+    return path.replace(".", "_")
+
+
+def _paths(entry: Composite, operator: Operator) -> list[str]:
+    """The paths that an entry reads, such as `self.weight`. The root of each must be an
+    argument."""
+    named = [
+        *entry.operands,
+        *(a.argument for a in entry.attributes if a.argument is not None),
+        *(name for name, _ in entry.when.values),
+    ]
+    known = [argument.name for argument in operator.arguments]
+    for name in named:
+        root = name.partition(".")[0]
+        if root not in known:
+            raise UnusableFunctionError(
+                f"{operator.schema} has no argument {root!r}{did_you_mean(root, known)}"
+            )
+    return list(dict.fromkeys(name for name in named if "." in name))
+
+
+def _call_key(argument: Argument, entry: Composite, paths: Sequence[str]) -> str:
+    if _is_owner(argument, paths):
+        return f"type({argument.name})"
+    return _path_key(argument.name, entry)
+
+
+def _is_owner(argument: Argument, paths: Sequence[str]) -> bool:
+    """Whether an argument is an object from which the entry reads attributes, such as a method's
+    `self`."""
+    owned = any(path.startswith(f"{argument.name}.") for path in paths)
+    return owned or (argument.name == "self" and argument.kind == "other")
+
+
+def _path_key(path: str, entry: Composite) -> str:
+    return f"_{'tensor' if path in entry.operands else 'value'}_key({_local(path)})"
+
+
+def _with_tensors(argument: Argument, entry: Composite) -> str:
+    """An owner argument with other tensors in place of those that the entry reads from it."""
+    prefix = f"{argument.name}."
+    tensors = [name.removeprefix(prefix) for name in entry.operands if name.startswith(prefix)]
+    read = [a.argument for a in entry.attributes] + [name for name, _ in entry.when.values]
+    listed = [*tensors, *(n.removeprefix(prefix) for n in read if n and n.startswith(prefix))]
+    replaced = ", ".join(f"{name!r}: {argument.name}_{name}" for name in tensors)
+    return f"_guarded_self({argument.name}, {tuple(listed)!r}, {{{replaced}}})"
+
+
+def _parameters(operator: Operator) -> list[str]:
+    written: list[str] = []
+    for argument in operator.arguments:
+        if argument.keyword_only and "*" not in written:
+            written.append("*")
+        hint = ANNOTATIONS[argument.kind] + (" | None" if argument.optional else "")
+        default = f" = {_literal(argument.default)}" if argument.has_default else ""
+        written.append(f"{argument.name}: {hint}{default}")
+    return written
+
+
+def _tuple(items: list[str]) -> str:
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def _literal(value: Any) -> str:
+    if not isinstance(value, int | float | str | list | tuple | torch.dtype | None):
+        raise UnusableFunctionError(f"the default value {value!r} cannot be written as source")
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float('{value}')"
+    return repr(value)
+
+
+def _key(argument: Argument) -> list[str]:
+    """The parts of one argument that a call's composite depends on, as hashable expressions."""
+    name = argument.name
+    if argument.is_tensor and argument.optional:
+        return [f"None if {name} is None else ({name}.shape, {name}.dtype)"]
+    if argument.is_tensor:
+        return [f"{name}.shape", f"{name}.dtype"]
+    if argument.kind in ("ints", "floats", "bools"):
+        return [
+            f"None if {name} is None else tuple({name})" if argument.optional else f"tuple({name})"
+        ]
+    if argument.kind == "scalar":  # 1, 1.0 and True are equal but lower differently
+        return [name, f"type({name})"]
+    return [name]
+
+
+def _matches(entry: Composite, operator: Operator) -> str:
+    """The entry's conditions as an expression.
+
+    A tensor that is not an operand must be None. Consumers read operands by position, so an
+    optional operand may be present only if the optional ones before it are.
+    """
+    first = _local(entry.operands[0])
+    terms = [
+        f"{argument.name} is None"
+        for argument in operator.tensors
+        if argument.name not in entry.operands
+    ]
+    optional = [name for name in entry.operands if _optional(name, operator)]
+    known = [name for name in optional if operator.argument(name) is not None]
+    terms += [f"({a} is not None or {b} is None)" for a, b in pairwise(known)]
+    terms += [f"{_local(name)} in {values!r}" for name, values in entry.when.values]
+    if entry.when.ranks:
+        terms.append(f"{first}.dim() in {entry.when.ranks!r}")
+    if entry.when.dtypes:
+        dtypes = _tuple([f"torch.{PYTORCH_NAMES[dtype]}" for dtype in entry.when.dtypes])
+        for name in entry.operands:
+            absent = f"{_local(name)} is None or " if _optional(name, operator) else ""
+            term = f"{_local(name)}.dtype in {dtypes}"
+            terms.append(f"({absent}{term})" if absent else term)
+    arguments = [a.name for a in operator.arguments] + [n for n in entry.operands if "." in n]
+    terms += [f"({compile_condition(text, arguments)})" for text in entry.when.where]
+    return " and ".join(terms) or "True"
+
+
+def _optional(operand: str, operator: Operator) -> bool:
+    argument = operator.argument(operand)
+    return argument is None or argument.optional
+
+
+def _is_dtype(name: str, operator: Operator) -> bool:
+    argument = operator.argument(name)
+    return argument is not None and argument.kind == "dtype"
+
+
+def _attribute(attribute: Attribute, entry: Composite, operator: Operator) -> str:
+    write = (
+        attribute_types.BY_NAME[attribute.type].write
+        if attribute.type
+        else attribute_types.by_value
+    )
+    writer = f"_attr.{write.__name__}"
+    if attribute.argument is None:
+        return f"{writer}({attribute.value!r})"
+    value = argument = _local(attribute.argument)
+    if attribute.normalize:
+        many = attribute.type is not None and attribute_types.BY_NAME[attribute.type].is_list
+        value = f"_attr.{'dims' if many else 'dim'}({value}, {_local(entry.operands[0])}.dim())"
+    elif _is_dtype(attribute.argument, operator):
+        value = f"_attr.element_type({value})"
+    if attribute.optional:
+        return f"None if {argument} is None else {writer}({value})"
+    return f"{writer}({value})"
+
+
+def _result(entry: Composite, operator: Operator, optional: set[str]) -> str:
+    operands, returns = list(entry.operands), len(operator.results)
+    # torch requires the form `namespace::name`; the name may contain dots.
+    symbol = repr(f"{entry.namespace}::{entry.composite}")
+    passed = _tuple(operands)
+    if optional.intersection(operands):
+        passed = f"[t for t in {passed} if t is not None]"
+    call = f"_insert({symbol}, {passed}, _computation)"
+    if entry.results:
+        arguments = ", ".join(_passed(argument) for argument in operator.arguments)
+        others = f"lambda: _otherwise({arguments})"
+        return f"tuple(_lowering.entry.completed({call}, {others}))"
+    return f"{call}[0]  # type: ignore[no-any-return]" if returns == 1 else f"tuple({call})"
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[^\x20-\x7e]", "?", text)

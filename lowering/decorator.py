@@ -1,0 +1,137 @@
+"""`@composite("acme.swiglu")`: make one of the user's own functions a composite."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from composites.errors import Problem, RegistryError, UnusableFunctionError
+from composites.registry.document import NAME, NAMESPACE
+from composites.registry.model import (
+    DERIVE,
+    Attribute,
+    Composite,
+    Decomposition,
+    Location,
+    Registry,
+    When,
+)
+from composites.registry.named_arguments import named_signature
+from lowering.frontends.torch_xla import LAST_IMPORTED_MODULE
+from lowering.import_hook import after_import
+
+if TYPE_CHECKING:
+    from lowering.dispatch.dynamo.functions import Replacement
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def composite(
+    name: str,
+    *,
+    operands: Sequence[str] | None = None,
+    attributes: Sequence[str] = (),
+    version: int = 1,
+    saves: Sequence[str] | None = None,
+) -> Callable[[Function], Function]:
+    """Make a function of tensors one composite wherever it is called with XLA tensors.
+
+    The function's body is the decomposition, and the composite's backward, `<name>_backward`, is
+    derived from it. Composites that the body calls stay nested in the decomposition. The composite
+    does not need to be in the allowlist. For tensors of other devices, the function runs as before.
+    It also runs as before under torch.compile if a graph cannot hold the call. This is so for
+    methods, for functions that read tensors other than their arguments, and for functions that
+    return anything but tensors, tuples or lists.
+
+    Args:
+        name: the composite's name, `namespace.name`.
+        operands: tensor arguments in the composite's order, including paths such as `self.weight`;
+            by default every argument that is not an attribute.
+        attributes: the other arguments, which become attributes of the composite: bool, int (i64),
+            float (f32), str, or lists of one of these.
+        version: the version of the composite's meaning.
+        saves: operands and results (`result`, `result.1`) that the backward takes; by default all
+            operands.
+
+    Raises:
+        RegistryError: the name is not valid, the function does not have a listed argument, or it
+            takes `*args` or `**kwargs`.
+    """
+
+    def decorate(function: Function) -> Function:
+        entry = _entry(function, name, operands, attributes, version, saves)
+        made: list[Replacement] = []  # empty until torch_xla is imported
+        after_import(LAST_IMPORTED_MODULE, lambda: made.append(_replacement(entry, function)))
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            called = made[0] if made else function
+            return called(*arguments, **keywords)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _entry(
+    function: Callable[..., Any],
+    name: str,
+    operands: Sequence[str] | None,
+    attributes: Sequence[str],
+    version: int,
+    saves: Sequence[str] | None,
+) -> Composite:
+    target = f"{function.__module__}:{function.__qualname__}"
+    code = getattr(function, "__code__", None)
+    location = Location(code.co_filename, code.co_firstlineno) if code else Location(target, 0)
+    try:
+        parameters = list(named_signature(function, target).parameters)
+    except UnusableFunctionError as error:
+        raise RegistryError([Problem(location.file, location.line, name, str(error))]) from error
+    namespace, _, own = name.rpartition(".")
+    listed = parameters if operands is None else operands
+    problems = [
+        f"{function.__qualname__} has no argument {item!r}; it has {', '.join(parameters)}"
+        for item in (*listed, *attributes)
+        if item.partition(".")[0] not in parameters
+    ]
+    if not (NAMESPACE.fullmatch(namespace) and NAME.fullmatch(own)):
+        problems.append(f"{name!r} is not a valid composite name; write namespace.name")
+    if problems:
+        raise RegistryError(
+            [Problem(location.file, location.line, name, problem) for problem in problems]
+        )
+    return Composite(
+        namespace=namespace,
+        name=own,
+        composite=own,
+        op=None,
+        functions=(target,),
+        version=version,
+        operands=tuple(item for item in listed if item not in (*attributes, "self")),
+        attributes=tuple(
+            Attribute(item.rpartition(".")[2], None, item, optional=True) for item in attributes
+        ),
+        when=When(),
+        decomposition=Decomposition(),
+        backward=DERIVE,
+        location=location,
+        saves=None if saves is None else tuple(saves),
+    )
+
+
+def _replacement(entry: Composite, function: Callable[..., Any]) -> Replacement:
+    from lowering.activation import backend
+    from lowering.codegen.loader import load_function_hook
+    from lowering.dispatch.autograd.definition import Definition
+    from lowering.dispatch.autograd.function import CompositeFunction
+    from lowering.dispatch.dynamo.functions import Replacement, traced_function
+
+    target, made = entry.functions[0], backend()
+    registry = Registry(entry.location.file, entry.namespace, (entry,))
+    make = load_function_hook(entry, function, target, registry)
+    definition = Definition(entry, made.frontend, function)
+    hook = make(CompositeFunction(definition, made.compiled_calls), function)
+    owns = made.frontend.tensors.owns
+    return Replacement(hook, traced_function(entry, function, target, hook, function, owns))

@@ -1,0 +1,12 @@
+"""What generated hooks call: from the operands of a call to a composite in the graph.
+
+| module | what it does |
+|---|---|
+| `backend` | calls caught at the backend's dispatch key |
+| `autograd` | calls caught above autograd, forward and backward |
+| `dynamo` | calls that torch.compile traces |
+| `decomposition` | the decomposition of an entry as HLO |
+| `computations`, `keys` | the cache of lowered computations, and the keys of calls |
+| `guarded_self` | an object that replaces a method's `self` while its body is traced |
+| `wide_products` | the backend kernels of two of this project's own operators |
+"""

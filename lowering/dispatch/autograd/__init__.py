@@ -1,0 +1,9 @@
+"""Composites that autograd sees. Hooks at autograd's dispatch key and hooks of functions call this.
+
+| module | what it does |
+|---|---|
+| `function` | a call: a composite, inside a `torch.autograd.Function` if there are gradients |
+| `step` | a call between its forward and its backward: saved tensors, and gradients |
+| `definition` | the meaning of an entry in one frontend; shared by both |
+| `gradients` | the gradients of a function of tensors, computed with autograd |
+"""

@@ -1,0 +1,178 @@
+"""The forward of a composite as a computation, for calls with equal keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.errors import UnsupportedCallError
+from composites.functions import find_function
+from composites.registry.model import Composite
+from composites.torch_internals import TreeSpec, pytree
+from lowering.dispatch.autograd.definition import Definition, Operands, local_name, result_name
+from lowering.dispatch.backend import lower_composite
+from lowering.dispatch.computations import FALLBACK
+from lowering.dispatch.decomposition import Call, lower_function, lower_jax
+from lowering.dispatch.differentiable import TensorMeta
+from lowering.emission.types import DecompositionHlo
+
+Attributes = Callable[[], Mapping[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """One call, as a generated hook passes it on."""
+
+    key: tuple[Hashable, ...]
+    """Everything that the composite depends on."""
+    operands: Operands
+    """In the composite's order; None for an absent operand."""
+    matches: Callable[[], bool]
+    """Whether the entry's conditions hold."""
+    attributes: Attributes
+    """Returns the attributes as MLIR text."""
+    call: Call
+    """Calls a function of the same signature with other tensors as operands. It must not hold a
+    tensor."""
+    otherwise: Callable[[], Any]
+    """Runs the stock operator or function."""
+    values: Callable[[], Mapping[str, Any]] = dict
+    """Returns the arguments that are not operands, by name, for an explicit backward."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """A composite for calls with equal keys."""
+
+    handle: Any
+    results: int
+    """Number of results of the function itself. The results after these are saved for the
+    backward."""
+    types: tuple[TensorMeta, ...]
+    """Shape and dtype of all results."""
+    structure: TreeSpec
+    """How the function returns its results."""
+    differentiable: tuple[bool, ...]
+    """For each result, whether it has a gradient in the stock lowering."""
+    taken: tuple[int, ...]
+    """What the derived backward takes: positions among operands, results and additional saved
+    tensors."""
+    kept: tuple[int, ...]
+    """The positions of the tensors that autograd saves."""
+    draws: int
+    """How often it advances the random number generator. If it does, its last operand is the
+    state."""
+    attributes: Mapping[str, str | None]
+    """MLIR text by name. The derived backward has the same attributes."""
+
+
+def can_differentiate(definition: Definition, wanted: tuple[bool, ...]) -> bool:
+    """Whether the composite has a backward for these operands."""
+    entry = definition.entry
+    if definition.backward is None:
+        return entry.derives
+    known = definition.backward.entry.gradients
+    return all(n in known for n, w in zip(entry.operands, wanted, strict=True) if w)
+
+
+def lower_forward(
+    definition: Definition, arguments: Arguments, wanted: tuple[bool, ...] | None
+) -> Any:
+    """The computation of a call's forward, or FALLBACK.
+
+    Args:
+        wanted: for each operand, whether it needs a gradient; None if no operand does.
+    """
+    entry, frontend = definition.entry, definition.frontend
+    traced: list[tuple[TreeSpec, tuple[bool, ...]]] = []
+    saved = [find_function(target) for _, target in entry.saved] if wanted else []
+    autocast = frontend.tracing.autocast_dtype()
+
+    def forward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
+        for tensor, leaf in zip(tensors, wanted or (), strict=False):
+            if tensor is not None:
+                tensor.requires_grad_(leaf)
+        with torch.set_grad_enabled(wanted is not None):
+            outputs = definition.run(arguments.call, autocast, *tensors)
+        flat, spec = pytree.tree_flatten(outputs)
+        if any(_shares_memory(result, tensors) for result in flat):
+            raise UnsupportedCallError("a result is an operand, or a view of one")
+        traced[:] = [(spec, tuple(result.requires_grad for result in flat))]
+        extra = [arguments.call(function, *tensors) for function in saved]
+        return [result.detach() for result in (*flat, *extra)]
+
+    def decompose() -> DecompositionHlo:
+        if entry.decomposition.kind == "jax":
+            return lower_jax(entry, frontend, arguments.call, arguments.operands)
+        return lower_function(entry, frontend, forward, arguments.operands, autocast=autocast)
+
+    lowered = lower_composite(
+        entry,
+        entry.composite_name,
+        frontend,
+        arguments.operands,
+        arguments.attributes,
+        decompose,
+    )
+    if lowered is FALLBACK:
+        return FALLBACK
+    if traced:
+        spec, differentiable = traced[0]
+    else:  # autograd does not see a JAX function; its backward is an entry or does not exist
+        found = definition.backward is not None and wanted is not None
+        count = len(lowered.results)
+        spec, differentiable = _structure(count), (found,) * count
+    results = spec.num_leaves
+    return Computation(
+        handle=lowered.handle,
+        results=results,
+        types=tuple(
+            (torch.Size(type_.shape), frontend.tensors.dtype(type_.element_type))
+            for type_ in lowered.results
+        ),
+        structure=spec,
+        differentiable=differentiable,
+        taken=_taken(definition, results),
+        kept=_kept(definition, results),
+        draws=lowered.draws,
+        attributes=lowered.attributes,
+    )
+
+
+def _names(entry: Composite, results: int) -> list[str]:
+    """Operands, results and additional saved tensors, by their names in `saves`."""
+    return [
+        *entry.operands,
+        *(result_name(n, ".") for n in range(results)),
+        *(name for name, _ in entry.saved),
+    ]
+
+
+def _taken(definition: Definition, results: int) -> tuple[int, ...]:
+    """The positions of what `saves` lists; all operands if there is no `saves`."""
+    entry = definition.entry
+    saves = entry.operands if entry.saves is None else entry.saves
+    return tuple(n for n, name in enumerate(_names(entry, results)) if name in saves)
+
+
+def _kept(definition: Definition, results: int) -> tuple[int, ...]:
+    """The positions of what autograd saves: `_taken`, and the parameters of an explicit
+    backward."""
+    named = () if definition.backward is None else definition.backward.parameters
+    taken = _taken(definition, results)
+    names = enumerate(_names(definition.entry, results))
+    return tuple(n for n, name in names if n in taken or local_name(name) in named)
+
+
+def _shares_memory(result: torch.Tensor, operands: Operands) -> bool:
+    whole = torch_internals.base_of(result)
+    return any(whole is operand for operand in operands)
+
+
+def _structure(results: int) -> TreeSpec:
+    """How an operator returns this number of results."""
+    return pytree.tree_structure(0 if results == 1 else (0,) * results)

@@ -1,0 +1,87 @@
+"""The meaning of an entry in one frontend: its function, its backward, and its node in the
+graph."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from composites.functions import find_function
+from composites.registry.model import Composite
+from lowering.dispatch.decomposition import Call
+from lowering.frontends.protocols import Frontend, Kernel, Seed
+from lowering.frontends.thread_flag import ThreadFlag
+
+Operands = Sequence[torch.Tensor | None]
+"""Tensors in the composite's order; None for an absent operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplicitBackward:
+    """A backward that is a separate entry: a function of gradients and saved tensors."""
+
+    entry: Composite
+    hook: Kernel
+    """The generated hook, with the decomposition's signature. It returns None if it declines a
+    call."""
+    parameters: tuple[str, ...]
+
+    def __call__(self, names: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
+        results = self.hook(**{name: names[name] for name in self.parameters if name in names})
+        if results is None:
+            return None
+        return results if isinstance(results, tuple | list) else (results,)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """An entry in one frontend, for one set of active entries."""
+
+    entry: Composite
+    frontend: Frontend
+    native: Kernel
+    """The stock kernel, or the Python function that was caught."""
+    backward: ExplicitBackward | None = None
+    derived: dict[Hashable, Any] = field(default_factory=dict)
+    """For a derived backward: from the key of a backward to its computation, or FALLBACK."""
+    lowering: ThreadFlag = field(default_factory=ThreadFlag)
+    """Whether this thread is inside the entry's decomposition. Calls of its operator or function
+    then go to the stock kernel or the original function."""
+
+    @property
+    def function(self) -> Kernel:
+        """The composite's meaning, as a function for the hook's `call`."""
+        target = self.entry.decomposition.target
+        return self.native if target is None else find_function(target)
+
+    @property
+    def symbol(self) -> str:
+        """Name of the node in the frontend's graph. torch requires the form `namespace::name`."""
+        return f"{self.entry.namespace}::{self.entry.composite}"
+
+    def run(self, call: Call, autocast: torch.dtype | None, *operands: torch.Tensor | None) -> Any:
+        """Run the composite's meaning on other operands, with the autocast of the original call."""
+        with self.frontend.tracing.autocast(autocast):
+            return self.entry.exposed(call(self.function, *operands))
+
+    def insert(
+        self, symbol: str, operands: Operands, seed: Seed | None, handle: Any
+    ) -> Sequence[torch.Tensor]:
+        """Insert a computation. Absent operands are left out, and the seed comes last."""
+        present = [t for t in operands if t is not None]
+        if seed is not None:
+            present.append(seed.state)
+        return self.frontend.graph.insert(symbol, present, handle)
+
+
+def result_name(number: int, separator: str = "_") -> str:
+    """`result`, `result.1`, …: the names of a forward's results in `saves`."""
+    return f"result{separator}{number}" if number else "result"
+
+
+def local_name(operand: str) -> str:
+    """The Python name of an operand that may be a path."""
+    return operand.replace(".", "_")

@@ -1,0 +1,237 @@
+"""A composite that autograd sees. Hooks at autograd's dispatch key and hooks of functions call it.
+
+Without gradients, a call becomes one node of the graph. With gradients, it becomes a
+`torch.autograd.Function` whose forward and backward are one composite each. The decomposition of
+the backward is the gradient of the forward's decomposition (`backward: derive`), or that of a
+separate entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.torch_internals import pytree
+from lowering.dispatch.autograd.computation import (
+    Arguments,
+    Computation,
+    can_differentiate,
+    lower_forward,
+)
+from lowering.dispatch.autograd.definition import Definition, Operands
+from lowering.dispatch.autograd.gradients import gradients_of
+from lowering.dispatch.autograd.step import Step
+from lowering.dispatch.computations import FALLBACK, remember
+from lowering.dispatch.decomposition import Call
+from lowering.dispatch.differentiable import Differentiable
+from lowering.dispatch.dynamo.calls import CompiledCalls
+from lowering.dispatch.keys import UNKNOWN
+from lowering.frontends.protocols import Kernel, Seed
+
+__all__ = ["Arguments", "CompositeFunction", "OwnOperator"]
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnOperator:
+    """One of this project's own operators, which represents an entry's operator in compiled graphs.
+
+    It is used in graphs without gradients and in graphs with dynamic shapes. Other graphs hold the
+    operators of `lowering.dispatch.dynamo.calls`.
+    """
+
+    call: Kernel
+    draws: bool
+    """Whether it draws random numbers, so that a backward must not run it a second time."""
+
+
+@dataclass(slots=True)
+class CompositeFunction:
+    """One entry that is caught above the backend, for one set of active entries."""
+
+    definition: Definition
+    compiled_calls: CompiledCalls
+    operator: OwnOperator | None = None
+    """The node that torch.compile keeps if there are no gradients."""
+    forward: dict[Hashable, Any] = field(default_factory=dict)
+    """From the key of a call to its computation, or FALLBACK."""
+
+    def __call__(self, arguments: Arguments) -> Any:
+        """Run a call as a composite if possible. Otherwise fall back to the stock lowering."""
+        definition, operands = self.definition, arguments.operands
+        owns = definition.frontend.tensors.owns
+        if definition.lowering.active or torch_internals.is_transformed():
+            return arguments.otherwise()
+        if not all(t is None or (type(t) in _PLAIN and owns(t)) for t in operands):
+            return self._compiled(arguments)
+        computation = self._computation(arguments, _wanted(operands))
+        if computation is FALLBACK:
+            return arguments.otherwise()
+        random_numbers = definition.frontend.random_numbers
+        seed = random_numbers.seed() if computation.draws else None
+        if any(computation.differentiable):
+            step = self._step(arguments, computation, seed)
+            results = _Differentiable.apply(step, step, *operands)  # type: ignore[no-untyped-call]
+        else:
+            results = definition.insert(definition.symbol, operands, seed, computation.handle)
+        if seed is not None:
+            random_numbers.advance(computation.draws)
+        return self._returned(results, arguments, computation)
+
+    def _step(self, arguments: Arguments, computation: Computation, seed: Seed | None) -> Step:
+        return Step(
+            definition=self.definition,
+            key=arguments.key,
+            call=arguments.call,
+            values=arguments.values() if self.definition.backward else {},
+            computation=computation,
+            seed=seed,
+            types=tuple(t if t is None else (t.shape, t.dtype) for t in arguments.operands),
+            autocast=self.definition.frontend.tracing.autocast_dtype(),
+        )
+
+    def _returned(
+        self, results: Sequence[torch.Tensor], arguments: Arguments, computation: Computation
+    ) -> Any:
+        """The results as the operator or function returns them."""
+        entry = self.definition.entry
+        if entry.results:
+            return tuple(entry.completed(results, arguments.otherwise))
+        return pytree.tree_unflatten(list(results), computation.structure)
+
+    def _compiled(self, arguments: Arguments) -> Any:
+        """Handle a call with torch.compile's tensors: it becomes one of this project's own
+        operators."""
+        definition, operands = self.definition, arguments.operands
+        owns = definition.frontend.tensors.owns
+        if not all(t is None or (_is_traced(t) and owns(t)) for t in operands):
+            return arguments.otherwise()
+        wanted = _wanted(operands)
+        fixed = all(t is None or _has_fixed_shape(t) for t in operands)
+        if fixed and (wanted is not None or self.operator is None):
+            computation = self._computation(arguments, wanted)
+            if computation is FALLBACK or computation.draws:
+                return arguments.otherwise()
+            step = self._step(arguments, computation, None)
+            key = self._key(arguments, wanted)
+            call = self.compiled_calls.add(definition.entry.qualified, key, step)
+            if any(computation.differentiable):
+                results = _Differentiable.apply(call, step, *operands)  # type: ignore[no-untyped-call]
+            else:
+                results = call.forward(operands)
+            return self._returned(results, arguments, computation)
+        if self.operator is None or not arguments.matches():
+            return arguments.otherwise()
+        if wanted is None:
+            return arguments.call(self.operator.call, *operands)
+        # With dynamic shapes the backward consists of stock operators, which run the forward once
+        # more. This is only worth its time if the composite means more than the stock lowering.
+        if definition.entry.decomposition.target is None or self.operator.draws:
+            return arguments.otherwise()
+        autocast = definition.frontend.tracing.autocast_dtype()
+        return _Recomputed.apply(self, arguments.call, autocast, *operands)  # type: ignore[no-untyped-call]
+
+    def _key(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Hashable:
+        frontend = self.definition.frontend
+        autocast = frontend.tracing.autocast_dtype()
+        return (arguments.key, wanted, autocast, frontend.graph.target)
+
+    def _computation(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
+        """The computation of a call, or FALLBACK. `wanted` is the result of `_wanted`."""
+        key = self._key(arguments, wanted)
+        computation = self.forward.get(key)
+        if computation is None:
+            definition = self.definition
+            with definition.lowering.raised():
+                claimed = UNKNOWN not in arguments.key and arguments.matches()
+                claimed = claimed and (wanted is None or can_differentiate(definition, wanted))
+                computation = lower_forward(definition, arguments, wanted) if claimed else FALLBACK
+            remember(self.forward, key, computation)
+        return computation
+
+
+class _Differentiable(torch.autograd.Function):
+    """A forward and a backward that are one composite each."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Differentiable, step: Step, *operands: torch.Tensor | None) -> Any:
+        """Run `call`, which is the step itself or its representation in a compiled graph."""
+        flat = call.forward(operands)
+        results = flat[: step.computation.results]
+        ctx.call = call
+        # A saved result is a separate tensor with the same value in the graph. Stock backwards
+        # mostly do not read the result, so programs are free to write to it.
+        tensors = (*operands, *flat)
+        inner = range(len(operands), len(operands) + len(results))
+        ctx.save_for_backward(
+            *(
+                flat[n - len(operands)].clone() if n in inner else tensors[n]
+                for n in step.computation.kept
+            )
+        )
+        ctx.set_materialize_grads(False)
+        differentiable = zip(results, step.computation.differentiable, strict=True)
+        ctx.mark_non_differentiable(*(t for t, wanted in differentiable if not wanted))
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        output_mask = ctx.needs_input_grad[2:]
+        if all(grad is None for grad in grads):
+            return (None, None, *[None] * len(output_mask))
+        return (None, None, *ctx.call.backward(grads, ctx.saved_tensors, output_mask))
+
+
+class _Recomputed(torch.autograd.Function):
+    """The forward is one of this project's own operators. The backward is PyTorch's gradient of its
+    meaning: in a compiled graph it becomes stock operators, which run the forward once more."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        composite: CompositeFunction,
+        call: Call,
+        autocast: torch.dtype | None,
+        *operands: torch.Tensor | None,
+    ) -> Any:
+        assert composite.operator is not None
+        ctx.composite, ctx.call, ctx.autocast = composite, call, autocast
+        ctx.save_for_backward(*operands)
+        ctx.set_materialize_grads(False)
+        return call(composite.operator.call, *operands)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        composite: CompositeFunction = ctx.composite
+        with composite.definition.lowering.raised():
+            found = gradients_of(
+                partial(composite.definition.run, ctx.call, ctx.autocast),
+                ctx.saved_tensors,
+                tuple(ctx.needs_input_grad[3:]),
+                grads,
+                create_graph=torch.is_grad_enabled(),
+            )
+        return (None, None, None, *found)
+
+
+def _wanted(operands: Operands) -> tuple[bool, ...] | None:
+    """For each operand, whether it needs a gradient; None if none does or autograd is off."""
+    if not torch.is_grad_enabled():
+        return None
+    wanted = tuple(t is not None and t.requires_grad for t in operands)
+    return wanted if any(wanted) else None
+
+
+def _is_traced(tensor: torch.Tensor) -> bool:
+    """Whether it is a real tensor, or one of torch.compile's stand-ins, and no other subclass."""
+    return type(tensor) in _PLAIN or torch_internals.stands_for_a_tensor(tensor)
+
+
+def _has_fixed_shape(tensor: torch.Tensor) -> bool:
+    return all(type(size) is int for size in tensor.shape)

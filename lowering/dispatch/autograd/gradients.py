@@ -1,0 +1,69 @@
+"""The gradients of a function of tensors, computed with autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from composites.torch_internals import pytree
+from lowering.dispatch.differentiable import Gradients
+
+
+def gradients_of(
+    function: Callable[..., Any],
+    operands: Sequence[torch.Tensor | None],
+    wanted: Sequence[bool],
+    grads: Sequence[torch.Tensor | None],
+    *,
+    create_graph: bool,
+) -> Gradients:
+    """Run a function and pull gradients of its results back to its operands.
+
+    Args:
+        function: takes the operands and returns tensors in any nesting.
+        operands: None for an absent operand.
+        wanted: for each operand, whether its gradient is requested.
+        grads: for each result, its gradient, or None if nothing depends on the result.
+        create_graph: whether the gradients will be differentiated again. If so, the operands are
+            used without detaching them.
+
+    Returns:
+        One gradient for each operand, of its shape and dtype; None if it was not requested. It is
+        zero if the results do not depend on the operand.
+    """
+    with torch.enable_grad():  # type: ignore[no-untyped-call]
+        inputs = [_leaf(t, asked, create_graph) for t, asked in zip(operands, wanted, strict=True)]
+        results = pytree.tree_leaves(function(*inputs))
+    pairs = [
+        (result, grad)
+        for result, grad in zip(results, grads, strict=True)
+        if grad is not None and result.requires_grad
+    ]
+    leaves = [t for t, asked in zip(inputs, wanted, strict=True) if asked and t is not None]
+    found: Sequence[torch.Tensor | None] = [None] * len(leaves)
+    if pairs:
+        found = torch.autograd.grad(
+            [result for result, _ in pairs],
+            leaves,
+            [grad for _, grad in pairs],
+            create_graph=create_graph,
+            allow_unused=True,
+        )
+    filled = iter(
+        torch.zeros_like(leaf) if grad is None else grad
+        for leaf, grad in zip(leaves, found, strict=True)
+    )
+    return [
+        next(filled) if asked and t is not None else None
+        for t, asked in zip(inputs, wanted, strict=True)
+    ]
+
+
+def _leaf(tensor: torch.Tensor | None, wanted: bool, create_graph: bool) -> torch.Tensor | None:
+    if tensor is None:
+        return None
+    if create_graph:  # an alias, because one tensor may be used for two operands
+        return tensor.view_as(tensor) if wanted else tensor
+    return tensor.detach().requires_grad_(wanted)

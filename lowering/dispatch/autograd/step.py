@@ -1,0 +1,227 @@
+"""One call of a composite between its forward and its backward: saved tensors, and gradients.
+
+The backward is a composite too. It is derived, with the gradient of the forward's decomposition as
+its decomposition (`backward: derive`), or it is a separate entry. If it cannot be a composite, the
+gradients are those of the stock lowering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from composites import attribute_types
+from composites.errors import LoweringError
+from lowering.dispatch.autograd.computation import Computation
+from lowering.dispatch.autograd.definition import (
+    Definition,
+    Operands,
+    local_name,
+    result_name,
+)
+from lowering.dispatch.autograd.gradients import gradients_of
+from lowering.dispatch.backend import lower_composite
+from lowering.dispatch.computations import FALLBACK, remember
+from lowering.dispatch.decomposition import Call, lower_function
+from lowering.dispatch.differentiable import Gradients, TensorMeta
+from lowering.frontends.protocols import Seed
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call, without the tensors that autograd saves; see `TypedCall`."""
+
+    definition: Definition
+    key: Hashable
+    call: Call
+    values: Mapping[str, Any]
+    """The arguments that are not operands, by name, for an explicit backward."""
+    computation: Computation
+    seed: Seed | None
+    types: tuple[TensorMeta | None, ...]
+    """Shape and dtype of each operand."""
+    autocast: torch.dtype | None
+
+    @property
+    def result_types(self) -> Sequence[TensorMeta]:
+        """See `TypedCall`."""
+        return self.computation.types
+
+    def forward(self, operands: Operands) -> Sequence[torch.Tensor]:
+        """See `Differentiable`."""
+        definition = self.definition
+        return definition.insert(definition.symbol, operands, self.seed, self.computation.handle)
+
+    def backward(self, grads: Operands, kept: Operands, output_mask: Sequence[bool]) -> Gradients:
+        """See `Differentiable`."""
+        computation = self.computation
+        found = dict(zip(computation.kept, kept, strict=True))
+        count = len(self.types)
+        results = count + computation.results
+        last = results + len(self.definition.entry.saved)
+        taken = computation.taken
+        backward = _Backward(
+            step=self,
+            grads=grads,
+            wanted=tuple(output_mask),
+            operands=[found.get(n) for n in range(count)],
+            results=[found.get(n) for n in range(count, results)],
+            extra=[found.get(n) for n in range(results, last)],
+            saved=[found[n] for n in taken],
+            places=tuple(taken.index(n) if n in taken else None for n in range(count)),
+        )
+        return backward.gradients()
+
+    def run(self, *operands: torch.Tensor | None) -> Any:
+        """Run the composite's meaning."""
+        return self.definition.run(self.call, self.autocast, *operands)
+
+
+@dataclass(frozen=True, slots=True)
+class _Backward:
+    """The backward of a step: gradients of its results, and the tensors that autograd saved."""
+
+    step: Step
+    grads: Operands
+    wanted: tuple[bool, ...]
+    operands: Operands
+    results: Operands
+    extra: Operands
+    saved: Operands
+    """The operands of the derived backward that follow the gradients."""
+    places: tuple[int | None, ...]
+    """For each operand of the forward, its position in `saved`."""
+
+    def gradients(self) -> Gradients:
+        """The gradients of the call's operands; None where no gradient is needed."""
+        definition = self.step.definition
+        explicit = definition.backward
+        if torch.is_grad_enabled() or (explicit is None and not definition.entry.derives):
+            return self._stock()
+        if explicit is None:
+            return self._derived()
+        results = explicit(self._names())
+        if results is None:
+            return self._stock()
+        by_name = dict(zip(explicit.entry.gradients, results, strict=True))
+        names = zip(definition.entry.operands, self.wanted, strict=True)
+        return [by_name[name] if wanted else None for name, wanted in names]
+
+    def _names(self) -> dict[str, Any]:
+        """The values that an explicit backward can take, by name."""
+        entry = self.step.definition.entry
+        found = dict(self.step.values)
+        operands = zip(entry.operands, self.operands, strict=True)
+        extra = zip(entry.saved, self.extra, strict=True)
+        found |= {local_name(name): tensor for name, tensor in operands}
+        found |= {result_name(n): t for n, t in enumerate(self.results)}
+        found |= {name: tensor for (name, _), tensor in extra}
+        found |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(self.grads)}
+        return found
+
+    def _stock(self) -> Gradients:
+        """Compute the gradients with the stock lowering, so that they can be differentiated again.
+
+        The value of an operand that was not saved does not affect the first gradient. It does not
+        affect the second one either.
+        """
+        definition, types = self.step.definition, self.step.types
+        entry = definition.entry
+        device = next(grad.device for grad in self.grads if grad is not None)
+        operands = [
+            _blank(type_, device, wanted) if tensor is None else tensor
+            for tensor, type_, wanted in zip(self.operands, types, self.wanted, strict=True)
+        ]
+        lost = [
+            name
+            for name, tensor, type_ in zip(entry.operands, self.operands, types, strict=True)
+            if tensor is None and type_ is not None
+        ]
+        if lost and definition.backward is not None:
+            raise LoweringError(
+                f"{entry.location}: {entry.qualified}: this gradient is computed by the stock"
+                f" operator, which reads {', '.join(lost)}; add it to `saves`"
+            )
+
+        with (
+            definition.lowering.raised(),
+            definition.frontend.random_numbers.random_state(self.step.seed),
+        ):
+            return gradients_of(
+                self.step.run,
+                operands,
+                self.wanted,
+                self.grads,
+                create_graph=torch.is_grad_enabled(),
+            )
+
+    def _derived(self) -> Gradients:
+        step, definition = self.step, self.step.definition
+        given = [grad for grad in self.grads if grad is not None]
+        present = tuple(grad is not None for grad in self.grads)
+        types = tuple((grad.shape, grad.dtype) for grad in given)
+        autocast = definition.frontend.tracing.autocast_dtype()  # usually off in a backward
+        autocasts = (step.autocast, autocast)
+        key = (step.key, present, types, self.wanted, autocasts, definition.frontend.graph.target)
+        operands = [*given, *self.saved]
+        lowered = definition.derived.get(key)
+        if lowered is None:
+            with definition.lowering.raised():
+                lowered = self._lower(operands)
+            remember(definition.derived, key, lowered)
+        if lowered is FALLBACK:
+            return self._stock()
+        symbol = f"{definition.symbol}_backward"
+        results = iter(definition.insert(symbol, operands, step.seed, lowered.handle))
+        return [next(results) if wanted else None for wanted in self.wanted]
+
+    def _lower(self, operands: Operands) -> Any:
+        """The derived backward as a composite, or FALLBACK."""
+        step, entry, frontend = self.step, self.step.definition.entry, self.step.definition.frontend
+        wanted, places = self.wanted, self.places
+        count = len(operands) - len(self.saved)
+        present = [grad is not None for grad in self.grads]
+
+        def backward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
+            grads = iter(tensors[:count])
+            saved = tensors[count:]
+            device = next(t.device for t in tensors if t is not None)
+            # Of an operand that was not saved, only the shape and dtype matter.
+            inputs = [
+                saved[place] if place is not None else _blank(type_, device, wanted=False)
+                for place, type_ in zip(places, step.types, strict=True)
+            ]
+            found = gradients_of(
+                step.run,
+                inputs,
+                wanted,
+                [next(grads) if there else None for there in present],
+                create_graph=False,
+            )
+            return [grad for grad in found if grad is not None]
+
+        def attributes() -> Mapping[str, str | None]:
+            return {
+                **step.computation.attributes,
+                "output_mask": attribute_types.boolean_list(wanted),
+            }
+
+        return lower_composite(
+            entry,
+            f"{entry.composite_name}_backward",
+            frontend,
+            operands,
+            attributes,
+            lambda: lower_function(
+                entry, frontend, backward, operands, autocast=frontend.tracing.autocast_dtype()
+            ),
+        )
+
+
+def _blank(type_: TensorMeta | None, device: torch.device, wanted: bool) -> torch.Tensor | None:
+    if type_ is None:
+        return None
+    return torch.zeros(type_[0], dtype=type_[1], device=device, requires_grad=wanted)

@@ -1,0 +1,217 @@
+"""What hooks at the backend's dispatch key call: from operands to a computation.
+
+A generated hook looks up a call by everything that its composite depends on. Only calls with a new
+key get here. The result is cached, so the hot path is one dictionary lookup and one insertion into
+the graph.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from composites.attribute_types import UnsupportedValueError
+from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
+from composites.registry.model import Composite
+from composites.registry.operators import Operator, find_overload
+from lowering.dispatch.computations import FALLBACK, remember
+from lowering.dispatch.decomposition import Call, Decomposer
+from lowering.emission.composite import CompositeHlo, emit_composite
+from lowering.emission.types import SEED_TYPE, DecompositionHlo, TensorType
+from lowering.frontends.protocols import Frontend, Kernel
+from lowering.frontends.thread_flag import ThreadFlag
+
+log = logging.getLogger("composites")
+
+
+@dataclass(slots=True)
+class EntryLowering:
+    """The computations of one entry, for one set of active entries."""
+
+    entry: Composite
+    operator: Operator
+    frontend: Frontend
+    decomposer: Decomposer
+    computations: dict[Hashable, Any]
+    """From the key of a call to a computation, or FALLBACK."""
+    _lowering: ThreadFlag = field(default_factory=ThreadFlag)
+
+    @property
+    def symbol(self) -> str:
+        """Name of the node in the frontend's graph. torch requires the form `namespace::name`."""
+        return f"{self.entry.namespace}::{self.entry.name}"
+
+    @property
+    def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
+        return self.frontend.graph.insert
+
+    def lower(
+        self,
+        key: Hashable,
+        *,
+        matches: bool,
+        operands: Sequence[torch.Tensor | None],
+        attributes: Callable[[], Mapping[str, str | None]],
+        call: Call,
+    ) -> Any:
+        """The computation for a call whose key is new, or FALLBACK.
+
+        Args:
+            key: everything that the composite depends on.
+            matches: whether the entry's conditions hold.
+            operands: tensors in the composite's order; None for an absent operand.
+            attributes: returns the attributes as MLIR text.
+            call: calls a function of the operator's signature with operands in place of tensors.
+
+        Raises:
+            LoweringError: the entry's own decomposition failed, or its results differ in type from
+                those of the operator.
+        """
+        if self._lowering.active:
+            return FALLBACK
+        with self._lowering.raised():
+            computation = self._computation(operands, attributes, call) if matches else FALLBACK
+        remember(self.computations, key, computation)
+        return computation
+
+    def _computation(
+        self,
+        operands: Sequence[torch.Tensor | None],
+        attributes: Callable[[], Mapping[str, str | None]],
+        call: Call,
+    ) -> Any:
+        def check(composite: CompositeHlo) -> None:
+            if self.entry.decomposition.kind != "native":
+                self._check_results(composite, operands, call)
+
+        lowered = lower_composite(
+            self.entry,
+            self.entry.composite_name,
+            self.frontend,
+            operands,
+            attributes,
+            lambda: self.decomposer.lower(call, operands),
+            check,
+        )
+        # A kernel at the backend has no random state to pass on, so calls that draw random numbers
+        # fall back to the stock lowering.
+        return FALLBACK if lowered is FALLBACK or lowered.draws else lowered.handle
+
+    def _check_results(
+        self, composite: CompositeHlo, operands: Sequence[torch.Tensor | None], call: Call
+    ) -> None:
+        expected = _meta_results(self.operator, self.frontend, operands, call)
+        expected = expected if expected is None else tuple(self.entry.exposed(expected))
+        given = composite.results
+        if expected is not None and len(expected) == len(
+            given
+        ):  # a masked result can have any type
+            expected = tuple(e or ours for e, ours in zip(expected, given, strict=True))
+        if expected is not None and expected != given:
+            raise LoweringError(
+                f"{self.entry.location}: {self.entry.qualified}: decomposition"
+                f" {self.entry.decomposition} gives {_written(given)}, but"
+                f" {self.operator.qualified} gives {_written(expected)}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A composite that is ready to be inserted."""
+
+    handle: Any
+    draws: int
+    """How often it advances the random number generator, whose state is its last operand."""
+    results: tuple[TensorType, ...]
+    attributes: Mapping[str, str | None]
+    """MLIR text by name."""
+
+
+def lower_composite(
+    entry: Composite,
+    name: str,
+    frontend: Frontend,
+    operands: Sequence[torch.Tensor | None],
+    attributes: Callable[[], Mapping[str, str | None]],
+    decompose: Callable[[], DecompositionHlo],
+    check: Callable[[CompositeHlo], None] | None = None,
+) -> Any:
+    """A `Lowered` composite for a call, or FALLBACK if the call falls back to the stock lowering.
+
+    Args:
+        entry: the entry of the composite.
+        name: the composite's name in StableHLO.
+        operands: tensors in the composite's order; None for an absent operand.
+        attributes: returns the attributes as MLIR text.
+        decompose: returns the decomposition for these operands.
+        check: raises LoweringError if the composite is not correct.
+
+    Raises:
+        LoweringError: the entry's own decomposition failed.
+        InvalidCallError: the entry's own decomposition rejects the call.
+    """
+    present = [frontend.tensors.type_of(t) for t in operands if t is not None]
+    try:
+        written = attributes()
+        decomposition = decompose()
+        seed = decomposition.seed
+        composite = emit_composite(
+            name,
+            entry.version,
+            written,
+            present if seed is None else [*present, SEED_TYPE],
+            decomposition,
+            guard_products=frontend.graph.guards_products,
+        )
+    except (LoweringError, InvalidCallError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        declined = isinstance(error, UnsupportedValueError | UnsupportedCallError)
+        if entry.decomposition.kind != "native" and not declined:
+            raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
+        # The stock lowering may fail on placeholders, because it falls back to the CPU or rejects
+        # an argument. On the real call it then runs, or reports the error, itself.
+        types = ", ".join(map(str, present))
+        log.info("%s falls back to the stock lowering for %s: %s", entry.qualified, types, error)
+        return FALLBACK
+    if check is not None:
+        check(composite)
+    log.debug("%s for %s", name, ", ".join(map(str, present)))
+    handle = frontend.graph.computation(name, composite.module)
+    return Lowered(handle, decomposition.draws, tuple(composite.results), written)
+
+
+def make_lowering(
+    entry: Composite,
+    operator: Operator,
+    frontend: Frontend,
+    stock: Kernel,
+    computations: dict[Hashable, Any],
+) -> EntryLowering:
+    """The lowering of an entry, with the computations that it has already made."""
+    decomposer = Decomposer(entry, frontend, stock, operator.implicit_autograd)
+    return EntryLowering(entry, operator, frontend, decomposer, computations)
+
+
+def _meta_results(
+    operator: Operator, frontend: Frontend, operands: Sequence[torch.Tensor | None], call: Call
+) -> tuple[TensorType | None, ...] | None:
+    """The operator's result types for a call, from its meta kernel; None if this fails.
+
+    The type of a result is None if the call's output mask leaves it out.
+    """
+    shapes = [None if t is None else torch.empty_like(t, device="meta") for t in operands]
+    try:
+        results = call(find_overload(operator), *shapes)
+    except Exception:  # no meta kernel, one with other arguments (mm.dtype in 2.9), or a bad call
+        return None
+    results = results if isinstance(results, list | tuple) else (results,)
+    return tuple(None if r is None else frontend.tensors.type_of(r) for r in results)
+
+
+def _written(types: Sequence[TensorType | None]) -> str:
+    return ", ".join(map(str, types)) or "nothing"

@@ -1,0 +1,41 @@
+"""The cache of computations that entries have lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+MAX_COMPUTATIONS = 1024
+"""Number of distinct calls that are cached for each entry. The cache is cleared if there are
+more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computations:
+    """The computations that the entries of one installation have lowered. They can be installed
+    again."""
+
+    _kept: dict[Hashable, dict[Hashable, Any]] = field(default_factory=dict)
+
+    def of(self, *owner: Hashable) -> dict[Hashable, Any]:
+        """The cache of one owner, from the key of a call to its computation."""
+        return self._kept.setdefault(owner, {})
+
+
+def remember(computations: dict[Hashable, Any], key: Hashable, computation: Any) -> None:
+    """Cache a computation for the calls that have this key."""
+    if len(computations) >= MAX_COMPUTATIONS:
+        computations.clear()
+    computations[key] = computation
+
+
+class _Fallback:
+    """The cached value for calls that fall back to the stock lowering."""
+
+    def __repr__(self) -> str:
+        return "FALLBACK"
+
+
+FALLBACK: Final = _Fallback()
+"""In place of a computation: the call falls back to the stock lowering."""

@@ -1,0 +1,142 @@
+"""An entry's decomposition as HLO: the stock lowering, a PyTorch function or a JAX function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from composites.errors import (
+    InvalidCallError,
+    LoweringError,
+    MissingPackageError,
+    UnsupportedCallError,
+)
+from composites.functions import find_function
+from composites.registry.model import Composite
+from lowering.dispatch.guarded_self import UnlistedReadError
+from lowering.emission.types import DecompositionHlo
+from lowering.frontends.protocols import Frontend, Kernel
+
+Call = Callable[..., Any]
+"""`call(function, *operands)` calls a function that has the operator's signature. It passes the
+operands, given in the composite's order, and the call's other arguments. It is generated for each
+entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposer:
+    """Lowers the decomposition of one entry for given operands."""
+
+    entry: Composite
+    frontend: Frontend
+    stock: Kernel
+    """The stock kernel, at the dispatch key where the entry's operator is caught."""
+    stock_dispatches: bool
+    """Whether the stock kernel is above PyTorch's decompositions and dispatches again."""
+
+    def lower(self, call: Call, operands: Sequence[Any]) -> DecompositionHlo:
+        """The HLO of the decomposition.
+
+        Args:
+            call: see `Call`.
+            operands: tensors in the composite's order; None for an absent operand.
+
+        Raises:
+            LoweringError: the entry's own function failed. Errors of the stock lowering are not
+                wrapped.
+            UnsupportedCallError: the entry's own function leaves the call to the stock lowering.
+            InvalidCallError: the entry's own function rejects the call.
+        """
+        kind, target = self.entry.decomposition.kind, self.entry.decomposition.target
+        if kind == "jax":
+            return lower_jax(self.entry, self.frontend, call, operands)
+        function = self.stock if target is None else find_function(target)
+        return lower_function(
+            self.entry,
+            self.frontend,
+            lambda *tensors: self.entry.exposed(call(function, *tensors)),
+            operands,
+            whole_dispatch=target is not None or self.stock_dispatches,
+        )
+
+
+def lower_jax(
+    entry: Composite, frontend: Frontend, call: Call, operands: Sequence[Any]
+) -> DecompositionHlo:
+    """The HLO of an entry's JAX function.
+
+    Raises:
+        LoweringError: the function failed.
+        MissingPackageError: jax is not installed.
+        UnsupportedCallError: the function leaves the call to the stock lowering.
+    """
+    assert entry.decomposition.target is not None
+    function = find_function(entry.decomposition.target)
+    try:
+        from lowering.frontends import jax
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"a jax: decomposition needs jax ({error}); pip install jax"
+        ) from error
+    types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
+    try:
+        return jax.lower_function(lambda *arrays: entry.exposed(call(function, *arrays)), types)
+    except (UnsupportedCallError, InvalidCallError):
+        raise
+    except Exception as error:
+        raise _failed(entry, frontend, operands, error) from error
+
+
+def _keeps_stock_bits(entry: Composite) -> bool:
+    """Whether the decomposition must give the same bits as what it replaces.
+
+    This holds for the stock lowering, and for a Python function that is also caught in training.
+    """
+    return entry.decomposition.target is None or (bool(entry.functions) and entry.derives)
+
+
+def lower_function(
+    entry: Composite,
+    frontend: Frontend,
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    *,
+    whole_dispatch: bool = True,
+    autocast: Any = None,
+) -> DecompositionHlo:
+    """The HLO of a function of the operands that runs an entry's decomposition.
+
+    Args:
+        whole_dispatch, autocast: see `Tracing.trace`.
+
+    Raises:
+        LoweringError: the entry's own function failed. Errors of the stock lowering are not
+            wrapped.
+    """
+    try:
+        return frontend.tracing.trace(
+            function,
+            operands,
+            whole_dispatch=whole_dispatch,
+            autocast=autocast,
+            as_stock=_keeps_stock_bits(entry),
+        )
+    except (UnsupportedCallError, InvalidCallError):
+        raise
+    except UnlistedReadError as error:
+        raise LoweringError(f"{entry.location}: {entry.qualified} {error}") from error
+    except Exception as error:
+        if entry.decomposition.target is None:
+            raise
+        raise _failed(entry, frontend, operands, error) from error
+
+
+def _failed(
+    entry: Composite, frontend: Frontend, operands: Sequence[Any], error: Exception
+) -> LoweringError:
+    types = ["None" if t is None else str(frontend.tensors.type_of(t)) for t in operands]
+    return LoweringError(
+        f"{entry.location}: {entry.qualified}: decomposition {entry.decomposition.target} failed"
+        f" for {', '.join(types)}: {type(error).__name__}: {error}"
+    )

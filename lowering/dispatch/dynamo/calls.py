@@ -1,0 +1,132 @@
+"""Composites in torch.compile graphs with gradients: two operators that represent a call.
+
+torch.compile traces the forward and the backward with tensors that have no data, and produces
+graphs of operators that run later. In these graphs the forward of a composite is one node and its
+backward is another:
+
+- `composites::forward(Tensor?[] operands, str composite, int call) -> Tensor[]`
+- `composites::backward(Tensor?[] grads, Tensor?[] kept, bool[] output_mask, str composite,
+  int call) -> Tensor[]`
+
+A graph cannot hold the function or the computation. `call` is the number under which
+`CompiledCalls` keeps them. They are kept for the life of the process, because a compiled graph may
+be used at any time. PyTorch's own graphs hold Triton kernels in the same way
+(`torch._higher_order_ops.triton_kernel_wrap`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.library import Library
+
+from lowering.dispatch.differentiable import Differentiable, Gradients, TensorMeta, TypedCall
+
+_library = Library("composites", "FRAGMENT")
+_library.define("forward(Tensor?[] operands, str composite, int call) -> Tensor[]")
+_library.define(
+    "backward(Tensor?[] grads, Tensor?[] kept, bool[] output_mask, str composite, int call)"
+    " -> Tensor[]"
+)
+
+
+View = Callable[[TypedCall], Differentiable]
+"""How an operator's kernel runs a call: the call itself, or a version that computes shapes only."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCall:
+    """A call as two nodes of a graph."""
+
+    composite: str
+    number: int
+
+    def forward(self, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        """See `Differentiable`."""
+        results: list[Tensor] = torch.ops.composites.forward(
+            list(operands), self.composite, self.number
+        )
+        return results
+
+    def backward(
+        self,
+        grads: Sequence[Tensor | None],
+        kept: Sequence[Tensor | None],
+        output_mask: Sequence[bool],
+    ) -> Gradients:
+        """See `Differentiable`."""
+        found = torch.ops.composites.backward(
+            list(grads), list(kept), list(output_mask), self.composite, self.number
+        )
+        wanted = iter(found)
+        return [next(wanted) if asked else None for asked in output_mask]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCalls:
+    """The calls in the compiled graphs of this process, and the kernels of the two operators."""
+
+    _calls: list[TypedCall] = field(default_factory=list)
+    _numbers: dict[Hashable, int] = field(default_factory=dict)
+
+    def add(self, composite: str, key: Hashable, call: TypedCall) -> CompiledCall:
+        """Register a call for a graph. Calls of one composite with equal keys share one number."""
+        number = self._numbers.setdefault((composite, key), len(self._calls))
+        if number == len(self._calls):
+            self._calls.append(call)
+        return CompiledCall(composite, number)
+
+    def implement(self, dispatch_key: str) -> None:
+        """Register the kernels: one for the backend, and one for tensors without data."""
+        for key, view in ((dispatch_key, _as_it_is), ("Meta", _WithoutData)):
+            _library.impl("forward", partial(self._forward, view), key)
+            _library.impl("backward", partial(self._backward, view), key)
+
+    def _forward(
+        self, view: View, operands: Sequence[Tensor | None], composite: str, call: int
+    ) -> list[Tensor]:
+        return list(view(self._calls[call]).forward(operands))
+
+    def _backward(
+        self,
+        view: View,
+        grads: Sequence[Tensor | None],
+        kept: Sequence[Tensor | None],
+        output_mask: Sequence[bool],
+        composite: str,
+        call: int,
+    ) -> list[Tensor]:
+        found = view(self._calls[call]).backward(grads, kept, output_mask)
+        return [gradient for gradient in found if gradient is not None]
+
+
+def _as_it_is(call: TypedCall) -> Differentiable:
+    return call
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutData:
+    """A call that returns tensors without data."""
+
+    call: TypedCall
+
+    def forward(self, operands: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        return [_meta(type_) for type_ in self.call.result_types]
+
+    def backward(
+        self,
+        grads: Sequence[Tensor | None],
+        kept: Sequence[Tensor | None],
+        output_mask: Sequence[bool],
+    ) -> Gradients:
+        types = zip(self.call.types, output_mask, strict=True)
+        return [_meta(type_) if type_ is not None and wanted else None for type_, wanted in types]
+
+
+def _meta(type_: TensorMeta) -> Tensor:
+    shape, dtype = type_
+    return torch.empty(shape, dtype=dtype, device="meta")

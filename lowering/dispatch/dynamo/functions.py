@@ -1,0 +1,123 @@
+"""Python functions that torch.compile traces, in which a composite is one node of Dynamo's graph.
+
+Dynamo traces the code of every function that is called, and records the operators that it finds.
+The functions here are written to be traced. They use what Dynamo knows of a call (types, devices)
+to decide whether it can be a composite. Dynamo does not trace into a hook but records it as a node.
+AOTAutograd calls this node when it traces the forward and the backward, and there it becomes one of
+this project's own operators; see `calls`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, get_origin, get_type_hints
+
+import torch
+from torch import Tensor
+
+from composites.registry.model import Composite
+from lowering.codegen import loader, source
+from lowering.dispatch.keys import VALUES
+from lowering.frontends.protocols import Kernel
+
+_SEQUENCES = (list, tuple)  # Dynamo does not support `list | tuple`
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The replacement of a Python function."""
+
+    called: Kernel
+    traced: Kernel
+    """The version that Dynamo traces."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return self.traced(*arguments, **keywords)
+        return self.called(*arguments, **keywords)
+
+
+def traced_function(
+    entry: Composite,
+    function: Kernel,
+    target: str,
+    hook: Kernel,
+    otherwise: Kernel,
+    owns: Callable[[Tensor], bool],
+) -> Kernel:
+    """The function that Dynamo traces in place of one that an entry catches.
+
+    Args:
+        function: the function that is caught, and whose meaning the composite has; `target` is its
+            name.
+        hook: takes a call as a composite, or calls the function. It becomes a node.
+        otherwise: takes the calls that are not a node, such as calls without tensors of the
+            backend.
+        owns: whether a tensor belongs to the backend. Dynamo traces this function too.
+    """
+    matches = loader.load_condition(entry, function, target)
+    differentiable = entry.backward is not None
+
+    def node(*arguments: Any, **keywords: Any) -> Any:
+        return hook(*arguments, **keywords)
+
+    node.__name__ = node.__qualname__ = source.operator_name(entry)
+    torch.compiler.allow_in_graph(node)
+
+    def fits() -> bool:
+        return _can_be_a_node(function)
+
+    # This runs when Dynamo traces the call, because the function may use names that are defined
+    # later in its module.
+    torch.compiler.assume_constant_result(fits)
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        values = (*arguments, *keywords.values())
+        tensors = [value for value in values if isinstance(value, Tensor)]
+        if (
+            any(owns(t) for t in tensors)
+            and fits()
+            and all(isinstance(v, Tensor) or _is_constant(v) for v in values)
+            and (differentiable or not _needs_gradients(tensors))
+            and matches(*arguments, **keywords)
+        ):
+            return node(*arguments, **keywords)
+        return otherwise(*arguments, **keywords)
+
+    return call
+
+
+def _needs_gradients(tensors: Sequence[Tensor]) -> bool:
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def _can_be_a_node(function: Callable[..., Any]) -> bool:
+    """Whether a graph can hold calls of a function that Dynamo does not trace.
+
+    The function must reach tensors through its arguments only, since a graph would treat all others
+    as constants. It must return tensors, tuples or lists. This is checked by its annotation, if
+    there is one.
+    """
+    try:
+        reached = inspect.getclosurevars(inspect.unwrap(function))
+    except TypeError:  # not written in Python
+        return True
+    except ValueError:  # a variable of an enclosing function has no value yet
+        return False
+    held = (*reached.nonlocals.values(), *reached.globals.values())
+    if any(isinstance(value, Tensor | torch.nn.Module) for value in held):
+        return False
+    try:
+        returned = get_type_hints(function).get("return", Tensor)
+    except Exception:  # an annotation uses a name that only type checkers import
+        return True
+    returned = get_origin(returned) or returned
+    return isinstance(returned, type) and issubclass(returned, Tensor | tuple | list)
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, _SEQUENCES):
+        return all(_is_constant(item) for item in value)
+    return isinstance(value, VALUES)

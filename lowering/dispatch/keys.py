@@ -1,0 +1,35 @@
+"""Hashable keys for arguments without a schema: what a call's composite depends on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+
+class _Unknown:
+    """The key of a value that no composite can depend on."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = _Unknown()
+
+VALUES = (int, float, str, torch.dtype, type(None))
+"""Types of the values that a composite can depend on, alone or in lists. A bool is an int."""
+
+
+def tensor_key(value: Any) -> Any:
+    """Shape and dtype of a tensor; None for an absent tensor."""
+    if value is None:
+        return None
+    return (value.shape, value.dtype) if isinstance(value, torch.Tensor) else UNKNOWN
+
+
+def value_key(value: Any) -> Any:
+    """A value with its type, since 1, 1.0 and True are equal but lower differently."""
+    if isinstance(value, list | tuple):
+        items = tuple(value_key(item) for item in value)
+        return UNKNOWN if UNKNOWN in items else items
+    return (type(value), value) if isinstance(value, VALUES) else UNKNOWN

@@ -1,0 +1,134 @@
+"""`composites.export`: a module's inference or training step as StableHLO with composites.
+
+    module, example inputs
+        -> placeholders for every parameter, buffer, argument and optimizer state
+        -> the module's own Python runs on them: forward, loss.backward(), optimizer.step()
+        -> the recorded graph as StableHLO, cleaned, with names for inputs and outputs
+
+Nothing is executed and no weight is copied: placeholders have shapes and no data.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+from composites.errors import ExportError
+from lowering import activation
+from lowering.export.program import Program, Value
+from lowering.export.tracing import (
+    OptimizerFactory,
+    Output,
+    graph_of,
+    trace_inference,
+    trace_training,
+)
+from lowering.frontends.protocols import Tensors
+from lowering.stablehlo import (
+    Pass,
+    clean_passes,
+    expand_batch_norm_grad,
+    legalize_chlo,
+    rename_decompositions,
+    run_passes,
+    unshare_decompositions,
+)
+
+
+def export(
+    module: torch.nn.Module | torch.export.ExportedProgram,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    train: bool = False,
+    optimizer: OptimizerFactory | None = None,
+    ops: Sequence[str] | None = None,
+    passes: Sequence[Pass] = (),
+    share_decompositions: bool = True,
+    portable: bool = False,
+) -> Program:
+    """Export a module's inference, gradients or whole training step.
+
+    What the module writes to, buffers and arguments, is an output too; small tensors that it makes
+    itself are constants. No other thread may build graphs meanwhile: they would be recorded.
+
+    Args:
+        module: on any device, `meta` too; its training mode is taken as it is. An
+            `ExportedProgram` is accepted for inference.
+        args: example arguments; only shapes and dtypes of tensors are read, other values are
+            constants of the program.
+        kwargs: the same by keyword.
+        train: the module returns a scalar loss (a tensor, an object with `.loss`, or a tuple that
+            starts with it); the program returns it and the gradient of every parameter that
+            requires one.
+        optimizer: makes an optimizer from parameters, as `partial(torch.optim.AdamW, lr=1e-3)`
+            does; the program also returns the updated parameters and optimizer state. Implies
+            `train`.
+        ops: composites to turn on, as in XLA_COMPOSITE_OP; by default those that are on, or all
+            where none is.
+        passes: functions from module to module, run before the text is taken.
+        share_decompositions: one function for all equal decompositions; otherwise each call gets
+            its own, which some consumers group by.
+        portable: leave no operation that consumers are known to lack: CHLO and the gradient of
+            batch norm.
+
+    Raises:
+        ExportError: the loss is no scalar, or the module looks at values while it runs, or computes
+            with a large tensor that is no input.
+    """
+    train = train or optimizer is not None
+    if train and isinstance(module, torch.export.ExportedProgram):
+        raise ExportError("an ExportedProgram is inference only; give the module itself")
+    if isinstance(args, torch.Tensor):
+        raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
+    with _progress() as step, activation.for_export(ops):
+        frontend = activation.backend().frontend
+        step("tracing")
+        if isinstance(module, torch.export.ExportedProgram):
+            module = graph_of(module, frontend.tensors)
+        if train:
+            traced = trace_training(frontend, module, args, kwargs or {}, optimizer)
+        else:
+            traced = trace_inference(frontend, module, args, kwargs or {})
+        step("lowering to StableHLO")
+        graph, clean, inputs = traced.lower(frontend.recording)
+        step("cleaning")
+        if clean:
+            sharing = [] if share_decompositions else [unshare_decompositions]
+            cleaning: list[Pass] = [*sharing, rename_decompositions]
+        else:
+            cleaning = clean_passes(share=share_decompositions)
+        graph = run_passes(graph, cleaning, verify=False)  # verified once, below
+        last = [legalize_chlo, expand_batch_norm_grad] if portable else []
+        lowered = run_passes(graph, [*passes, *last])
+    return Program(lowered, inputs, _outputs(traced.outputs, frontend.tensors))
+
+
+def _outputs(outputs: Sequence[Output], tensors: Tensors) -> tuple[Value, ...]:
+    values = []
+    for output in outputs:
+        type_ = tensors.type_of(output.tensor)
+        values.append(Value(output.name, type_.shape, type_.element_type, output.updates))
+    return tuple(values)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Say on a terminal what is being done; nothing elsewhere."""
+    if not sys.stderr.isatty() or find_spec("rich") is None:
+        yield lambda description: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("export")
+        yield lambda description: progress.update(task, description=description)

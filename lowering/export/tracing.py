@@ -1,0 +1,304 @@
+"""A module's step run on placeholders: which tensor is which input and output."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.errors import ExportError
+from composites.torch_internals import pytree
+from lowering.export.program import Value
+from lowering.frontends.protocols import Frontend, Recording, Tensors
+from lowering.stablehlo import Module, order_inputs
+
+OptimizerFactory = Callable[..., torch.optim.Optimizer]
+"""Makes an optimizer from parameters, as `partial(torch.optim.AdamW, lr=1e-3)` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A result of the step."""
+
+    name: str
+    tensor: torch.Tensor
+    updates: str | None = None
+
+
+@dataclass(slots=True)
+class Traced:
+    """A step that was recorded, not run."""
+
+    inputs: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Placeholders by name."""
+    outputs: list[Output] = field(default_factory=list)
+
+    def lower(self, recording: Recording) -> tuple[Module, bool, tuple[Value, ...]]:
+        """StableHLO of the outputs, whether it is clean already but for names, and those inputs
+        that it reads, in the order of recording."""
+        try:
+            graph = recording.lower_graph(
+                [output.tensor for output in self.outputs], list(self.inputs.values())
+            )
+        except recording.foreign_data_errors as error:
+            raise ExportError(str(error)) from error
+        names = [*self.inputs, "rng_seed"]
+        found = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
+        order = sorted(range(len(found)), key=found.__getitem__)
+        values = []
+        for index in order:
+            type_ = graph.parameters[index].type
+            values.append(Value(names[found[index]], type_.shape, type_.element_type))
+        return order_inputs(graph.module, order), graph.clean, tuple(values)
+
+
+def trace_inference(
+    frontend: Frontend, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Traced:
+    """Record a forward pass."""
+    with _recording(frontend) as tracer, torch.no_grad():
+        result = tracer.call(module, args, kwargs)
+        for path, leaf in pytree.tree_flatten_with_path(result)[0]:
+            if isinstance(leaf, torch.Tensor):
+                tracer.output(f"out:{_written(path) or '0'}", leaf)
+        if not tracer.traced.outputs:
+            raise ExportError(f"{type(module).__name__} returns no tensor")
+        tracer.updates()
+    return tracer.traced
+
+
+def graph_of(program: torch.export.ExportedProgram, tensors: Tensors) -> torch.nn.Module:
+    """The module of an exported program, with the frontend's device in place of its own.
+
+    A graph names the device that it was traced on, where it makes tensors and where it checks them.
+    """
+    device = tensors.placeholder(torch.empty(())).device
+    return _moved(program.module(), device)
+
+
+def _moved(module: Any, device: torch.device) -> torch.fx.GraphModule:
+    moved = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    for name, child in module.named_children():
+        if isinstance(child, torch.fx.GraphModule):
+            setattr(moved, name, _moved(child, device))
+    for node in list(moved.graph.nodes):
+        if torch_internals.is_metadata_check(node.target):
+            moved.graph.erase_node(node)
+        else:
+            node.args, node.kwargs = pytree.tree_map_only(
+                torch.device, lambda _: device, (node.args, node.kwargs)
+            )
+    moved.recompile()
+    return moved
+
+
+def trace_training(
+    frontend: Frontend,
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    optimizer: OptimizerFactory | None,
+) -> Traced:
+    """Record forward, backward and, with an optimizer, the update."""
+    # Gradients are wanted whatever mode the caller is in.
+    with _recording(frontend) as tracer, torch.inference_mode(False), torch.set_grad_enabled(True):
+        loss = _loss(tracer.call(module, args, kwargs), type(module).__name__)
+        loss.backward()
+        tracer.output("loss", loss.detach())
+        trained: dict[str, torch.nn.Parameter] = {}
+        for name, parameter in tracer.parameters.items():
+            if parameter.grad is not None:
+                trained[name] = parameter
+                # A copy: the optimizer may write to the gradient.
+                tracer.output(f"grad:{name}", parameter.grad.clone())
+        tracer.updates()
+        if optimizer is not None:
+            tracer.update(trained, optimizer)
+    return tracer.traced
+
+
+def _loss(result: Any, owner: str) -> torch.Tensor:
+    loss = getattr(result, "loss", None)
+    if loss is None:
+        loss = result[0] if isinstance(result, tuple | list) and result else result
+    if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
+        found = (
+            f"a tensor of shape {tuple(loss.shape)}"
+            if isinstance(loss, torch.Tensor)
+            else (f"{type(result).__name__}")
+        )
+        raise ExportError(
+            f"with train=True, {owner} must return a scalar loss: a tensor, an object with .loss,"
+            f" or a tuple that starts with it; it returned {found}"
+        )
+    if not loss.requires_grad:
+        raise ExportError(f"the loss of {owner} does not depend on a parameter that is trained")
+    return loss
+
+
+class _Tracer:
+    """Placeholders for what a module reads, and what becomes of them."""
+
+    def __init__(self, frontend: Frontend) -> None:
+        self.frontend = frontend
+        self.traced = Traced()
+        self.parameters: dict[str, torch.nn.Parameter] = {}
+        self.buffers: dict[str, torch.Tensor] = {}
+        self.arguments: dict[str, torch.Tensor] = {}
+        """Tensors among the arguments, by the name of the input."""
+
+    def placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        """A tensor to compute with; the input itself is kept, since updates write to the tensor."""
+        self.traced.inputs[name] = self.frontend.tensors.placeholder(like)
+        return self.traced.inputs[name].clone()
+
+    def output(self, name: str, tensor: torch.Tensor, updates: str | None = None) -> None:
+        self.traced.outputs.append(Output(name, tensor, updates))
+
+    def call(self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        for name, parameter in module.named_parameters():
+            tensor = self.placeholder(f"param:{name}", parameter)
+            self.parameters[name] = torch.nn.Parameter(tensor, parameter.requires_grad)
+        for name, buffer in module.named_buffers():
+            self.buffers[name] = self.placeholder(f"buffer:{name}", buffer)
+        positional = self._arguments("arg", tuple(args))
+        keywords = self._arguments("kwarg", dict(kwargs))
+        state: dict[str, torch.Tensor] = {**self.parameters, **self.buffers}
+        # A module may also put another tensor in a buffer's place: `self.count = self.count + 1`.
+        hook = module.register_forward_hook(lambda *_: self._note_buffers(module))
+        try:
+            return torch.func.functional_call(module, state, positional, keywords)
+        finally:
+            hook.remove()
+
+    def _note_buffers(self, module: torch.nn.Module) -> None:
+        now = dict(module.named_buffers(remove_duplicate=False))
+        self.buffers = {name: now.get(name, buffer) for name, buffer in self.buffers.items()}
+
+    def _arguments(self, prefix: str, tree: Any) -> Any:
+        def replaced(path: Any, leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            name = f"{prefix}:{_written(path)}"
+            self.arguments[name] = self.placeholder(name, leaf)
+            return self.arguments[name]
+
+        return pytree.tree_map_with_path(replaced, tree)
+
+    def updates(self) -> None:
+        """What the forward pass wrote to is an output too: buffers, as in batch norm, and
+        arguments, such as a cache of keys and values."""
+        written = {f"buffer:{name}": tensor for name, tensor in self.buffers.items()}
+        written |= self.arguments
+        inputs = [self.traced.inputs[name] for name in written]
+        unchanged = self.frontend.recording.unchanged(list(written.values()), inputs)
+        for (name, tensor), same in zip(written.items(), unchanged, strict=True):
+            if not same:
+                self.output(name, tensor, updates=name)
+
+    def update(self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory) -> None:
+        optimizer = _capturable(factory(list(trained.values())))
+        state = self._optimizer_state(trained, factory)
+        for name, values in state.items():
+            optimizer.state[trained[name]] = values
+        with torch.no_grad():
+            optimizer.step()
+        for name, parameter in trained.items():
+            self.output(f"param:{name}", parameter.detach(), updates=f"param:{name}")
+        for name, values in state.items():
+            for key, tensor in values.items():
+                if isinstance(tensor, torch.Tensor):
+                    self.output(f"state:{name}.{key}", tensor, updates=f"state:{name}.{key}")
+
+    def _optimizer_state(
+        self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory
+    ) -> dict[str, dict[str, Any]]:
+        """Placeholders for the state; a first step on stand-ins shows what there is.
+
+        One of each group, shape and dtype is enough: the others' state is like its.
+        """
+        stand_ins = {
+            name: torch.nn.Parameter(self.frontend.tensors.placeholder(parameter))
+            for name, parameter in trained.items()
+        }
+        first = _capturable(factory(list(stand_ins.values())))
+        alike: dict[torch.Tensor, torch.Tensor] = {}
+        for group in first.param_groups:
+            kinds: dict[Any, torch.Tensor] = {}
+            for parameter in group["params"]:
+                kind = (parameter.shape, parameter.dtype)
+                alike[parameter] = kinds.setdefault(kind, parameter)
+        for parameter in set(alike.values()):
+            parameter.grad = self.frontend.tensors.placeholder(parameter)
+        with torch.no_grad():
+            first.step()
+        return {
+            name: {
+                key: self.placeholder(f"state:{name}.{key}", value)
+                if isinstance(value, torch.Tensor)
+                else value
+                for key, value in first.state[alike[parameter]].items()
+            }
+            for name, parameter in stand_ins.items()
+            if parameter in alike
+        }
+
+
+def _capturable(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Keep the step count on the device, where it is an input and an output of the program."""
+    for group in optimizer.param_groups:
+        if "capturable" in group:
+            group["capturable"] = True
+    return optimizer
+
+
+@contextmanager
+def _recording(frontend: Frontend) -> Iterator[_Tracer]:
+    """Run Python on placeholders, in the mode in which torch.export runs it.
+
+    Libraries skip checks of values while `torch.compiler.is_exporting()`, as transformers does
+    for attention masks.
+    """
+    recording = frontend.recording
+    try:
+        with torch_internals.exporting(), recording.recording():
+            yield _Tracer(frontend)
+    except recording.foreign_data_errors as error:
+        raise ExportError(f"{_user_frame(error.__cause__ or error)}{error}") from error
+    except recording.value_read_errors as error:
+        raise ExportError(
+            f"{_user_frame(error)}the module looks at the value of a tensor while it runs, and"
+            f" an exported program has one path for all values ({error})"
+        ) from error
+
+
+_THIS_PROJECT = Path(__file__).parents[1], Path(torch_internals.__file__).parent
+_PACKAGES = (*_THIS_PROJECT, Path(torch.__file__).parent)
+_OURS = (*(f"{folder}{os.sep}" for folder in _PACKAGES), contextlib.__file__)
+
+
+def _user_frame(error: BaseException) -> str:
+    """`file:line: ` of the innermost frame outside torch and this project."""
+    frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
+    outside = [frame for frame in frames if not frame.filename.startswith(_OURS)]
+    return f"{outside[-1].filename}:{outside[-1].lineno}: " if outside else ""
+
+
+def _written(path: Sequence[Any]) -> str:
+    """A path in nested arguments as `0`, `x.1`, `config.mask`."""
+    parts: list[str] = []
+    for key in path:
+        for attribute in ("key", "idx", "name"):
+            if hasattr(key, attribute):
+                parts.append(str(getattr(key, attribute)))
+                break
+    return ".".join(parts)

@@ -1,0 +1,45 @@
+"""The files in which torch_xla writes its graphs; the format is that of torch_xla 2.9.
+
+torch_xla writes every graph that it compiles or runs to a file when the environment asks for it.
+This module imports neither torch nor torch_xla.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_GRAPH = re.compile(
+    r"^\[(?P<kind>\w+)\]\n(?:(?!^## ).)*?^## BEGIN_GRAPH\n(?P<text>.*?)\n+"
+    r"^Graph Hash: (?P<hash>[0-9a-f]+)\n",
+    re.DOTALL | re.MULTILINE,
+)
+_COMPILED = "dynamo"
+"""The kind of a graph of torch.compile, written once more beside what compiles it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedGraph:
+    """One graph in a dump."""
+
+    hash: str
+    text: str
+    """StableHLO."""
+    compiled: bool
+    """Whether this only says that torch.compile made the graph of this hash."""
+
+
+def dumping_to(path: Path) -> dict[str, str]:
+    """The environment variables that make torch_xla write its graphs.
+
+    One file is written for each device ordinal: `PATH.0`, `PATH.1`, …
+    """
+    return {"XLA_SAVE_TENSORS_FILE": str(path), "XLA_SAVE_TENSORS_FMT": "stablehlo"}
+
+
+def read_dump(file: Path) -> Iterator[DumpedGraph]:
+    """The graphs of one file, in the order in which they ran."""
+    for found in _GRAPH.finditer(file.read_text(encoding="utf-8")):
+        yield DumpedGraph(found["hash"], found["text"], found["kind"] == _COMPILED)

@@ -1,0 +1,27 @@
+"""The parts of the torch_xla frontend as one."""
+
+from __future__ import annotations
+
+from lowering.frontends.protocols import Frontend
+from lowering.frontends.torch_xla.dispatcher import XlaDispatching
+from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.random import XlaRandomNumbers
+from lowering.frontends.torch_xla.recorder import XlaRecording
+from lowering.frontends.torch_xla.tensors import XlaTensors
+from lowering.frontends.torch_xla.tracer import XlaTracing
+
+
+def make_frontend() -> Frontend:
+    """The frontend of this process. It remembers stock kernels, so there must be one only."""
+    dispatching = XlaDispatching()
+    graph = XlaGraph()
+    random_numbers = XlaRandomNumbers()
+    return Frontend(
+        tensors=XlaTensors(),
+        dispatching=dispatching,
+        compiled_graphs=dispatching,
+        graph=graph,
+        tracing=XlaTracing(graph, random_numbers),
+        random_numbers=random_numbers,
+        recording=XlaRecording(graph),
+    )

@@ -1,0 +1,75 @@
+"""The graph that torch_xla builds: what it is for, and computations put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch_xla
+from torch_xla import runtime
+
+from lowering.emission.linking import name_of, reference
+from lowering.frontends.thread_flag import ThreadFlag
+
+_XLAC = torch_xla._XLAC
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a graph is for."""
+
+    device: str | None
+    """What it runs on: `CPU`, `CUDA`, …; None while it is recorded, where it refers to
+    computations."""
+    inside: bool
+    """Whether it becomes part of a decomposition."""
+
+
+class XlaGraph:
+    """See `lowering.frontends.protocols.Graph`."""
+
+    # Called for every composite, so no function of ours stands in between.
+    insert = staticmethod(_XLAC._xla_user_computation)
+
+    def __init__(self) -> None:
+        self.device = runtime.device_type() or "CPU"
+        self.is_recorded = False
+        """Whether a program is being recorded. Autograd runs the backward of what is recorded in
+        other threads, so this holds for all."""
+        self.referred: dict[str, bytes] = {}
+        """The modules that recorded graphs refer to, by name."""
+        self.tracing = ThreadFlag()
+        """Whether this thread traces a decomposition."""
+
+    @property
+    def target(self) -> Target:
+        return Target(None if self.is_recorded else self.device, self.tracing.active)
+
+    @property
+    def guards_products(self) -> bool:
+        # XLA:CPU compiles the graph as it is.
+        return self.target == Target("CPU", inside=False)
+
+    def computation(self, name: str, module: bytes) -> Any:
+        if self.is_recorded:
+            self.referred[name_of(module)] = module
+            module = reference(module)
+        return _XLAC._xla_op_computation_from_module_proto(name, module)
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """A context in which graphs are recorded."""
+        before = self.is_recorded
+        self.is_recorded = True
+        try:
+            yield
+        finally:
+            self.is_recorded = before
+
+
+def hlo_of(tensors: Sequence[torch.Tensor]) -> bytes:
+    """The graph that gives these tensors, as a serialized HLO module, before any XLA pass."""
+    return _XLAC._get_xla_tensors_hlo_proto(list(tensors))  # type: ignore[no-any-return]

@@ -1,0 +1,124 @@
+"""A whole program, recorded without running it and lowered to StableHLO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch_xla
+
+from lowering.emission import hlo_proto
+from lowering.emission.builder import insertable
+from lowering.emission.linking import link
+from lowering.frontends.protocols import GraphParameter, LoweredGraph
+from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.modes import tracing_mode
+from lowering.frontends.torch_xla.random import carries_mark, marked
+from lowering.frontends.torch_xla.tensors import XlaTensors, values_of
+from lowering.frontends.torch_xla.value_guard import (
+    ValueReadError,
+    values_readable,
+    values_unreadable,
+)
+from lowering.hlo.convert import to_stablehlo
+from lowering.stablehlo import Module, constant_inputs
+
+_XLAC = torch_xla._XLAC
+
+MAX_CONSTANT_BYTES = 1 << 20
+"""What a tensor that is no input may hold; more would not be readable as text."""
+
+_OTHER_DEVICE = "XLA tensor"
+"""In all that torch_xla 2.9 says of a tensor that is on another device."""
+
+
+class ForeignDataError(RuntimeError):
+    """A recorded graph reads data that is none of its inputs."""
+
+
+class XlaRecording:
+    """See `lowering.frontends.protocols.Recording`."""
+
+    value_read_errors: type[Exception] = ValueReadError
+    foreign_data_errors: type[Exception] = ForeignDataError
+
+    def __init__(self, graph: XlaGraph) -> None:
+        self._graph = graph
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        try:
+            with marked(), self._graph.recorded(), tracing_mode(), values_unreadable():
+                yield
+        except RuntimeError as error:
+            if _OTHER_DEVICE not in str(error):
+                raise
+            raise ForeignDataError(
+                "an operator takes a tensor of another device beside one that is traced"
+                f" ({str(error).splitlines()[0]}); make it on the device of the module's arguments,"
+                " as torch.ones(n, device=x.device) does, or register it as a buffer"
+            ) from error
+
+    def unchanged(
+        self, tensors: Sequence[torch.Tensor], placeholders: Sequence[torch.Tensor]
+    ) -> list[bool]:
+        if not tensors:
+            return []
+        context = _XLAC.lowering.LoweringContext("unchanged")
+        context.build(list(placeholders))
+        return [context.tensor_parameter_id(tensor) >= 0 for tensor in tensors]
+
+    def lower_graph(
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+    ) -> LoweredGraph:
+        context = _XLAC.lowering.LoweringContext("IrToHlo")
+        context.build(list(outputs))
+        hlo = context.hlo()
+        module = to_stablehlo(hlo, self._graph.referred)
+        clean = module is not None
+        if module is None:
+            outputs = self._linked(hlo, context.device_parameter_id_tensor_mapping())
+            context = _XLAC.lowering.LoweringContext("IrToHlo")
+            context.build(list(outputs))
+            # This lowers the outputs one after the other too, so it numbers parameters alike.
+            bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
+            module = Module.from_bytes(bytecode, "torch_xla's StableHLO")
+        found = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
+        data = context.device_parameter_id_tensor_mapping()
+        parameters: list[GraphParameter] = []
+        constants: dict[int, Any] = {}
+        with values_readable():
+            for number in sorted(data):
+                operand = found.get(number)
+                if operand is None and not carries_mark(data[number]):
+                    constants[number] = _constant(data[number])
+                else:
+                    parameters.append(GraphParameter(operand, XlaTensors.type_of(data[number])))
+        if constants:
+            module = constant_inputs(module, constants)
+        return LoweredGraph(module, clean, tuple(parameters))
+
+    def _linked(self, hlo: bytes, parameters: Mapping[int, torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The results of a recorded graph, as those of one that has in it what it refers to."""
+        graph = hlo_proto.Module.FromString(hlo)
+        computations = link(graph, self._graph.referred)
+        graph.ClearField("computations")
+        graph.computations.extend(computations)
+        handle = _XLAC._xla_op_computation_from_module_proto("graph", insertable(graph))
+        operands = [parameters[number] for number in sorted(parameters)]
+        results: Sequence[torch.Tensor] = self._graph.insert("composites::graph", operands, handle)
+        return results
+
+
+def _constant(tensor: torch.Tensor) -> Any:
+    """The values of a tensor that the program made itself, as numpy."""
+    size = tensor.numel() * tensor.element_size()
+    if size > MAX_CONSTANT_BYTES:
+        raise ForeignDataError(
+            f"the module computes with a tensor of its own, {XlaTensors.type_of(tensor)}, that is"
+            f" no parameter, buffer or argument, and with {size / 1e6:.0f} MB too large for a"
+            " constant; register it as a buffer"
+        )
+    return values_of(tensor)

@@ -1,0 +1,113 @@
+"""A function traced with placeholders, as HLO: this is how a decomposition is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch_xla
+
+from composites import torch_internals
+from lowering.emission.types import DecompositionHlo
+from lowering.frontends.torch_xla import modes
+from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.random import (
+    MARK,
+    XlaRandomNumbers,
+    advances_between,
+    carries_mark,
+    state_now,
+)
+from lowering.frontends.torch_xla.tensors import XlaTensors, values_of
+from lowering.frontends.torch_xla.value_guard import values_readable, values_unreadable
+
+_XLAC = torch_xla._XLAC
+
+_MOST_DRAWS = 64
+"""How many random operators a decomposition may have."""
+
+Traced = tuple[DecompositionHlo, dict[int, torch.Tensor]]
+"""A decomposition, and the tensors that it reads beside its operands, by parameter."""
+
+
+class XlaTracing:
+    """See `lowering.frontends.protocols.Tracing`."""
+
+    autocast_dtype = staticmethod(modes.autocast_dtype)
+    autocast = staticmethod(modes.autocast)
+
+    def __init__(self, graph: XlaGraph, random_numbers: XlaRandomNumbers) -> None:
+        self._graph = graph
+        self._generator = random_numbers.generator
+        self._top_of_dispatch = torch_internals.fresh_dispatch_state()
+
+    def trace(
+        self,
+        function: Callable[..., Any],
+        operands: Sequence[Any],
+        *,
+        whole_dispatch: bool,
+        autocast: torch.dtype | None = None,
+        as_stock: bool = False,
+    ) -> DecompositionHlo:
+        def traced(*, constants: bool) -> Traced:
+            with (
+                self._graph.tracing.raised(),
+                modes.tracing_mode(constants=constants),
+                self._dispatching(whole_dispatch),
+                torch.no_grad(),
+            ):
+                return _lowered(function, operands, autocast)
+
+        with torch_internals.without_modes():  # this may be asked for while torch.compile traces
+            return self._decomposition(traced, as_stock)
+
+    def _dispatching(self, whole_dispatch: bool) -> AbstractContextManager[Any]:
+        if not whole_dispatch:
+            return nullcontext()
+        return torch_internals.dispatching_from(self._top_of_dispatch)
+
+    def _decomposition(self, traced: Callable[..., Traced], as_stock: bool) -> DecompositionHlo:
+        before = state_now()
+        decomposition, foreign = traced(constants=True)
+        draws = advances_between(before, state_now(), limit=_MOST_DRAWS)
+        if draws == 0:
+            runs_on_xla_cpu = self._graph.device == "CPU" and not self._graph.is_recorded
+            if not as_stock or foreign or not runs_on_xla_cpu:
+                return decomposition
+            decomposition, numbers = traced(constants=False)
+            return replace(
+                decomposition, numbers={n: values_of(tensor) for n, tensor in numbers.items()}
+            )
+        # It draws random numbers. In the graph that is being built the state may be anything by
+        # now, so it is traced again from a state that is a parameter and nothing more.
+        self._generator.restore(before)
+        with self._generator.at(MARK):
+            decomposition, others = traced(constants=True)
+        with values_readable():
+            seeds = [number for number, tensor in others.items() if carries_mark(tensor)]
+        return replace(decomposition, seed=seeds[0] if seeds else None, draws=draws or 0)
+
+
+def _lowered(
+    function: Callable[..., Any], operands: Sequence[Any], autocast: torch.dtype | None
+) -> Traced:
+    placeholders = [None if t is None else XlaTensors.placeholder(t) for t in operands]
+    with (
+        values_unreadable(),
+        modes.autocast(autocast),
+        # The user's hooks must not see what is traced: it has no values.
+        torch_internals.without_saved_tensors_hooks(),
+    ):
+        outputs = function(*placeholders)
+        outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
+        context = _XLAC.lowering.LoweringContext("decomposition")
+        context.build(list(outputs))
+    ids = [context.tensor_parameter_id(t) for t in placeholders if t is not None]
+    parameters = tuple(i if i >= 0 else None for i in ids)
+    data = context.device_parameter_id_tensor_mapping()
+    others = {number: tensor for number, tensor in data.items() if number not in parameters}
+    return DecompositionHlo(context.hlo(), parameters), others

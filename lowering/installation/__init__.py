@@ -1,0 +1,1 @@
+"""Hooks into PyTorch: `install` works on the dispatcher, `patches` replaces Python functions."""

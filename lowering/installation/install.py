@@ -1,0 +1,319 @@
+"""Installing hooks into the dispatcher and into Python functions, and removing them.
+
+An operator that reaches the backend undecomposed is caught at the backend's dispatch key. If
+PyTorch or the frontend decomposes it earlier, or if its arguments are adapted, it is caught at
+autograd's key, or in inference mode at the key of functionalization. A Python function is caught by
+replacing it; see `patches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from composites.errors import AllowlistError, UnsupportedCallError
+from composites.functions import find_function
+from composites.registry.catalog import Catalog
+from composites.registry.model import Composite, Registry
+from composites.registry.operators import Operator, find_overload
+from composites.registry.signatures import describe_function
+from lowering.codegen import loader, source
+from lowering.dispatch.autograd.definition import Definition, ExplicitBackward
+from lowering.dispatch.autograd.function import CompositeFunction, OwnOperator
+from lowering.dispatch.backend import EntryLowering, make_lowering
+from lowering.dispatch.computations import Computations
+from lowering.dispatch.dynamo.calls import CompiledCalls
+from lowering.dispatch.dynamo.functions import Replacement, traced_function
+from lowering.frontends.protocols import Frontend, Kernel, Override
+from lowering.installation.patches import patch_function
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The kernels that were registered with the dispatcher, and the functions that were
+    replaced."""
+
+    overrides: tuple[Override, ...]
+
+    def remove(self) -> None:
+        """Restore the stock kernels and the original functions."""
+        for override in reversed(self.overrides):
+            override.remove()
+
+
+def install(
+    entries: Sequence[Composite],
+    operators: Mapping[str, Operator],
+    catalog: Catalog,
+    frontend: Frontend,
+    compiled_calls: CompiledCalls,
+    computations: Computations,
+) -> Installation:
+    """Install the hooks of `entries`. If several claim one operator, the first one has priority.
+
+    Args:
+        computations: the computations that these entries lowered when they were last installed.
+
+    Raises:
+        AllowlistError: an entry's operator never reaches a hook, or its function does not exist.
+    """
+    registries = {e.qualified: r for r in catalog.registries for e in r.composites}
+    installer = _Installer(operators, registries, frontend, compiled_calls, computations, [])
+    try:
+        installer.install(entries)
+    except BaseException:
+        Installation(tuple(installer.overrides)).remove()
+        raise
+    return Installation(tuple(installer.overrides))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """Other calls that an entry catches after they were rewritten."""
+
+    entry: Composite
+    function: str
+
+
+_Claim = Composite | _Rewrite
+
+
+@dataclass(frozen=True, slots=True)
+class _Installer:
+    operators: Mapping[str, Operator]
+    registries: Mapping[str, Registry]
+    """The registry of each entry, by the entry's qualified name."""
+    frontend: Frontend
+    compiled_calls: CompiledCalls
+    computations: Computations
+    overrides: list[Override]
+
+    def install(self, entries: Sequence[Composite]) -> None:
+        at_backend: dict[str, list[Composite]] = {}
+        at_autograd: dict[str, list[_Claim]] = {}
+        functions: dict[str, list[_Claim]] = {}
+        for entry in entries:
+            if entry.op is not None and self._is_caught_at_autograd(entry):
+                at_autograd.setdefault(entry.op, []).append(entry)
+            elif entry.op is not None:
+                at_backend.setdefault(entry.op, []).append(entry)
+            for target in entry.functions:
+                functions.setdefault(target, []).append(entry)
+            for caught, function in entry.rewrites:
+                claims = at_autograd if "::" in caught else functions
+                claims.setdefault(caught, []).append(_Rewrite(entry, function))
+        for name, claiming in at_backend.items():
+            self._at_backend(self.operators[name], claiming)
+        for name, claims_at_autograd in at_autograd.items():
+            self._at_autograd(self.operators[name], claims_at_autograd)
+        for target, claims_of in functions.items():
+            self._function(target, claims_of)
+
+    def _is_caught_at_autograd(self, entry: Composite) -> bool:
+        assert entry.op is not None
+        operator = self.operators[entry.op]
+        registry = self.registries[entry.qualified]
+        if entry.adapt or source.is_caught_at_autograd(entry, operator, registry):
+            return True
+        if self.frontend.dispatching.decomposes(operator):
+            raise AllowlistError(
+                f"{entry.qualified} ({entry.location}): the frontend decomposes {entry.op} before"
+                f" its {self.frontend.dispatching.dispatch_key} kernel is called; write"
+                " `backward: derive` to catch the call at autograd's dispatch key"
+            )
+        return False
+
+    def _at_backend(self, operator: Operator, claims: Sequence[Composite]) -> None:
+        dispatching = self.frontend.dispatching
+        stock = dispatching.stock_kernel(operator, dispatching.dispatch_key)
+        kernel: Kernel = stock
+        for entry in reversed(claims):
+            hook = self._hooks(entry).BACKEND_HOOKS[entry.name]
+            kernel = hook(self._lowering(entry, operator, stock), kernel)
+        self.overrides.append(dispatching.override(operator, dispatching.dispatch_key, kernel))
+
+    def _at_autograd(self, operator: Operator, claims: Sequence[_Claim]) -> None:
+        dispatching = self.frontend.dispatching
+        owns = {
+            claim.name: self._own_operator(operator, claim)
+            for claim in claims
+            if isinstance(claim, Composite) and claim.adapt is None
+        }
+        for key in (dispatching.autograd_key, dispatching.functionalization_key):
+            stock = dispatching.stock_kernel(operator, key)
+            kernel: Kernel = stock.call_boxed
+            for claim in reversed(claims):
+                if isinstance(claim, _Rewrite):
+                    kernel = _tried(find_function(claim.function), kernel, keys=1)
+                elif claim.adapt is not None:
+                    kernel = _tried(self._adapter(claim), kernel, keys=1)
+                else:
+                    hook = self._hooks(claim).AUTOGRAD_HOOKS[claim.name]
+                    kernel = hook(self._composite(claim, stock, owns[claim.name]), kernel)
+            if key == dispatching.functionalization_key:
+                kernel = _in_inference_mode(kernel, stock.call_boxed)
+            self.overrides.append(dispatching.override(operator, key, kernel))
+
+    def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator:
+        """The entry's operator for torch.compile; see `OwnOperator`."""
+        name = source.operator_name(entry)
+        # Operators such as aten::mm.dtype run on CUDA only. A decomposition written in PyTorch runs
+        # everywhere, so it is preferred.
+        torch_function = entry.decomposition.kind == "torch"
+        target = entry.decomposition.target if torch_function else None
+        overload = find_overload(operator)
+        meaning = overload if target is None else find_function(target)
+        own = self.frontend.compiled_graphs.define_operator(name, operator, meaning)
+        dispatching = self.frontend.dispatching
+        stock = dispatching.stock_kernel(operator, dispatching.autograd_key)
+        lowering = self._lowering(entry, operator, stock)
+        # The hook at autograd's key has checked the entry's conditions. Calls that cannot be
+        # lowered fall back to the stock kernel.
+        kernel = self._hooks(entry).BACKEND_HOOKS[entry.name](lowering, stock)
+        self.overrides.append(self.frontend.compiled_graphs.implement(name, kernel))
+        draws = torch.Tag.nondeterministic_seeded in overload.tags
+        return OwnOperator(own, draws)
+
+    def _function(self, target: str, claims: Sequence[_Claim]) -> None:
+        def wrapper(original: Kernel) -> Replacement:
+            called = traced = original
+            for claim in reversed(claims):
+                if isinstance(claim, _Rewrite):
+                    rewrite = self._on_backend(find_function(claim.function))
+                    called = _tried(rewrite, called)
+                elif claim.adapt is not None:
+                    called = _tried(self._adapter(claim), called)
+                    traced = _tried(self._traced_adapter(claim), traced)
+                else:
+                    registry = self.registries[claim.qualified]
+                    hook = _function_hook(claim, original, target, registry)
+                    composite = self._composite(claim, original)
+                    called = hook(composite, called)
+                    node = hook(composite, original)
+                    owns = self.frontend.tensors.owns
+                    traced = traced_function(claim, original, target, node, traced, owns)
+            return Replacement(called, traced)
+
+        first = claims[0]
+        entry = first.entry if isinstance(first, _Rewrite) else first
+        self.overrides.append(patch_function(target, wrapper, entry))
+
+    def _adapter(self, entry: Composite) -> Kernel:
+        """The entry's `adapt` function, with the composite as its first argument."""
+        assert entry.adapt is not None
+        return partial(find_function(entry.adapt), self._as_function(entry, _decline))
+
+    def _traced_adapter(self, entry: Composite) -> Kernel:
+        """The same function for torch.compile to trace, with the composite as one node."""
+        target = entry.decomposition.target
+        assert entry.adapt is not None
+        assert target is not None
+        if entry.decomposition.kind == "jax":  # Dynamo cannot trace a JAX function
+            return _decline
+        meaning = find_function(target)
+        hook = self._as_function(entry, meaning)
+        owns = self.frontend.tensors.owns
+        node = traced_function(entry, meaning, target, hook, _decline, owns)
+        return partial(find_function(entry.adapt), node)
+
+    def _as_function(self, entry: Composite, otherwise: Kernel) -> Kernel:
+        """The composite as a function with its decomposition's signature."""
+        target = entry.decomposition.target
+        assert target is not None
+        composite = self._composite(entry, find_function(target))
+        hook: Kernel = self._hooks(entry).FUNCTION_HOOKS[entry.name](composite, otherwise)
+        return hook
+
+    def _lowering(self, entry: Composite, operator: Operator, stock: Kernel) -> EntryLowering:
+        computations = self.computations.of(entry, stock)
+        return make_lowering(entry, operator, self.frontend, stock, computations)
+
+    def _composite(
+        self, entry: Composite, native: Kernel, operator: OwnOperator | None = None
+    ) -> CompositeFunction:
+        backward = source.explicit_backward(entry, self.registries[entry.qualified])
+        explicit = None if backward is None else self._backward(backward)
+        of = partial(self.computations.of, entry, native)
+        definition = Definition(entry, self.frontend, native, explicit, of("backward"))
+        return CompositeFunction(definition, self.compiled_calls, operator, of("forward"))
+
+    def _backward(self, entry: Composite) -> ExplicitBackward:
+        target = entry.decomposition.target
+        assert target is not None
+        if entry.adapt is None:
+            arguments = describe_function(find_function(target), target).arguments
+            kernel = self._as_function(entry, _nothing)
+        else:
+            arguments = describe_function(find_function(entry.adapt), entry.adapt).arguments[1:]
+            kernel = _tried(self._adapter(entry), _nothing)
+        return ExplicitBackward(entry, kernel, tuple(argument.name for argument in arguments))
+
+    def _on_backend(self, function: Kernel) -> Kernel:
+        """`function`, which declines calls that have no tensor of the backend among their
+        arguments."""
+
+        def checked(*arguments: Any, **keywords: Any) -> Any:
+            values = (*arguments, *keywords.values())
+            owns = self.frontend.tensors.owns
+            if not any(isinstance(value, torch.Tensor) and owns(value) for value in values):
+                raise UnsupportedCallError("the call has no tensor of the backend")
+            return function(*arguments, **keywords)
+
+        return checked
+
+    def _hooks(self, entry: Composite) -> ModuleType:
+        registry = self.registries[entry.qualified]
+        return _builtin_hooks() if registry.builtin else _vendor_hooks(registry)
+
+
+def _tried(function: Kernel, otherwise: Kernel, *, keys: int = 0) -> Kernel:
+    """A kernel that calls `function`, and `otherwise` for the calls that `function` declines.
+
+    Args:
+        keys: number of leading arguments that `function` does not take.
+    """
+
+    def kernel(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return function(*arguments[keys:], **keywords)
+        except UnsupportedCallError:
+            return otherwise(*arguments, **keywords)
+
+    return kernel
+
+
+def _decline(*arguments: Any, **keywords: Any) -> Any:
+    raise UnsupportedCallError("the composite does not claim this call")
+
+
+def _nothing(*arguments: Any, **keywords: Any) -> None:
+    return None
+
+
+def _in_inference_mode(kernel: Kernel, stock: Kernel) -> Kernel:
+    """Use `kernel` in inference mode only. Otherwise the call has already passed autograd's key."""
+
+    def chosen(keys: Any, *arguments: Any, **keywords: Any) -> Any:
+        taken: Callable[..., Any] = kernel if torch.is_inference_mode_enabled() else stock
+        return taken(keys, *arguments, **keywords)
+
+    return chosen
+
+
+_function_hook = cache(loader.load_function_hook)
+
+
+def _builtin_hooks() -> ModuleType:
+    from lowering.generated import ptxla
+
+    return ptxla
+
+
+@cache
+def _vendor_hooks(registry: Registry) -> ModuleType:
+    return loader.load_hooks(registry)

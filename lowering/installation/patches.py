@@ -1,0 +1,89 @@
+"""Replacing Python functions, now or when their module is imported."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from composites.errors import AllowlistError, did_you_mean
+from composites.registry.model import Composite
+from lowering.dispatch.dynamo.functions import Replacement
+from lowering.import_hook import after_import
+
+Wrapper = Callable[[Callable[..., Any]], Replacement]
+
+
+@dataclass(slots=True)
+class Patch:
+    """A function that is replaced until the patch is removed."""
+
+    target: str
+    wrapper: Wrapper
+    claimed_by: Composite
+    removed: bool = False
+    stop_waiting: Callable[[], None] | None = None
+    undo: Callable[[], None] | None = None
+    """Restores the function; None while it is not replaced."""
+
+    def apply(self) -> None:
+        """Replace the function. Its module must be imported.
+
+        Raises:
+            AllowlistError: the module has no such function.
+        """
+        if self.removed:
+            return
+        module_name, _, path = self.target.partition(":")
+        owner: Any = sys.modules[module_name]
+        *classes, name = path.split(".")
+        for part in classes:
+            owner = self._member(owner, part)
+        original = self._member(owner, name)
+        replacement = self.wrapper(original)
+
+        @functools.wraps(original)
+        def made(*arguments: Any, **keywords: Any) -> Any:
+            # Code that imported the name still holds this function after the patch is removed.
+            called = original if self.removed else replacement
+            return called(*arguments, **keywords)
+
+        setattr(owner, name, made)
+
+        def undo() -> None:
+            if vars(owner).get(name) is made:
+                setattr(owner, name, original)
+
+        self.undo = undo
+
+    def remove(self) -> None:
+        """Restore the function."""
+        self.removed = True
+        if self.stop_waiting is not None:
+            self.stop_waiting()
+        if self.undo is not None:
+            self.undo()
+            self.undo = None
+
+    def _member(self, owner: Any, name: str) -> Any:
+        try:
+            return vars(owner)[name]
+        except KeyError:
+            entry = self.claimed_by
+            raise AllowlistError(
+                f"{entry.qualified} ({entry.location}): {owner.__name__} has no {name}"
+                f"{did_you_mean(name, list(vars(owner)))}; correct `function: {self.target}`, or"
+                f" turn the entry off with -{entry.name}"
+            ) from None
+
+
+def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patch:
+    """Replace `package.module:Class.method` as soon as its module is imported.
+
+    The module is not imported for this: a program that never imports it does not call the function.
+    """
+    patch = Patch(target, wrapper, claimed_by)
+    patch.stop_waiting = after_import(target.partition(":")[0], patch.apply)
+    return patch

@@ -1,0 +1,65 @@
+"""How a pass says what its options of `composites lower` are.
+
+A pass declares a `PassOptions` beside its function, and `passes/__init__.py` lists it. The command
+line is made of that list, so no option is written twice.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import StableHLOError
+from .pipeline import Pass
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of `composites lower`."""
+
+    flag: str
+    """`--widen-dots`, or `--clean/--no-clean` for a switch that can be turned off."""
+    help: str
+    metavar: str | None = None
+    """What the value is called, where the option can be repeated; None for a switch."""
+    default: bool = False
+    """Of a switch."""
+
+    @property
+    def name(self) -> str:
+        """The option as a Python name."""
+        return self.flag.partition("/")[0].removeprefix("--").replace("-", "_")
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """A pass on the command line."""
+
+    options: tuple[Option, ...]
+    make: Callable[..., Sequence[Pass]]
+    """Gives the passes to run; called with the options' values, in order, if any is given."""
+
+    def passes(self, values: Sequence[Any]) -> Sequence[Pass]:
+        """The passes that these values of the options ask for."""
+        return self.make(*values) if any(values) else ()
+
+
+def switch(flag: str, run: Pass, help: str) -> PassOptions:
+    """A pass without arguments, turned on by a flag."""
+    return PassOptions((Option(flag, help),), lambda _: [run])
+
+
+def pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` options as a dictionary.
+
+    Raises:
+      StableHLOError: an item is no pair, or names something twice.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not (name and separator and value):
+            raise StableHLOError(f"{flag} {text!r}: write it as NAME=VALUE")
+        if name in found:
+            raise StableHLOError(f"{flag} names {name!r} twice")
+        found[name] = value
+    return found

@@ -1,0 +1,174 @@
+"""The fenced blocks of a page, and a way to run a tutorial as its reader does.
+
+| fence | what a test does with it |
+|---|---|
+| any language with `title="FILE"` | writes the file; with `title="FILE (add)"` adds to it |
+| `console` | runs the lines that start with `$ `; the others must be in the output |
+| `python` without a title | runs it |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from composites.cli.app import app
+from lowering import activation
+
+ROOT = Path(__file__).parents[2]
+_FENCE = re.compile(
+    r'^(?P<indent> *)```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^ *```$',
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A fenced block of a page."""
+
+    page: str
+    line: int
+    language: str
+    title: str | None
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def fences(page: Path, language: str | None = None) -> list[Fence]:
+    """The fences of a page, of one language or of all."""
+    text = page.read_text(encoding="utf-8")
+    found = [
+        Fence(
+            page.relative_to(ROOT).as_posix(),
+            text.count("\n", 0, match.start()) + 1,
+            match["language"],
+            match["title"],
+            re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE),
+        )
+        for match in _FENCE.finditer(text)
+    ]
+    return [fence for fence in found if language in (None, fence.language)]
+
+
+def plain(text: str) -> str:
+    """Text without the lines of tables, and with single blanks."""
+    return " ".join(re.sub(r"[│┃┏┓┗┛┡┩└┘┌┐├┤━─╇┳┴┬]", " ", text).split())
+
+
+class Reader:
+    """Somebody who does what a tutorial says, in an empty folder."""
+
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, printed: pytest.CaptureFixture[str]
+    ) -> None:
+        self.folder = folder
+        self.installed = folder / "installed"
+        self.variables: dict[str, object] = {"__name__": "__main__"}
+        self.printed = printed
+        monkeypatch.chdir(folder)
+        monkeypatch.syspath_prepend(str(self.installed))
+        monkeypatch.syspath_prepend(str(folder))
+        for name, value in {
+            "COLUMNS": "250",
+            "PJRT_DEVICE": "CPU",
+            "PYTHONPATH": os.pathsep.join([str(folder), str(self.installed), str(ROOT)]),
+        }.items():
+            monkeypatch.setenv(name, value)
+
+    def follow(self, page: Path) -> None:
+        """Write each file, run each command and each snippet, in the order of the page."""
+        for fence in fences(page):
+            if fence.title is not None:
+                self.write(fence.title, fence.text)
+            elif fence.language == "console":
+                for command, shown in _commands(fence.text):
+                    output = plain(self.run(command))
+                    for line in shown:
+                        assert plain(line) in output, f"{fence}: {command} printed:\n{output}"
+            elif fence.language == "python":
+                exec(compile(fence.text, str(fence), "exec"), self.variables)
+
+    def write(self, title: str, text: str) -> None:
+        name = title.removesuffix(" (add)")
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text(encoding="utf-8") if name != title else ""
+        path.write_text(before + text, encoding="utf-8")
+
+    def run(self, command: str) -> str:
+        """What a command prints."""
+        variables, words = _assignments(shlex.split(command.replace("$REPOSITORY", str(ROOT))))
+        self.printed.readouterr()
+        with _modules_of(self.folder):
+            if words[0] == "composites":  # in this process, where torch is imported already
+                result = CliRunner().invoke(app, words[1:], env=variables)
+                assert result.exit_code == 0, f"{command}\n{result.output}\n{result.exception}"
+                return result.output + self.printed.readouterr().out
+            if words[0] == "python":
+                runpy.run_path(words[1], run_name="__main__")
+                return self.printed.readouterr().out
+        if words[:2] == ["pip", "install"]:
+            where = ["--target", str(self.installed), "--no-deps", "--no-build-isolation"]
+            rest = [word for word in words[2:] if word != "-e"]
+            words = [sys.executable, "-m", "pip", "install", "--quiet", *where, *rest]
+        subprocess.run(words, check=True)
+        return self.printed.readouterr().out
+
+
+@contextlib.contextmanager
+def _modules_of(folder: Path) -> Iterator[None]:
+    """Modules of a folder are imported anew, since their files change between two commands."""
+    importlib.invalidate_caches()
+    activation.catalog.cache_clear()
+    yield
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(folder)):
+            del sys.modules[name]
+    activation.catalog.cache_clear()
+
+
+def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Each command of a console, with the lines of output that stand under it."""
+    for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
+        command, *shown = part.splitlines()
+        yield command, [line for line in shown if line.strip() not in ("", "…")]
+
+
+def _assignments(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """`NAME=value` at the start of a command, and the rest of it."""
+    variables: dict[str, str] = {}
+    while re.match(r"[A-Z_]+=", words[0]):
+        name, _, value = words[0].partition("=")
+        variables[name] = value
+        words = words[1:]
+    return variables, words
+
+
+# Fixtures, because test files cannot import from here whatever way pytest imports them.
+
+
+@pytest.fixture(scope="session", name="fences")
+def _fences() -> Callable[..., list[Fence]]:
+    return fences
+
+
+@pytest.fixture
+def reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Reader:
+    """Somebody in an empty folder."""
+    return Reader(tmp_path, monkeypatch, capfd)

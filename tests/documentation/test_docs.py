@@ -1,0 +1,198 @@
+"""Snippets of README and docs run, and what the pages say of commands, keys and files is true.
+
+The tutorials are run as a whole in test_docs_tutorials.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import composites
+from composites.cli.app import app
+from composites.errors import RegistryError
+from composites.registry.document import AttributeDocument, CompositeDocument, RegistryDocument
+from composites.registry.validation import parse_registry
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+TUTORIALS = ("compiler-tutorial.md", "vendor-tutorial.md", "index.md")
+PAGES = [
+    page
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
+    if page.name != "operators.md"  # generated
+]
+
+# Runs snippets one after the other, each with nothing turned on before it; torch starts once.
+DRIVER = """
+import contextlib, io, json, sys, traceback
+import composites
+
+printed = []
+for name, text in json.load(sys.stdin):
+    output = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(output):
+            exec(compile(text, name, "exec"), {"__name__": "__main__"})
+    except Exception:
+        output.write(traceback.format_exc())
+        printed.append([False, output.getvalue()])
+    else:
+        printed.append([True, output.getvalue()])
+    composites.disable()
+print(json.dumps(printed))
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(fences: Any) -> dict[Any, tuple[bool, str]]:
+    """For each snippet whether it ran, and what it printed."""
+    snippets = [
+        fence
+        for page in PAGES
+        if page.name not in TUTORIALS
+        for fence in fences(page, "python")
+        if fence.title is None
+    ]
+    result = subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps([(str(snippet), snippet.text) for snippet in snippets]),
+        cwd=ROOT,
+        env={**os.environ, "PJRT_DEVICE": "CPU"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    outputs = json.loads(result.stdout.splitlines()[-1])
+    return dict(zip(snippets, map(tuple, outputs), strict=True))
+
+
+def test_snippets_run(printed: dict[Any, tuple[bool, str]]) -> None:
+    assert printed
+    for snippet, (succeeded, output) in printed.items():
+        assert succeeded, f"{snippet}: {output}"
+
+
+def test_snippets_print_what_their_comments_promise(printed: dict[Any, tuple[bool, str]]) -> None:
+    for snippet, (_, output) in printed.items():
+        promised = [
+            name
+            for comment in re.findall(r"#(.*)", snippet.text)
+            for name in re.findall(r"\b(?:ptxla|acme)\.\w+", comment)
+        ]
+        missing = [name for name in promised if name not in output]
+        assert not missing, f"{snippet}: {missing} not in\n{output}"
+
+
+def test_wide_products_cast_nothing(printed: dict[Any, tuple[bool, str]]) -> None:
+    outputs = [
+        output for snippet, (_, output) in printed.items() if snippet.page.endswith("precision.md")
+    ]
+    assert outputs
+    for output in outputs:
+        assert "stablehlo.dot" in output
+        assert "stablehlo.convert" not in output
+
+
+def test_registries(fences: Any, reader: Any) -> None:
+    """Each YAML block is a file, or the entries of one, whose functions the page has too."""
+    checked = 0
+    for page in PAGES:
+        if page.name in TUTORIALS:
+            continue
+        for fence in fences(page):
+            if fence.title is not None:
+                reader.write(fence.title, fence.text)
+        for fence in fences(page, "yaml"):
+            text = fence.text
+            if fence.title is not None:
+                continue
+            if not text.startswith("schema:"):
+                indented = text.replace("\n", "\n  ")
+                text = f"schema: 1\nnamespace: acme\ncomposites:\n  {indented}"
+            try:
+                parse_registry(text, str(fence))
+            except RegistryError as error:
+                raise AssertionError(f"{fence}: {error}") from None
+            checked += 1
+    assert checked
+
+
+def test_every_key_of_a_registry_is_explained() -> None:
+    text = (DOCS / "registry.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^### (\w+)$", text, re.MULTILINE)
+    keys = [
+        info.alias or name
+        for model in (RegistryDocument, CompositeDocument)
+        for name, info in model.model_fields.items()
+    ]
+    assert sorted(headings) == sorted(keys)
+    rows = re.findall(r"^\| `([\w]+)", text, re.MULTILINE)
+    for name, info in AttributeDocument.model_fields.items():
+        assert (info.alias or name) in rows
+
+
+def _mentioned_commands() -> Iterator[tuple[str, list[str]]]:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for quoted in re.findall(r"`(?:[A-Z_]+=\S+ )?composites ([^`\n]+)`", text):
+            yield page.name, shlex.split(quoted)
+        for line in re.findall(r"^(?:\$ )?(?:[A-Z_]+=\S+ )?composites (.+)$", text, re.MULTILINE):
+            if not line.startswith("lowering"):
+                yield page.name, shlex.split(line, comments=True)
+
+
+def test_commands_and_options_exist() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    mentioned = list(_mentioned_commands())
+    assert mentioned
+    for page, (command, *words) in mentioned:
+        if command.startswith("-"):
+            words, options = [command], {"--version", "--help"}
+        else:
+            assert command in commands, f"{page}: composites {command}"
+            parameters = commands[command].params
+            options = {o for p in parameters for o in (*p.opts, *p.secondary_opts)} | {"--help"}
+        for word in words:
+            if word.startswith("-"):
+                assert word in options, f"{page}: composites {command} {word}"
+
+
+def test_files_that_are_mentioned_exist() -> None:
+    folders = "composites|lowering|tests|examples|benchmarks|docs|\\.ci|\\.github"
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in DOCS.rglob("*.md"):
+        assert f": {page.relative_to(DOCS).as_posix()}\n" in text, page.name
+
+
+def test_public_names_are_on_the_api_page() -> None:
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    names = [name for name in composites.__all__ if not name.startswith("__")]
+    for name in names:
+        assert f"::: composites.{name}\n" in text
+
+
+def test_extras_that_are_mentioned_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for page in PAGES:
+        for extras in re.findall(r"'\.\[([\w,]+)\]'", page.read_text(encoding="utf-8")):
+            for extra in extras.split(","):
+                assert extra in project["optional-dependencies"], f"{page.name}: {extra}"

@@ -1,0 +1,15 @@
+"""Each tutorial works from its first line to its last, in an empty folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", ["index.md", "vendor-tutorial.md", "compiler-tutorial.md"])
+def test_tutorial(page: str, reader: Any) -> None:
+    reader.follow(DOCS / page)

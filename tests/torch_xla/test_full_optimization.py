@@ -1,0 +1,39 @@
+"""What others test without XLA's optimizations, once more as users' programs are compiled.
+
+The tests of one file after the other run in a process at the full level of optimization, where XLA
+fuses what composites and stock have in different places, and vectorizes it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from composites_testing.environment import full_level
+from composites_testing.processes import run
+
+HERE = Path(__file__).parent
+SLICES = {
+    "calls": ("test_call_fidelity.py", ""),
+    "autograd": ("test_autograd_composites.py", ""),
+    "training": ("test_training_fidelity.py", ""),
+    "known differences": ("test_known_differences.py", "not from_5_to_9"),
+    "functions": ("test_functions.py", "optimizer or modules or rotary"),
+    "OpInfo in f32": ("test_opinfo_fidelity.py", "not compiled and float32"),
+    "OpInfo in bf16": ("test_opinfo_fidelity.py", "not compiled and bfloat16"),
+    "OpInfo in f16": ("test_opinfo_fidelity.py", "not compiled and float16 and not bfloat16"),
+    "OpInfo in f64": ("test_opinfo_fidelity.py", "not compiled and float64"),
+    "OpInfo, compiled": ("test_opinfo_fidelity.py", "compiled and one"),
+}
+EVERYTHING = "exhaustive or not exhaustive"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", SLICES)
+def test_fidelity_where_xla_optimizes(name: str) -> None:
+    file, keyword = SLICES[name]
+    pytest_ = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+    done = run(*pytest_, str(HERE / file), "-m", EVERYTHING, "-k", keyword, **full_level())
+    assert done.code == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
