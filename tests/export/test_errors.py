@@ -137,15 +137,20 @@ def test_an_unknown_composite(computed: Any, x: torch.Tensor) -> None:
 def test_an_exported_program_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: self.linear(x).sum())
     graph = torch.export.export(module, (x,))
-    for options in ({"train": True}, {"optimizer": partial(torch.optim.SGD, lr=0.1)}):
-        assert refused(lambda options=options: composites.export(graph, (x,), **options)) == (
+    choices: list[dict[str, Any]] = [
+        {"train": True},
+        {"optimizer": partial(torch.optim.SGD, lr=0.1)},
+    ]
+    for options in choices:
+        assert refused(partial(composites.export, graph, (x,), **options)) == (
             "an ExportedProgram is inference only; give the module itself"
         )
 
 
 def test_arguments_that_are_no_tuple(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: self.linear(x))
-    assert refused(lambda: composites.export(module, x)) == (
+    tensor: Any = x
+    assert refused(lambda: composites.export(module, tensor)) == (
         "args must be a tuple of arguments; write (tensor,) for a single one"
     )
 
