@@ -1,8 +1,9 @@
 """What an export costs: side by side with stock torch_xla's `xm.get_stablehlo`, in one process.
 
     python benchmarks/export.py [--layers 12] [--growth 2,4,8,12,16,24] [--repeats 7]
-                                [--paths gpt2,bert,llama] [--path-repeats 15]
                                 [--markdown benchmarks/EXPORT.md]
+    python benchmarks/export.py --paths gpt2,bert,llama [--layers 12] [--repeats 15]
+                                [--markdown benchmarks/EXPORT_PATHS.md]
 
 The workload is a training step of GPT-2 from transformers (n_embd 256, batch 4 x 64, random
 weights): forward, loss.backward(), AdamW, returning the loss, every gradient, and the updated
@@ -341,11 +342,11 @@ def machine() -> str:
     return f"{packages}, transformers {version('transformers')}; CPU with {os.cpu_count()} cores"
 
 
-def markdown(tables: Sequence[Table]) -> str:
+def markdown(tables: Sequence[Table], command: str) -> str:
     lines = [
         "# Cost of an export",
         "",
-        f"Written by `python benchmarks/export.py`, whose head says how it measures. {machine()};"
+        f"Written by `{command}`, whose head says how it measures. {machine()};"
         f" Python {platform.python_version()}.",
     ]
     for table in tables:
@@ -362,23 +363,24 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--growth", default="2,4,8,12,16,24")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--paths", default="gpt2,bert,llama", help="models, or nothing")
-    parser.add_argument("--path-repeats", type=int, default=15)
-    parser.add_argument("--only-paths", action="store_true")
+    parser.add_argument("--paths", help="compare the ways to StableHLO, with these models")
     parser.add_argument("--markdown", type=Path)
     options = parser.parse_args()
     logging.set_verbosity_error()
     torch.manual_seed(0)
-    tables = [] if options.only_paths else [side_by_side(options.layers, options.repeats)]
-    if options.growth and not options.only_paths:
-        counts = sorted(map(int, options.growth.split(",")))
-        tables.append(growth(counts, max(3, options.repeats // 2)))
     if options.paths:
-        tables.append(paths(options.paths.split(","), options.layers, options.path_repeats))
+        tables = [paths(options.paths.split(","), options.layers, options.repeats)]
+    else:
+        tables = [side_by_side(options.layers, options.repeats)]
+        if options.growth:
+            counts = sorted(map(int, options.growth.split(",")))
+            tables.append(growth(counts, max(3, options.repeats // 2)))
     for table in tables:
         Console().print(table)
     if options.markdown:
-        options.markdown.write_text(markdown(tables), encoding="utf-8")
+        mode = f" --paths {options.paths} --repeats {options.repeats}" if options.paths else ""
+        command = f"python benchmarks/export.py{mode}"
+        options.markdown.write_text(markdown(tables, command), encoding="utf-8")
 
 
 if __name__ == "__main__":
