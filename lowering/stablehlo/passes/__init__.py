@@ -1,4 +1,4 @@
-"""One pass, one file: functions from module to module, for use alone or in a pipeline."""
+"""The passes, one in each file: functions from module to module, usable alone or in a pipeline."""
 
 from . import (
     bind,
@@ -16,7 +16,7 @@ COMMAND_LINE = (
     to_custom_call.OPTIONS,
     decompose.OPTIONS,
     legalize_chlo.OPTIONS,
-    drop_cast_roundtrips.OPTIONS,  # first: a wide type that is gone asks for no wider product
+    drop_cast_roundtrips.OPTIONS,  # before widen_dots, which would widen products for these casts
     widen_dots.OPTIONS,
 )
 """The passes that `composites lower` offers, in the order in which it runs them."""
