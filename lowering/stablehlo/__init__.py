@@ -1,21 +1,21 @@
-"""What consumers of composites need, without torch: read, clean, replace, inspect, run.
+"""Tools for consumers of composites, without torch: read, clean, replace, inspect, run.
 
     text, bytecode or portable artifact
         -> Module.read / Module.parse
-        -> passes, plain functions from Module to Module:
-             clean           what a frontend printed, made readable and free of duplicates
-             bind            a JAX function in place of a composite's decomposition
-             to_custom_call  a kernel behind XLA's typed FFI in place of a composite
-             decompose       the plain operations in place of a composite
-             legalize_chlo   StableHLO alone
-             drop_cast_roundtrips, widen_dots  casts that need not be there
+        -> passes, which are plain functions from Module to Module:
+             clean           makes a frontend's output readable and removes duplicates
+             bind            replaces a composite's decomposition with a JAX function
+             to_custom_call  replaces a composite with a kernel behind XLA's typed FFI
+             decompose       replaces a composite with its operations
+             legalize_chlo   replaces CHLO with StableHLO
+             drop_cast_roundtrips, widen_dots  remove unnecessary casts
         -> inspect (a table, JSON or a page), run (numbers), Module.write
 
     module = Module.read("step.mlir")
     module = run_passes(module, [clean, partial(decompose, keep="ptxla.softmax")])
     module.write("lowered.mlir")
 
-Importing this package imports neither torch nor jax; jaxlib is loaded by the first call that
+Importing this package imports neither torch nor jax. jaxlib is imported by the first call that
 needs it.
 """
 

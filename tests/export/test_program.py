@@ -156,7 +156,7 @@ def test_a_save_that_fails_writes_nothing(small: Any, tmp_path: Path) -> None:
     )
     refused(
         lambda: program.save(folder, weights={"param:linear.weight": torch.ones(4)}),
-        "param:linear.weight has shape (4, 4), its value (4,)",
+        "param:linear.weight has shape (4, 4), but its value has shape (4,)",
     )
     assert not folder.exists()
 

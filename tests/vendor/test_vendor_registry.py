@@ -204,7 +204,9 @@ DECOMPOSITION_ERRORS = {
     "fails": "failed for tensor<2x3xf32>: AttributeError: 'Tensor' object has no attribute",
     "branches": "ValueReadError: aten::_local_scalar_dense reads the value of a tensor",
     "prints": "ValueReadError: aten::",
-    "carries_data": "reads data that is no operand (tensor<3xf32>); make constants from numbers",
+    "carries_data": (
+        "reads data that is not an operand (tensor<3xf32>); make constants from numbers"
+    ),
 }
 
 

@@ -1,1 +1,1 @@
-"""One pass, one file: functions from module to module, for use alone or in a pipeline."""
+"""The passes, one in each file: functions from module to module, usable alone or in a pipeline."""
