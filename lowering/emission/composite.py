@@ -52,7 +52,7 @@ def emit_composite(
         operands: types of the operands, in the composite's order; the seed comes last, if any.
         decomposition: HLO whose entry computation returns a tuple.
         guard_products: put an optimization barrier after a composite that contains a product from
-            bf16 to f32. XLA:CPU (jaxlib 0.7.1 and 0.10.2, torch_xla 2.9) rejects such a product if
+            bf16 to f32. XLA:CPU (jaxlib 0.7.1 to 0.12.0, torch_xla 2.9) rejects such a product if
             it fuses a transpose of the result into it. It does not do this across a barrier.
 
     Raises:

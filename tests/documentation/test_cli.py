@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from composites.cli.app import app
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 WIDE = {"COLUMNS": "250"}
 
 
-def invoke(*arguments: str, env: dict[str, str] | None = None):
+def invoke(*arguments: str, env: dict[str, str] | None = None) -> Result:
     return CliRunner().invoke(app, list(arguments), env={**WIDE, **(env or {})})
 
 

@@ -91,7 +91,7 @@ def test_a_user_folder_may_be_called_as_one_of_ours(tmp_path: Path) -> None:
         "    def forward(self, x):\n"
         "        return x if x.any() else -x\n"
     )
-    from composites.cli.factories import load_function
+    from composites.functions import load_function
 
     net = load_function(f"{file}:Net")()
     message = refused(lambda: composites.export(net, (torch.ones(2),)))

@@ -15,8 +15,7 @@ import torch
 from safetensors.numpy import load_file
 
 import composites
-from composites import Program
-from lowering.export.program import ProgramError
+from composites import Program, ProgramError
 from lowering.stablehlo import Module, RunError, VersionError
 
 
