@@ -2,6 +2,8 @@
 
     python benchmarks/export.py [--layers 12] [--growth 2,4,8,12,16,24] [--repeats 7]
                                 [--markdown benchmarks/EXPORT.md]
+    python benchmarks/export.py --paths gpt2,bert,llama [--layers 12] [--repeats 15]
+                                [--markdown benchmarks/EXPORT_PATHS.md]
 
 The workload is a training step of GPT-2 from transformers (n_embd 256, batch 4 x 64, random
 weights): forward, loss.backward(), AdamW, returning the loss, every gradient, and the updated
@@ -15,6 +17,12 @@ How the times are kept honest:
   with the odd ones.
 - Garbage is collected before a sample and not during it, on both sides. After a stock sample the
   step is run, outside the time, so that the next one starts with values again.
+
+`--paths` compares three ways from recorded HLO to StableHLO, each in a whole export with tracing:
+simplified here before jaxlib converts it (what an export does), jaxlib's conversion and the passes
+of `clean` alone, and torch_xla's converter. Ways take turns, each first as often as the others.
+Times are those of the processor, all threads together, which other work on the machine disturbs
+less than the clock's. A ratio is to the first way in the same round: median, and the quartiles.
 """
 
 from __future__ import annotations
@@ -23,12 +31,14 @@ import argparse
 import gc
 import os
 import platform
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from unittest.mock import patch
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
@@ -37,10 +47,23 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 from rich.console import Console
 from rich.table import Table
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 from transformers.utils import logging
 
 import composites
+from lowering.emission import hlo_proto
+from lowering.emission.builder import renumber
+from lowering.emission.linking import link
+from lowering.hlo.convert import convert, to_stablehlo
+from lowering.hlo.simplify import ERF
+from lowering.stablehlo import Module, bindings, clean_passes, run_passes
 
 BATCH, LENGTH = 4, 64
 TIME_BAR = SIZE_BAR = 1.0
@@ -65,6 +88,35 @@ def gpt2(layers: int) -> torch.nn.Module:
     return GPT2LMHeadModel(config).eval()  # without dropout
 
 
+def bert(layers: int) -> torch.nn.Module:
+    config = BertConfig(
+        vocab_size=1024,
+        hidden_size=256,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        intermediate_size=1024,
+        max_position_embeddings=LENGTH,
+    )
+    return BertForMaskedLM(config).eval()
+
+
+def llama(layers: int) -> torch.nn.Module:
+    config = LlamaConfig(
+        vocab_size=1024,
+        hidden_size=256,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=1024,
+        max_position_embeddings=LENGTH,
+        use_cache=False,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+MODELS = {"gpt2": gpt2, "bert": bert, "llama": llama}
+
+
 def inputs() -> dict[str, torch.Tensor]:
     tokens = torch.randint(1024, (BATCH, LENGTH))
     return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens}
@@ -73,8 +125,8 @@ def inputs() -> dict[str, torch.Tensor]:
 class Composites:
     """The step exported with composites."""
 
-    def __init__(self, layers: int) -> None:
-        self._model, self._inputs = gpt2(layers), inputs()
+    def __init__(self, layers: int, model: str = "gpt2") -> None:
+        self._model, self._inputs = MODELS[model](layers), inputs()
 
     def sample(self) -> str:
         step = partial(torch.optim.AdamW, lr=1e-3)
@@ -126,12 +178,14 @@ class Samples:
         return abs(min(even) / min(odd) - 1) if odd else 0.0
 
 
-def take(samples: Samples, side: Composites | Stock) -> None:
+def take(
+    samples: Samples, side: Composites | Stock, clock: Callable[[], float] = time.perf_counter
+) -> None:
     gc.collect()
     gc.disable()
-    start = time.perf_counter()
+    start = clock()
     text = side.sample()
-    samples.seconds.append(time.perf_counter() - start)
+    samples.seconds.append(clock() - start)
     gc.enable()
     samples.size = len(text)
     side.finish()
@@ -193,6 +247,82 @@ def growth(counts: Sequence[int], repeats: int) -> Table:
     return table
 
 
+Converter = Callable[[bytes, Mapping[str, bytes]], Module | None]
+
+
+def by_jaxlib_alone(hlo: bytes, modules: Mapping[str, bytes]) -> Module:
+    """As `to_stablehlo`, with nothing simplified beforehand."""
+    module = hlo_proto.Module.FromString(hlo)
+    computations = link(module, modules)
+    entry = hlo_proto.entry_of(module)
+    renumber(computations, first=1)
+    for computation in computations:
+        for instruction in computation.instructions:
+            instruction.name = f"i{instruction.id}"
+            instruction.ClearField("metadata")
+            if instruction.opcode == "erf":
+                instruction.opcode, instruction.custom_call_target = "custom-call", ERF
+    module.entry_computation_id = entry.id
+    module.name = hlo_proto.stem(module.name)
+    module.ClearField("computations")
+    module.computations.extend(computations)
+    converter = bindings.hlo_converter()
+    if converter is None:
+        raise SystemExit("this jaxlib has no converter from HLO")
+    return run_passes(convert(module, converter), clean_passes(), verify=False)
+
+
+def by_torch_xla(hlo: bytes, modules: Mapping[str, bytes]) -> None:
+    """Leave it to torch_xla's converter."""
+
+
+PATHS: dict[str, Converter] = {
+    "simplified, jaxlib": to_stablehlo,
+    "jaxlib and clean": by_jaxlib_alone,
+    "torch_xla": by_torch_xla,
+}
+
+
+def paths(models: Sequence[str], layers: int, repeats: int) -> Table:
+    """What each way from recorded HLO to StableHLO costs of a whole export."""
+    table = Table("model", "path", "CPU time", "quartiles", "ratio", "quartiles", "text")
+    table.title = (
+        f"From recorded HLO to StableHLO: training steps of {layers} layers, {repeats} rounds"
+    )
+    for model in models:
+        found = measure_paths(Composites(layers, model), repeats)
+        first = next(iter(found.values())).seconds
+        for name, samples in found.items():
+            ratios = [s / f for s, f in zip(samples.seconds, first, strict=True)]
+            table.add_row(
+                model,
+                name,
+                f"{statistics.median(samples.seconds) * 1e3:.0f} ms",
+                quartiles(samples.seconds, "{:.0f}", 1e3),
+                f"{statistics.median(ratios):.2f}",
+                quartiles(ratios, "{:.2f}"),
+                f"{samples.size / 1e3:,.0f} KB",
+            )
+    return table
+
+
+def measure_paths(side: Composites, repeats: int) -> dict[str, Samples]:
+    names = list(PATHS)
+    found = {name: Samples() for name in names}
+    for number in range(-1, repeats):  # the first round fills caches
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            samples = Samples() if number < 0 else found[name]
+            with patch("lowering.frontends.torch_xla.to_stablehlo", PATHS[name]):
+                take(samples, side, time.process_time)
+    return found
+
+
+def quartiles(values: Sequence[float], form: str, scale: float = 1) -> str:
+    low, _, high = statistics.quantiles(values, n=4)
+    return f"{form.format(low * scale)} to {form.format(high * scale)}"
+
+
 def seconds(samples: Samples) -> float:
     return samples.best
 
@@ -212,11 +342,11 @@ def machine() -> str:
     return f"{packages}, transformers {version('transformers')}; CPU with {os.cpu_count()} cores"
 
 
-def markdown(tables: Sequence[Table]) -> str:
+def markdown(tables: Sequence[Table], command: str) -> str:
     lines = [
         "# Cost of an export",
         "",
-        f"Written by `python benchmarks/export.py`, whose head says how it measures. {machine()};"
+        f"Written by `{command}`, whose head says how it measures. {machine()};"
         f" Python {platform.python_version()}.",
     ]
     for table in tables:
@@ -233,18 +363,24 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--growth", default="2,4,8,12,16,24")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--paths", help="compare the ways to StableHLO, with these models")
     parser.add_argument("--markdown", type=Path)
     options = parser.parse_args()
     logging.set_verbosity_error()
     torch.manual_seed(0)
-    tables = [side_by_side(options.layers, options.repeats)]
-    if options.growth:
-        counts = sorted(map(int, options.growth.split(",")))
-        tables.append(growth(counts, max(3, options.repeats // 2)))
+    if options.paths:
+        tables = [paths(options.paths.split(","), options.layers, options.repeats)]
+    else:
+        tables = [side_by_side(options.layers, options.repeats)]
+        if options.growth:
+            counts = sorted(map(int, options.growth.split(",")))
+            tables.append(growth(counts, max(3, options.repeats // 2)))
     for table in tables:
         Console().print(table)
     if options.markdown:
-        options.markdown.write_text(markdown(tables), encoding="utf-8")
+        mode = f" --paths {options.paths} --repeats {options.repeats}" if options.paths else ""
+        command = f"python benchmarks/export.py{mode}"
+        options.markdown.write_text(markdown(tables, command), encoding="utf-8")
 
 
 if __name__ == "__main__":

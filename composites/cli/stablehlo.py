@@ -13,6 +13,7 @@ from composites.cli.errors import clear_errors
 from composites.cli.output import print_table
 from composites.files import write_atomic
 from lowering.stablehlo import (
+    COMMAND_LINE,
     Module,
     Pass,
     cast_table,
@@ -23,7 +24,6 @@ from lowering.stablehlo import (
 )
 from lowering.stablehlo import inspect as inspect_module
 from lowering.stablehlo.options import Option
-from lowering.stablehlo.passes import COMMAND_LINE
 
 StableHLOFile = Annotated[
     Path, typer.Argument(help="StableHLO text, bytecode or portable artifact.")

@@ -1,4 +1,4 @@
-"""Emission: a decomposition as HLO, plus name, attributes and version, becomes one composite.
+"""Emission: a decomposition as HLO, with a name, attributes and a version, becomes one composite.
 
-Nothing here imports torch; the frontends hand in and take out serialized HLO modules.
+Nothing here imports torch. Frontends pass in and receive serialized HLO modules.
 """

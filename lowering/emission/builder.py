@@ -1,4 +1,4 @@
-"""What XlaBuilder wants of a module that is put into a graph."""
+"""XlaBuilder's requirements for a module that is inserted into a graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from lowering.emission import hlo_proto
 
 
 def insertable(module: Any) -> bytes:
-    """A whole module (protobuf, changed in place), serialized in the form that XlaBuilder takes."""
+    """Serialize a whole module (protobuf, changed in place) in the form that XlaBuilder
+    requires."""
     entry = hlo_proto.entry_of(module)
     renumber(module.computations, first=1)
     for computation in module.computations:
@@ -21,10 +22,10 @@ def insertable(module: Any) -> bytes:
 
 
 def renumber(computations: Iterable[Any], first: int) -> int:
-    """Give every computation and instruction an id of its own; returns the next free one.
+    """Give every computation and instruction a unique id, and return the next free id.
 
-    XlaBuilder remaps both in one table (torch_xla 2.9): an id that is used twice is "not found in
-    builder" later.
+    XlaBuilder remaps both in one table (torch_xla 2.9). If an id is used twice, a later step fails
+    with "not found in builder".
     """
     computations = list(computations)
     next_id = first
@@ -52,10 +53,10 @@ def _replace(ids: Any, new_ids: Mapping[int, int]) -> None:
 
 
 def compact(computation: Any) -> None:
-    """Short names, and nothing about the source.
+    """Shorten names and remove source information.
 
-    XlaBuilder makes names unique by replacing a numeric suffix, and aborts the process where there
-    is none; the stem is printed nowhere once the graph is StableHLO.
+    XlaBuilder makes names unique by replacing a numeric suffix, and aborts the process if there is
+    none. The rest of a name does not appear in StableHLO.
     """
     for instruction in computation.instructions:
         instruction.name = f"{instruction.opcode[:1]}.1"

@@ -1,11 +1,12 @@
-"""A decomposition's HLO module wrapped as one composite.
+"""Wrapping a decomposition's HLO module as one composite.
 
-In:  the HLO of a decomposition, whose entry returns a tuple of results.
-Out: a module whose entry is one `call` with `is_composite=true`; inserted into a graph, XLA turns
-     that call into `stablehlo.composite`, and inlines it where no compiler claims it.
+The input is the HLO of a decomposition, whose entry computation returns a tuple of results. The
+output is a module whose entry is one `call` with `is_composite=true`. When the module is inserted
+into a graph, XLA turns this call into `stablehlo.composite`. XLA inlines the call if no compiler
+claims the composite.
 
-A graph holds a copy of the module for every call, so its size is what a trainer pays for:
-source metadata, dead instructions, computations that nobody calls and long names are dropped.
+A graph holds a copy of the module for every call, so the module's size costs time in training.
+Source metadata, dead instructions, computations without callers and long names are dropped.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from lowering.emission.types import DecompositionHlo, TensorType
 
 @dataclass(frozen=True, slots=True)
 class CompositeHlo:
-    """A composite ready to be inserted into a graph."""
+    """A composite that is ready to be inserted into a graph."""
 
     module: bytes
     results: tuple[TensorType, ...]
 
 
 class ForeignParameterError(ValueError):
-    """The decomposition reads a tensor that is none of the composite's operands."""
+    """The decomposition reads a tensor that is not an operand of the composite."""
 
 
 def emit_composite(
@@ -50,12 +51,12 @@ def emit_composite(
         attributes: MLIR text by name, see `composites.attribute_types`.
         operands: types of the operands, in the composite's order; the seed comes last, if any.
         decomposition: HLO whose entry computation returns a tuple.
-        guard_products: put an optimization barrier behind a composite that has a product from bf16
-            to f32 in it. XLA:CPU (jaxlib 0.7.1 and 0.10.2, torch_xla 2.9) refuses such a product
-            when it transposes the result in it, which it does not do across a barrier.
+        guard_products: put an optimization barrier after a composite that contains a product from
+            bf16 to f32. XLA:CPU (jaxlib 0.7.1 to 0.12.0, torch_xla 2.9) rejects such a product if
+            it fuses a transpose of the result into it. It does not do this across a barrier.
 
     Raises:
-        ForeignParameterError: the decomposition has a parameter that no operand is.
+        ForeignParameterError: a parameter of the decomposition is not an operand.
     """
     source = hlo_proto.Module.FromString(decomposition.module)
     by_id = {computation.id: computation for computation in source.computations}
@@ -93,7 +94,7 @@ def _instruction(computation: Any, instruction_id: int) -> Any:
 
 
 def _return_results(body: Any) -> None:
-    """Make the entry return its result itself where there is just one, not a tuple of one."""
+    """If there is only one result, make the entry return the result itself instead of a 1-tuple."""
     root = _instruction(body, body.root_id)
     if root.opcode != "tuple" or len(root.operand_ids) != 1:
         return
@@ -103,10 +104,10 @@ def _return_results(body: Any) -> None:
 
 
 def _put_numbers(body: Any, numbers: Mapping[int, Any]) -> None:
-    """Make constants of the parameters that are Python numbers, which XLA must take as they are.
+    """Replace the parameters that are Python numbers by constants that XLA must not compute with.
 
-    It would make x·x·x of a power and a product of a quotient, and stock's graphs, where numbers
-    are data, would have other bits. Barriers are gone when code is made.
+    XLA would turn a power into x·x·x and a quotient into a product. In stock graphs these numbers
+    are data, so the bits would differ. The barriers are gone when code is generated.
     """
     free_id = 1 + max(instruction.id for instruction in body.instructions)
     before = list(body.instructions)
@@ -132,14 +133,15 @@ def _put_numbers(body: Any, numbers: Mapping[int, Any]) -> None:
 def _take_operands(
     body: Any, operands: Sequence[TensorType], parameters: Sequence[int | None]
 ) -> None:
-    """Number the parameters as the operands, adding those that the decomposition does not read."""
+    """Number the parameters like the operands, and add those that the decomposition does not
+    read."""
     found = {i.parameter_number: i for i in body.instructions if i.opcode == "parameter"}
     foreign = [found[number] for number in found if number not in parameters]
     if foreign:
         shapes = ", ".join(str(_tensor_type(instruction.shape)) for instruction in foreign)
         raise ForeignParameterError(
-            f"the decomposition reads data that is no operand ({shapes}); make constants from"
-            " numbers, as torch.full does, not from tensors"
+            f"the decomposition reads data that is not an operand ({shapes}); make constants from"
+            " numbers, as with torch.full, not from tensors"
         )
     free_id = max(instruction.id for instruction in body.instructions) + 1
     for position, (operand, number) in enumerate(zip(operands, parameters, strict=True)):
@@ -163,7 +165,8 @@ def _parameters(computation: Any) -> list[Any]:
 
 
 def _drop_dead(body: Any) -> None:
-    """Remove what the root does not reach; parameters stay, they are the signature."""
+    """Remove instructions that the root does not reach. Parameters stay, because they are the
+    signature."""
     by_id = {instruction.id: instruction for instruction in body.instructions}
     live: set[int] = set()
     pending = [body.root_id, *(item.id for item in _parameters(body))]
@@ -208,7 +211,7 @@ def _wrapper(
     next_id: int,
     guarded: bool,
 ) -> Any:
-    """A computation that does nothing but call `body` as a composite."""
+    """A computation that only calls `body` as a composite."""
     wrapper = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=body.program_shape)
     for parameter in _parameters(body):
         copied = wrapper.instructions.add()

@@ -1,10 +1,9 @@
 """The parts of XLA's HLO protobuf messages that emission reads or writes.
 
-Field numbers are those of xla/service/hlo.proto and xla/xla_data.proto in openxla/xla (they are
-part of the serialized format and never change). Fields that are not named here pass through as
-unknown fields. The messages live in a descriptor pool of their own, so they meet neither
-TensorFlow's nor libtpu's copies of the same files, and need no generated code of one protobuf
-version.
+Field numbers are those of xla/service/hlo.proto and xla/xla_data.proto in openxla/xla. They are
+part of the serialized format and never change. Other fields pass through as unknown fields. The
+messages are in a separate descriptor pool, so they do not conflict with the copies in TensorFlow
+and libtpu. They also need no code generated for one protobuf version.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from composites.element_types import TABLE
 _PACKAGE = "composites.hlo"
 _REPEATED = "*"
 
-# message -> (field, number, type); `*` marks a repeated field.
+# message -> (field, number, type); `*` marks a repeated field
 _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
     "Layout": (("minor_to_major", 1, "int64*"),),
     "Shape": (
@@ -27,7 +26,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("dimensions", 3, "int64*"),
         ("tuple_shapes", 4, "Shape*"),
         ("layout", 5, "Layout"),
-        ("is_dynamic_dimension", 6, "bool*"),  # none, or one for each dimension
+        ("is_dynamic_dimension", 6, "bool*"),  # empty, or one for each dimension
     ),
     "ProgramShape": (
         ("parameters", 1, "Shape*"),
@@ -35,7 +34,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("parameter_names", 3, "string*"),
     ),
     "Opaque": (),  # only ever cleared
-    "FrontendAttribute": (("key", 1, "string"), ("value", 2, "string")),  # a map's entry
+    "FrontendAttribute": (("key", 1, "string"), ("value", 2, "string")),  # an entry of a map
     "FrontendAttributes": (("map", 1, "FrontendAttribute*"),),
     "Literal": (
         ("shape", 1, "Shape"),
@@ -48,7 +47,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("f32s", 8, "float*"),
         ("f64s", 9, "double*"),
         ("f16s", 11, "bytes"),
-        ("c64s", 12, "float*"),  # real and imaginary part in turn
+        ("c64s", 12, "float*"),  # real and imaginary parts alternate
         ("bf16s", 13, "bytes"),
         ("s8s", 15, "bytes"),
         ("u16s", 16, "bytes"),
@@ -91,7 +90,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
 }
 
 PRIMITIVE_TYPES = {type_.name: type_.hlo for type_ in TABLE if type_.hlo is not None}
-"""`xla.PrimitiveType`, by the name that StableHLO gives the element type."""
+"""Numbers of `xla.PrimitiveType`, by the StableHLO name of the element type."""
 ELEMENT_TYPE_NAMES = {number: name for name, number in PRIMITIVE_TYPES.items()}
 TUPLE = 13
 
@@ -139,20 +138,20 @@ def stem(name: str) -> str:
 
 
 def entry_of(module: Any) -> Any:
-    """The computation that a module starts with; JAX's are the last ones and not named."""
+    """The entry computation of a module. JAX's modules do not name it; there it is the last one."""
     wanted = module.entry_computation_id or module.computations[-1].id
     return next(computation for computation in module.computations if computation.id == wanted)
 
 
 VALUE_FIELDS = {type_.name: type_.literal for type_ in TABLE if type_.literal is not None}
-"""From an element type to the field of a literal that holds its values."""
+"""For each element type, the field of a literal that holds its values."""
 
 
 def literal(value: Any, shape: Any) -> Any:
-    """A numpy array as a literal of a shape (protobuf), whose element type it has.
+    """Convert a numpy array to a literal (protobuf) of a shape with the same element type.
 
     Raises:
-        KeyError: literals of this element type are not made.
+        KeyError: this element type is not supported.
     """
     made = Literal(shape=shape)
     name = VALUE_FIELDS[ELEMENT_TYPE_NAMES[shape.element_type]]

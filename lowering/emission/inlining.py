@@ -1,8 +1,8 @@
-"""Plain calls inside a decomposition, replaced by what they call.
+"""Inlining the plain calls inside a decomposition.
 
-A computation that is put into a graph arrives as a call of a computation of its own. Inside a
-decomposition nothing gains from that, and a reader would have to follow it. Calls that are
-composites stay: they are nested composites.
+A computation that is inserted into a graph arrives as a call of a separate computation. Inside a
+decomposition, this has no use and makes the text harder to read. Calls that are composites stay, as
+nested composites.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 
 def inline_calls(computation: Any, by_id: Mapping[int, Any]) -> None:
-    """Inline, in place, every call in `computation` that is no composite.
+    """Inline, in place, every call in `computation` that is not a composite.
 
     Args:
         computation: HLO computation (protobuf).
-        by_id: all computations of its module by id.
+        by_id: all computations of its module, by id.
     """
     if not any(map(_is_plain_call, computation.instructions)):
         return
@@ -33,7 +33,7 @@ def _is_plain_call(instruction: Any) -> bool:
 
 
 class _Inliner:
-    """Gathers the instructions of a computation and of those that it calls, with new ids."""
+    """Collects the instructions of a computation and of those that it calls, with new ids."""
 
     def __init__(self, by_id: Mapping[int, Any]) -> None:
         self.by_id = by_id
@@ -42,10 +42,10 @@ class _Inliner:
         self._tuples: dict[int, list[int]] = {}
 
     def place(self, computation: Any, operands: list[int] | None) -> int:
-        """Add a computation's instructions; returns the new id of its root.
+        """Add a computation's instructions and return the new id of its root.
 
         Args:
-            operands: new ids of what its parameters stand for; None where they are parameters.
+            operands: new ids of the values of its parameters; None to keep the parameters.
         """
         new: dict[int, int] = {}
         for instruction in computation.instructions:  # operands come before their users

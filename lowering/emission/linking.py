@@ -1,8 +1,8 @@
-"""link: the modules that a recorded graph names, put into it once each.
+"""Linking: insert the modules that a recorded graph refers to, each one once.
 
-A graph that runs holds a computation for every call of a composite. One that is only recorded need
-not: it is inserted as a reference, a custom call that names the module, and an export costs no more
-for it than for any other instruction.
+A graph that runs holds a computation for every call of a composite. A graph that is only recorded
+holds a reference instead, a custom call that names the module. For an export, a composite then
+costs no more than any other instruction.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _PREFIX = "composites.module."
 
 
 def name_of(module: bytes) -> str:
-    """What a reference to a module says: equal modules have one name."""
+    """The name of a module in references. Equal modules have the same name."""
     return f"{_PREFIX}{hashlib.sha256(module).hexdigest()}"
 
 
 def reference(module: bytes) -> bytes:
-    """A module with the signature of another, that has nothing in it but its name."""
+    """A module with the same signature as `module` that contains only a reference to it."""
     referred = hlo_proto.Module.FromString(module)
     entry = hlo_proto.entry_of(referred)
     computation = hlo_proto.Computation(name="reference.1", id=1, program_shape=entry.program_shape)
@@ -57,11 +57,11 @@ def reference(module: bytes) -> bytes:
 
 
 def link(graph: Any, modules: Mapping[str, bytes]) -> list[Any]:
-    """The computations of a graph, with calls of modules in place of references to them.
+    """The computations of a graph in which references are replaced by calls of modules.
 
     Args:
-        graph: HLO module (protobuf), whose messages are taken over.
-        modules: serialized modules by name; they may refer to each other.
+        graph: HLO module (protobuf). Its messages are reused.
+        modules: serialized modules by name. They may refer to each other.
 
     Returns:
         Computations of the modules and the graph, callees first.
@@ -77,10 +77,10 @@ class _Linker:
         self.next_id = next_id
         self.computations: list[Any] = []
         self._entries: dict[str, int] = {}
-        """The computation that each module starts with."""
+        """The id of each module's entry computation."""
 
     def add(self, computations: Iterable[Any]) -> None:
-        """Add computations, after those that they refer to."""
+        """Add computations, each after those that it refers to."""
         meant: dict[int, int] = {}
         for computation in computations:
             name = _refers_to(computation)
@@ -96,7 +96,7 @@ class _Linker:
             self.computations.append(computation)
 
     def _call(self, instruction: Any) -> None:
-        """Make a reference in the midst of a decomposition a call."""
+        """Turn a reference inside a decomposition into a call."""
         name = instruction.custom_call_target
         if name.startswith(_PREFIX):
             instruction.opcode = "call"
@@ -120,7 +120,7 @@ class _Linker:
 
 
 def _refers_to(computation: Any) -> str | None:
-    """The module that a computation, which is nothing but a reference, stands for."""
+    """The name of the module, if a computation contains nothing but a reference; otherwise None."""
     *others, root = computation.instructions
     name: str = root.custom_call_target
     if not name.startswith(_PREFIX) or any(item.opcode != "parameter" for item in others):

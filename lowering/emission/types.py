@@ -1,4 +1,4 @@
-"""What flows into and out of emission: types of tensors, and decompositions as HLO."""
+"""The inputs and outputs of emission: types of tensors, and decompositions as HLO."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Element type as StableHLO names it, and dimensions."""
+    """The element type, by its StableHLO name, and the dimensions."""
 
     element_type: str
     shape: tuple[int, ...]
@@ -19,20 +19,21 @@ class TensorType:
 
 
 SEED_TYPE = TensorType("i64", ())
-"""The type of the state of the generator of random numbers."""
+"""The type of the random number generator's state."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecompositionHlo:
-    """A decomposition as a serialized HLO module, and how its parameters meet the operands."""
+    """A decomposition as a serialized HLO module, and the relation of its parameters to the
+    operands."""
 
     module: bytes
     parameters: tuple[int | None, ...]
-    """For each operand the parameter that is it; None where the decomposition does not read it."""
+    """For each operand, the number of its parameter; None if the decomposition does not read it."""
     seed: int | None = None
-    """The parameter that is the state of the generator of random numbers before the call."""
+    """The parameter that is the random number generator's state before the call."""
     draws: int = 0
-    """How often the decomposition advances that state."""
+    """How often the decomposition advances this state."""
     numbers: Mapping[int, Any] = field(default_factory=dict)
-    """Parameters that are Python numbers, and their values (0-d numpy arrays): data in stock's
-    graphs, so that XLA does not know them."""
+    """Parameters that are Python numbers, and their values (0-d numpy arrays). In stock graphs they
+    are data, so XLA does not know their values."""

@@ -1,1 +1,1 @@
-"""Exports: `api` is `composites.export`, `tracing` records a step, `program` is what comes out."""
+"""Exports: `api` has `composites.export`, `tracing` records a step, and `program` is the result."""

@@ -5,7 +5,7 @@
         -> the module's own Python runs on them: forward, loss.backward(), optimizer.step()
         -> the recorded graph as StableHLO, cleaned, with names for inputs and outputs
 
-Nothing is executed and no weight is copied: placeholders have shapes and no data.
+Nothing is executed and no weight is copied, because placeholders have shapes but no data.
 """
 
 from __future__ import annotations
@@ -52,38 +52,39 @@ def export(
     share_decompositions: bool = True,
     portable: bool = False,
 ) -> Program:
-    """Export a module's inference, gradients or whole training step.
+    """Export a module's inference, its gradients, or a whole training step.
 
-    What the module writes to, buffers and arguments, is an output too; small tensors that it makes
-    itself are constants. No other thread may build graphs meanwhile: they would be recorded.
+    Buffers and arguments that the module writes to are also outputs. Small tensors that it makes
+    itself become constants. Other threads must not build graphs during an export, because these
+    would be recorded too.
 
     Args:
-        module: on any device, `meta` too; its training mode is taken as it is. An
+        module: on any device, including `meta`. Its training mode is not changed. An
             `ExportedProgram` is accepted for inference.
-        args: example arguments; only shapes and dtypes of tensors are read, other values are
+        args: example arguments. Only shapes and dtypes of tensors are read. Other values become
             constants of the program.
-        kwargs: the same by keyword.
-        train: the module returns a scalar loss (a tensor, an object with `.loss`, or a tuple that
-            starts with it); the program returns it and the gradient of every parameter that
-            requires one.
-        optimizer: makes an optimizer from parameters, as `partial(torch.optim.AdamW, lr=1e-3)`
-            does; the program also returns the updated parameters and optimizer state. Implies
-            `train`.
-        ops: composites to turn on, as in XLA_COMPOSITE_OP; by default those that are on, or all
-            where none is.
-        passes: functions from module to module, run before the text is taken.
-        share_decompositions: one function for all equal decompositions; otherwise each call gets
-            its own, which some consumers group by.
-        portable: leave no operation that consumers are known to lack: CHLO and the gradient of
-            batch norm.
+        kwargs: example keyword arguments, treated in the same way.
+        train: whether to export a training step. The module must return a scalar loss (a tensor, an
+            object with `.loss`, or a tuple that starts with it). The program returns the loss and
+            the gradient of every parameter that requires one.
+        optimizer: makes an optimizer from parameters, such as `partial(torch.optim.AdamW,
+            lr=1e-3)`. The program then also returns the updated parameters and optimizer state.
+            Implies `train`.
+        ops: composites to turn on, as in XLA_COMPOSITE_OP; by default the active ones, or all if
+            none is active.
+        passes: functions from module to module that run on the result.
+        share_decompositions: use one function for all equal decompositions. Otherwise each call
+            gets its own function, which some consumers use to group operations.
+        portable: remove operations that consumers are known to lack: CHLO and the gradient of batch
+            norm.
 
     Raises:
-        ExportError: the loss is no scalar, or the module looks at values while it runs, or computes
-            with a large tensor that is no input.
+        ExportError: the loss is not a scalar, the module reads values while it runs, or it computes
+            with a large tensor that is not an input.
     """
     train = train or optimizer is not None
     if train and isinstance(module, torch.export.ExportedProgram):
-        raise ExportError("an ExportedProgram is inference only; give the module itself")
+        raise ExportError("an ExportedProgram only supports inference; pass the module itself")
     if isinstance(args, torch.Tensor):
         raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
     with _progress() as step, activation.for_export(ops):
@@ -119,7 +120,7 @@ def _outputs(outputs: Sequence[Output], tensors: Tensors) -> tuple[Value, ...]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Say on a terminal what is being done; nothing elsewhere."""
+    """Show the current step on a terminal, and nothing elsewhere."""
     if not sys.stderr.isatty() or find_spec("rich") is None:
         yield lambda description: None
         return

@@ -1,13 +1,13 @@
-"""An exported program: StableHLO and what its inputs and outputs are. Needs no torch.
+"""An exported program: StableHLO, and a description of its inputs and outputs. Needs no torch.
 
 On disk a program is a folder:
 
 | file | content |
 |---|---|
 | `program.mlir` | StableHLO text |
-| `program.mlirbc` | the same as a portable StableHLO artifact |
+| `program.mlirbc` | the same module as a portable StableHLO artifact |
 | `manifest.json` | names, types and meaning of inputs and outputs; counts of composites |
-| `weights.safetensors` | values of inputs, where they were asked for |
+| `weights.safetensors` | values of inputs, if requested |
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Value:
     """An input or output of a program."""
 
     name: str
-    """`param:encoder.0.weight`, `buffer:…`, `state:….exp_avg`, `arg:0`, `kwarg:…`, `rng_seed`;
-    of outputs also `loss`, `grad:…` and `out:…`."""
+    """`param:encoder.0.weight`, `buffer:…`, `state:….exp_avg`, `arg:0`, `kwarg:…` or `rng_seed`.
+    Outputs can also be `loss`, `grad:…` and `out:…`."""
     shape: tuple[int, ...]
     dtype: str
-    """Element type as StableHLO names it, such as `f32`."""
+    """The element type in StableHLO, such as `f32`."""
     updates: str | None = None
     """For an output: the input whose next value it is."""
 
@@ -51,7 +51,7 @@ class Program:
     inputs: tuple[Value, ...]
     """In the order of the arguments of `@main`."""
     outputs: tuple[Value, ...]
-    """In the order of its results."""
+    """In the order of the results of `@main`."""
 
     @cached_property
     def mlir(self) -> str:
@@ -60,15 +60,15 @@ class Program:
 
     @cached_property
     def composites(self) -> dict[str, int]:
-        """How many calls there are of each composite, by name."""
+        """The number of calls of each composite, by name."""
         return composite_count(self.module)
 
     def run(self, *arrays: Any, platform: str = "cpu") -> dict[str, Any]:
-        """Run on jax's PJRT client.
+        """Run the program with jax's PJRT client.
 
         Args:
-            arrays: one for each input, in order, or a single mapping from input names; numpy
-                arrays, jax arrays or torch tensors.
+            arrays: one array for each input, in order, or a single mapping from input names to
+                arrays. An array is a numpy array, a jax array or a torch tensor.
             platform: `cpu` or `cuda`.
 
         Returns:
@@ -76,7 +76,7 @@ class Program:
 
         Raises:
             ProgramError: inputs are missing or unknown.
-            RunError: an array of another shape or dtype, or a failure of XLA.
+            RunError: an array has another shape or dtype, or XLA failed.
         """
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
             arrays = tuple(self._ordered(arrays[0]))
@@ -90,18 +90,18 @@ class Program:
         portable: str | None = None,
         weights: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write the program to a folder, which is made where it is not there.
+        """Write the program to a folder, which is created if it does not exist.
 
         Args:
-            folder: see the head of this file for what is written.
-            portable: StableHLO version that the artifact is for, such as `1.0.0`; the newest one
-                that this jaxlib writes by default.
-            weights: values of inputs by name, as torch tensors or numpy arrays; written to
-                weights.safetensors. `module_weights` gives those of a module.
+            folder: the docstring of this module lists the files.
+            portable: StableHLO version of the artifact, such as `1.0.0`; by default the newest one
+                that the installed jaxlib writes.
+            weights: values of inputs by name, as torch tensors or numpy arrays, written to
+                weights.safetensors. `module_weights` returns the values of a module.
 
         Raises:
             ProgramError: `weights` does not fit the inputs, or the folder cannot be written.
-            VersionError: no such version can be written.
+            VersionError: the artifact cannot be written for this version.
         """
         files: dict[str, str | bytes] = {
             "program.mlir": self.mlir,
@@ -119,10 +119,10 @@ class Program:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Program:
-        """Read a program back.
+        """Read a program from a folder.
 
         Raises:
-            ProgramError: no manifest, or one of a newer format.
+            ProgramError: the manifest is missing, damaged or of another format.
         """
         path = Path(folder) / "manifest.json"
         try:
@@ -171,7 +171,9 @@ class Program:
         for value in self.inputs:
             given = tuple(weights[value.name].shape) if value.name in weights else value.shape
             if given != value.shape:
-                raise ProgramError(f"{value.name} has shape {value.shape}, its value {given}")
+                raise ProgramError(
+                    f"{value.name} has shape {value.shape}, but its value has shape {given}"
+                )
         if all(hasattr(value, "detach") for value in weights.values()):
             from safetensors.torch import save as save_torch
 
@@ -182,7 +184,8 @@ class Program:
         return bytes(save_numpy({name: _array(value) for name, value in weights.items()}))
 
     def module_weights(self, module: Any) -> dict[str, Any]:
-        """The values that a torch module has for the parameters and buffers of this program."""
+        """The values of a torch module for the parameters and buffers of this program, by input
+        name."""
         tensors = {f"param:{name}": value for name, value in module.named_parameters()}
         tensors |= {f"buffer:{name}": value for name, value in module.named_buffers()}
         known = {value.name for value in self.inputs}
@@ -202,7 +205,8 @@ def _value(item: Mapping[str, Any]) -> Value:
 
 
 def _array(value: Any) -> Any:
-    """A torch tensor as numpy, to which bfloat16 can only be handed bit by bit; others as is."""
+    """A torch tensor as a numpy array; other values unchanged. bfloat16 is converted bit by bit,
+    because torch cannot convert it."""
     if not hasattr(value, "detach"):
         return value
     tensor = value.detach().cpu()

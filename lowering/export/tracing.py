@@ -1,4 +1,4 @@
-"""A module's step run on placeholders: which tensor is which input and output."""
+"""Running a module's step on placeholders, to find which tensors are inputs and outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lowering.frontends.protocols import Frontend, Recording, Tensors
 from lowering.stablehlo import Module, order_inputs
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
-"""Makes an optimizer from parameters, as `partial(torch.optim.AdamW, lr=1e-3)` does."""
+"""Makes an optimizer from parameters, such as `partial(torch.optim.AdamW, lr=1e-3)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ class Output:
 
 @dataclass(slots=True)
 class Traced:
-    """A step that was recorded, not run."""
+    """A step that was recorded and not run."""
 
     inputs: dict[str, torch.Tensor] = field(default_factory=dict)
     """Placeholders by name."""
     outputs: list[Output] = field(default_factory=list)
 
     def lower(self, recording: Recording) -> tuple[Module, bool, tuple[Value, ...]]:
-        """StableHLO of the outputs, whether it is clean already but for names, and those inputs
-        that it reads, in the order of recording."""
+        """The StableHLO of the outputs, whether it is already clean except for names, and the
+        inputs that it reads, in the order of recording."""
         try:
             graph = recording.lower_graph(
                 [output.tensor for output in self.outputs], list(self.inputs.values())
@@ -77,9 +77,9 @@ def trace_inference(
 
 
 def graph_of(program: torch.export.ExportedProgram, tensors: Tensors) -> torch.nn.Module:
-    """The module of an exported program, with the frontend's device in place of its own.
+    """The module of an exported program, moved to the frontend's device.
 
-    A graph names the device that it was traced on, where it makes tensors and where it checks them.
+    A graph names the device that it was traced on where it makes tensors and where it checks them.
     """
     device = tensors.placeholder(torch.empty(())).device
     return _moved(program.module(), device)
@@ -108,8 +108,8 @@ def trace_training(
     kwargs: Mapping[str, Any],
     optimizer: OptimizerFactory | None,
 ) -> Traced:
-    """Record forward, backward and, with an optimizer, the update."""
-    # Gradients are wanted whatever mode the caller is in.
+    """Record the forward, the backward and, with an optimizer, the update."""
+    # Gradients are needed in any mode of the caller.
     with _recording(frontend) as tracer, torch.inference_mode(False), torch.set_grad_enabled(True):
         loss = _loss(tracer.call(module, args, kwargs), type(module).__name__)
         loss.backward()
@@ -141,12 +141,14 @@ def _loss(result: Any, owner: str) -> torch.Tensor:
             f" or a tuple that starts with it; it returned {found}"
         )
     if not loss.requires_grad:
-        raise ExportError(f"the loss of {owner} does not depend on a parameter that is trained")
+        raise ExportError(
+            f"the loss of {owner} does not depend on any parameter that requires a gradient"
+        )
     return loss
 
 
 class _Tracer:
-    """Placeholders for what a module reads, and what becomes of them."""
+    """Makes placeholders for what a module reads, and collects the outputs."""
 
     def __init__(self, frontend: Frontend) -> None:
         self.frontend = frontend
@@ -154,10 +156,11 @@ class _Tracer:
         self.parameters: dict[str, torch.nn.Parameter] = {}
         self.buffers: dict[str, torch.Tensor] = {}
         self.arguments: dict[str, torch.Tensor] = {}
-        """Tensors among the arguments, by the name of the input."""
+        """Tensors among the arguments, by the name of their input."""
 
     def placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        """A tensor to compute with; the input itself is kept, since updates write to the tensor."""
+        """A tensor to compute with. It is a copy, because updates write to it and the input must be
+        kept."""
         self.traced.inputs[name] = self.frontend.tensors.placeholder(like)
         return self.traced.inputs[name].clone()
 
@@ -173,7 +176,7 @@ class _Tracer:
         positional = self._arguments("arg", tuple(args))
         keywords = self._arguments("kwarg", dict(kwargs))
         state: dict[str, torch.Tensor] = {**self.parameters, **self.buffers}
-        # A module may also put another tensor in a buffer's place: `self.count = self.count + 1`.
+        # A module may also assign a new tensor to a buffer: `self.count = self.count + 1`.
         hook = module.register_forward_hook(lambda *_: self._note_buffers(module))
         try:
             return torch.func.functional_call(module, state, positional, keywords)
@@ -195,8 +198,8 @@ class _Tracer:
         return pytree.tree_map_with_path(replaced, tree)
 
     def updates(self) -> None:
-        """What the forward pass wrote to is an output too: buffers, as in batch norm, and
-        arguments, such as a cache of keys and values."""
+        """Add what the forward pass wrote to as outputs: buffers, as in batch norm, and arguments,
+        such as a cache of keys and values."""
         written = {f"buffer:{name}": tensor for name, tensor in self.buffers.items()}
         written |= self.arguments
         inputs = [self.traced.inputs[name] for name in written]
@@ -222,9 +225,11 @@ class _Tracer:
     def _optimizer_state(
         self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory
     ) -> dict[str, dict[str, Any]]:
-        """Placeholders for the state; a first step on stand-ins shows what there is.
+        """Placeholders for the optimizer state. A first step on stand-in parameters shows what it
+        contains.
 
-        One of each group, shape and dtype is enough: the others' state is like its.
+        One parameter of each group, shape and dtype is enough, because the state of the others is
+        alike.
         """
         stand_ins = {
             name: torch.nn.Parameter(self.frontend.tensors.placeholder(parameter))
@@ -265,8 +270,8 @@ def _capturable(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
 def _recording(frontend: Frontend) -> Iterator[_Tracer]:
     """Run Python on placeholders, in the mode in which torch.export runs it.
 
-    Libraries skip checks of values while `torch.compiler.is_exporting()`, as transformers does
-    for attention masks.
+    Libraries such as transformers (for attention masks) skip checks of values while
+    `torch.compiler.is_exporting()` is true.
     """
     recording = frontend.recording
     try:
@@ -276,8 +281,8 @@ def _recording(frontend: Frontend) -> Iterator[_Tracer]:
         raise ExportError(f"{_user_frame(error.__cause__ or error)}{error}") from error
     except recording.value_read_errors as error:
         raise ExportError(
-            f"{_user_frame(error)}the module looks at the value of a tensor while it runs, and"
-            f" an exported program has one path for all values ({error})"
+            f"{_user_frame(error)}the module reads the value of a tensor while it runs, but an"
+            f" exported program takes the same path for all values ({error})"
         ) from error
 
 
@@ -287,14 +292,14 @@ _OURS = (*(f"{folder}{os.sep}" for folder in _PACKAGES), contextlib.__file__)
 
 
 def _user_frame(error: BaseException) -> str:
-    """`file:line: ` of the innermost frame outside torch and this project."""
+    """`file:line: ` of the innermost frame that is outside torch and this project."""
     frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
     outside = [frame for frame in frames if not frame.filename.startswith(_OURS)]
     return f"{outside[-1].filename}:{outside[-1].lineno}: " if outside else ""
 
 
 def _written(path: Sequence[Any]) -> str:
-    """A path in nested arguments as `0`, `x.1`, `config.mask`."""
+    """A path in nested arguments as text: `0`, `x.1`, `config.mask`."""
     parts: list[str] = []
     for key in path:
         for attribute in ("key", "idx", "name"):

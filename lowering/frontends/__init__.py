@@ -1,7 +1,7 @@
-"""Frontends: what a tracing framework must offer so that composites can be put into its graphs.
+"""Frontends: what a tracing framework must provide so that composites can be put into its graphs.
 
-`protocols` says what a frontend offers, one protocol for each part of the project that asks.
-`torch_xla` is the one frontend that runs PyTorch programs; `jax` lowers decompositions written in
-JAX. What comes before a frontend (registry, generated hooks) and after it (emission, StableHLO)
-does not know which one runs.
+`protocols` defines what a frontend provides, with one protocol for each part of the project that
+uses it. `torch_xla` is the only frontend that runs PyTorch programs. `jax` lowers decompositions
+that are written in JAX. The stages before a frontend (registry, generated hooks) and after it
+(emission, StableHLO) do not know which frontend runs.
 """

@@ -1,4 +1,4 @@
-"""JAX functions as decompositions: lowered to HLO with the shapes and dtypes of a call.
+"""JAX functions as decompositions, lowered to HLO for the shapes and dtypes of a call.
 
 Tested with jax 0.7.1, 0.10.2 and 0.12.0.
 """
@@ -20,19 +20,19 @@ optimization_barrier = jax.lax.optimization_barrier
 def lower_function(
     function: Callable[..., Any], operands: Sequence[TensorType | None]
 ) -> DecompositionHlo:
-    """Lower a function of arrays; an operand that is None is passed as None.
+    """Lower a function of arrays. An operand that is None is passed as None.
 
-    64-bit types are kept, as PyTorch keeps them, whatever JAX's own setting is.
+    64-bit types are kept, as in PyTorch, whatever JAX's own setting is.
     """
     with enable_x64():
         arrays = [
             None if t is None else jax.ShapeDtypeStruct(t.shape, numpy_dtype(t.element_type))
             for t in operands
         ]
-        # keep_unused: parameter N is operand N, read or not.
+        # keep_unused: parameter N is operand N even if the function does not read it.
         lowered = jax.jit(function, keep_unused=True).lower(*arrays)
         computation = lowered.compiler_ir(dialect="hlo")
     if computation is None:
-        raise RuntimeError("jax gives no HLO for this function")
+        raise RuntimeError("jax returned no HLO for this function")
     present = sum(operand is not None for operand in operands)
     return DecompositionHlo(computation.as_serialized_hlo_module_proto(), tuple(range(present)))

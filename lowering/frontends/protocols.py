@@ -1,6 +1,6 @@
-"""What a frontend offers, one protocol for each part of the project that asks.
+"""What a frontend provides, with one protocol for each part of the project that uses it.
 
-A frontend is a `Frontend` of such parts. A second one implements the protocols for what it has:
+A `Frontend` consists of these parts. A second frontend implements only the protocols that apply:
 one that does not build PyTorch graphs lazily has no `RandomNumbers`, and one that runs nothing has
 no `Dispatching`.
 """
@@ -20,7 +20,7 @@ Kernel = Callable[..., Any]
 """A function with an operator's signature."""
 
 
-# ---- tensors: asked by everything ----
+# ---- tensors: used everywhere ----
 
 
 class Tensors(Protocol):
@@ -28,10 +28,10 @@ class Tensors(Protocol):
 
     @property
     def device_type(self) -> str:
-        """The type of their devices in PyTorch, such as `xla`."""
+        """The type of the tensors' devices in PyTorch, such as `xla`."""
 
     def owns(self, tensor: Any) -> bool:
-        """Whether a tensor is on such a device. A plain function, which Dynamo can read."""
+        """Whether a tensor is on such a device. This is a plain function that Dynamo can trace."""
 
     def type_of(self, tensor: Any) -> TensorType:
         """Element type and shape of a tensor."""
@@ -40,27 +40,27 @@ class Tensors(Protocol):
         """The dtype of an element type."""
 
     def placeholder(self, like: Any) -> Any:
-        """A tensor with the shape and dtype of `like` that has no data."""
+        """A tensor without data that has the shape and dtype of `like`."""
 
 
-# ---- dispatching: asked when hooks are installed ----
+# ---- dispatching: used when hooks are installed ----
 
 
 class StockKernel(Protocol):
-    """The kernel that runs while nothing is overridden."""
+    """The kernel that runs while it is not overridden."""
 
     @property
     def call_boxed(self) -> Kernel:
-        """Takes the dispatch keys of the call before the arguments."""
+        """Takes the dispatch keys of the call as its first argument."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
 
 class Override(Protocol):
-    """A kernel put in place of the stock one."""
+    """A kernel that replaces the stock kernel."""
 
     def remove(self) -> None:
-        """Put the stock kernel back."""
+        """Restore the stock kernel."""
 
 
 class Dispatching(Protocol):
@@ -72,36 +72,36 @@ class Dispatching(Protocol):
 
     @property
     def autograd_key(self) -> str:
-        """The key right above PyTorch's decompositions, such as `AutogradXLA`."""
+        """The key directly above PyTorch's decompositions, such as `AutogradXLA`."""
 
     @property
     def functionalization_key(self) -> str:
-        """The key right above the backend's, which inference mode enters first."""
+        """The key directly above the backend's, which a call reaches first in inference mode."""
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
-        """The stock kernel; can be called after another one is put in its place."""
+        """The stock kernel. It can still be called after it was overridden."""
 
     def decomposes(self, operator: Operator) -> bool:
         """Whether the frontend itself decomposes an operator above its backend kernels."""
 
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
-        """Put a kernel in place of the stock one, silently."""
+        """Replace the stock kernel, without a warning."""
 
 
 class CompiledGraphs(Protocol):
-    """Operators of this project in the graphs of torch.compile."""
+    """This project's own operators in the graphs of torch.compile."""
 
     def define_operator(self, name: str, operator: Operator, meaning: Kernel) -> Kernel:
-        """Define an operator with the schema of `operator` that nothing decomposes.
+        """Define an operator with the schema of `operator` that PyTorch does not decompose.
 
-        On every backend but this one it is `meaning`.
+        On every other backend it runs `meaning`.
         """
 
     def implement(self, name: str, kernel: Kernel) -> Override:
-        """Give such an operator its kernel for this backend."""
+        """Register such an operator's kernel for this backend."""
 
 
-# ---- graphs: asked by hooks ----
+# ---- graphs: used by hooks ----
 
 
 class Graph(Protocol):
@@ -109,15 +109,15 @@ class Graph(Protocol):
 
     @property
     def target(self) -> Hashable:
-        """What the graph is for; what was lowered for one target is not used for another."""
+        """The purpose of the graph. Computations for one target are not used for another."""
 
     @property
     def guards_products(self) -> bool:
-        """Whether the compiler of this graph needs a barrier behind a product of narrow operands
-        with a wide result."""
+        """Whether the graph's compiler needs a barrier after a product of narrow operands with a
+        wide result."""
 
     def computation(self, name: str, module: bytes) -> Any:
-        """A handle of an HLO module, to be inserted into graphs any number of times."""
+        """A handle for an HLO module. It can be inserted into graphs any number of times."""
 
     @property
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
@@ -125,7 +125,7 @@ class Graph(Protocol):
 
 
 class Tracing(Protocol):
-    """Functions of tensors as HLO."""
+    """Tracing functions of tensors to HLO."""
 
     def trace(
         self,
@@ -139,50 +139,50 @@ class Tracing(Protocol):
         """Trace a function of tensors like `operands` without reading their values.
 
         Args:
-            function: takes one placeholder for each operand that is not None, returns a tensor or
-                a tuple of tensors.
-            operands: the tensors of a call; None for an absent one.
-            whole_dispatch: start at the top of the dispatcher, as a user's call does; otherwise
-                below functionalization, where the backend's own kernels run.
-            autocast: dtype of the autocast that the function runs under; None for none.
-            as_stock: keep the bits of the stock graph: XLA must not compute with Python numbers,
-                which it does not know there.
+            function: takes one placeholder for each operand that is not None, and returns a tensor
+                or a tuple of tensors.
+            operands: the tensors of a call; None for an absent operand.
+            whole_dispatch: start at the top of the dispatcher, as a user's call does. Otherwise
+                start below functionalization, where the backend's own kernels run.
+            autocast: dtype of the autocast that the function runs under; None for no autocast.
+            as_stock: keep the bits of the stock graph. XLA does not know Python numbers there, so
+                it must not compute with them.
         """
 
     def autocast_dtype(self) -> Any:
-        """The dtype of the autocast that is on for this backend; None where it is off."""
+        """The dtype of this backend's active autocast; None if autocast is off."""
 
     def autocast(self, dtype: Any) -> AbstractContextManager[None]:
-        """A context in which autocast has a dtype; None for off."""
+        """A context in which autocast uses a dtype; None turns it off."""
 
 
-# ---- random numbers: asked by composites that draw ----
+# ---- random numbers: used by composites that draw them ----
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A state of the frontend's generator of random numbers."""
+    """A state of the frontend's random number generator."""
 
     state: Any
     """A 0-d int64 tensor."""
     value: int
-    """The same on the host."""
+    """The same value on the host."""
 
 
 class RandomNumbers(Protocol):
-    """The frontend's generator of random numbers."""
+    """The frontend's random number generator."""
 
     def seed(self) -> Seed:
         """The state of the generator before the next draw."""
 
     def advance(self, draws: int) -> None:
-        """Move the generator on, as so many random operators would."""
+        """Advance the generator as this number of random operators would."""
 
     def random_state(self, seed: Seed | None) -> AbstractContextManager[None]:
-        """A context in which random operators draw from a state; None changes nothing."""
+        """A context in which random operators draw from the given state; None changes nothing."""
 
 
-# ---- recording: asked by exports ----
+# ---- recording: used by exports ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class GraphParameter:
     """A parameter of a recorded graph."""
 
     operand: int | None
-    """Which of the inputs it is; None for the seed of random numbers."""
+    """The number of the input that it is; None for the random seed."""
     type: TensorType
 
 
@@ -200,39 +200,39 @@ class LoweredGraph:
 
     module: Module
     clean: bool
-    """Whether decompositions are shared, and nothing but their names is left to clean."""
+    """Whether decompositions are already shared and only need to be renamed."""
     parameters: tuple[GraphParameter, ...]
 
 
 class Recording(Protocol):
-    """Whole programs, recorded without running them."""
+    """Recording whole programs without running them."""
 
     @property
     def value_read_errors(self) -> type[Exception]:
-        """What is raised where something traced asks for a value."""
+        """The exception raised if traced code reads a value."""
 
     @property
     def foreign_data_errors(self) -> type[Exception]:
-        """What is raised where a recorded graph reads data that is none of its inputs."""
+        """The exception raised if a recorded graph reads data that is not one of its inputs."""
 
     def recording(self) -> AbstractContextManager[None]:
         """A context in which Python runs on placeholders and nothing is executed."""
 
     def unchanged(self, tensors: Sequence[Any], placeholders: Sequence[Any]) -> list[bool]:
-        """For each tensor whether it still is one of the placeholders, not something computed."""
+        """For each tensor, whether it is still one of the placeholders and not a computed value."""
 
     def lower_graph(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> LoweredGraph:
-        """StableHLO of what was recorded.
+        """The StableHLO of what was recorded.
 
         Args:
             outputs: the results of the graph, in order.
-            inputs: placeholders that it may read.
+            inputs: the placeholders that it may read.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Frontend:
-    """A frontend by its parts."""
+    """The parts of a frontend."""
 
     tensors: Tensors
     dispatching: Dispatching

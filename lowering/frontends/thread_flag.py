@@ -1,4 +1,4 @@
-"""A flag that each thread has for itself, raised for the time of a `with` block."""
+"""A flag with a separate value in each thread, which is set for the duration of a `with` block."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 
 class ThreadFlag(threading.local):
-    """Whether this thread is inside something, such as a decomposition that is being traced."""
+    """Whether this thread is inside something, such as the tracing of a decomposition."""
 
     active: bool = False
 
     @contextmanager
     def raised(self) -> Iterator[None]:
-        """A context in which the flag is up."""
+        """A context in which the flag is set."""
         before = self.active
         self.active = True
         try:

@@ -7,14 +7,14 @@ several times, and half of them are simplified away beforehand here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from lowering.emission import hlo_proto
 from lowering.emission.linking import link
-from lowering.hlo import wire
-from lowering.hlo.shrink import reachable, serialize, shrink
-from lowering.hlo.simplify import ERF, PURE, Body
+from lowering.hlo.shrink import reachable, replace_computations, shrink
+from lowering.hlo.simplify import ERF, PURE
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
@@ -70,8 +70,8 @@ def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
 
     Decompositions are shared; but for their names, `clean` finds nothing to do.
     """
-    convert = bindings.hlo_converter()
-    if convert is None:
+    converter = bindings.hlo_converter()
+    if converter is None:
         return None
     module = hlo_proto.Module.FromString(hlo)
     module.name = hlo_proto.stem(module.name)
@@ -80,13 +80,17 @@ def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
     bodies = reachable(shrunk[hlo_proto.entry_of(module).id], shrunk)
     if not all(_CONVERTED.issuperset(body.opcodes) for body in bodies):
         return None
-    for body in bodies:
-        _call_plainly(body)
-    result = Module.from_bytes(
-        convert(serialize(module, computations, bodies)), "StableHLO of the graph"
-    )
+    replace_computations(module, computations, bodies)
+    return convert(module, converter)
+
+
+def convert(module: Any, converter: Callable[[bytes], bytes]) -> Module:
+    """The StableHLO of an HLO module (protobuf, changed in place) of instructions known here."""
+    _call_plainly(module)
+    hlo = module.SerializeToString()
+    result = Module.from_bytes(converter(hlo), "StableHLO of the graph")
     _restore_composites(result.ir)
-    if any("erf" in body.opcodes for body in bodies):
+    if ERF.encode() in hlo:
         _restore_erf(result.ir)
     bindings.run_pipeline(result.ir, _PIPELINE)
     fold_splats(result.ir)
@@ -124,16 +128,15 @@ def _restore_erf(module: IrModule) -> None:
         call.erase()
 
 
-def _call_plainly(body: Body) -> None:
+def _call_plainly(module: Any) -> None:
     """Make composites of several results plain calls, which keep what the composites say.
 
     The converter gives a composite of a tuple one result, which is invalid; a call gets several.
     """
-    for place, (opcode, instruction) in enumerate(
-        zip(body.opcodes, body.instructions, strict=True)
-    ):
-        if opcode == "call" and instruction.shape.element_type == hlo_proto.TUPLE:
-            body.serialized[place] += wire.NOT_COMPOSITE
+    for computation in module.computations:
+        for item in computation.instructions:
+            if item.is_composite and item.shape.element_type == hlo_proto.TUPLE:
+                item.is_composite = False
 
 
 def _restore_composites(module: IrModule) -> None:

@@ -1,55 +1,24 @@
-"""Scalar constants of HLO as Python numbers, for the folds that leave every bit alone."""
+"""Constants of HLO as numpy arrays, for the folds that leave every bit alone."""
 
 from __future__ import annotations
 
-import math
 import operator
-import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from lowering.emission import hlo_proto
-from lowering.emission.hlo_proto import PRIMITIVE_TYPES
 from lowering.stablehlo.bindings import LARGEST_BOOLEAN_CONSTANT
 from lowering.stablehlo.dtypes import numpy_dtype
 
-_BF16, _F16 = PRIMITIVE_TYPES["bf16"], PRIMITIVE_TYPES["f16"]
+Values: TypeAlias = np.ndarray[Any, Any]
 
-# element type -> the field of a literal that holds its values
-_NUMBERS = {
-    PRIMITIVE_TYPES[name]: hlo_proto.VALUE_FIELDS[name]
-    for name in ("i1", "i32", "i64", "f32", "f64")
-}
-_INTEGER_BITS = {PRIMITIVE_TYPES["i32"]: 32, PRIMITIVE_TYPES["i64"]: 64}
-_FLOAT_CODES = {PRIMITIVE_TYPES["f32"]: "<f", PRIMITIVE_TYPES["f64"]: "<d", _F16: "<e"}
+_TABLES = frozenset({"i1", "i32", "i64", "ui32"})
+_NUMBERS = _TABLES | {"f16", "bf16", "f32", "f64"}
+_LARGEST_TABLE = 4096
 
-
-def number(literal: Any) -> bool | int | float | None:
-    """The value of a scalar literal; None for the types that no fold is made of."""
-    field = _NUMBERS.get(literal.shape.element_type)
-    values: list[Any] = [] if field is None else list(getattr(literal, field))
-    return values[0] if len(values) == 1 else None
-
-
-def is_number(literal: Any, value: int) -> bool:
-    """Whether a scalar literal is this zero or one, and no negative zero."""
-    if literal.shape.element_type == _BF16:
-        return bool(literal.bf16s == struct.pack("<f", value)[2:])
-    if literal.shape.element_type == _F16:
-        return bool(literal.f16s == struct.pack("<e", value))
-    found = number(literal)
-    return found is not None and found == value and math.copysign(1, found) > 0
-
-
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-}
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "EQ": operator.eq,
     "NE": operator.ne,
     "GE": operator.ge,
@@ -57,135 +26,79 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "LE": operator.le,
     "LT": operator.lt,
 }
+_LOGIC = _COMPARISONS | {"and": operator.and_, "or": operator.or_}
+_INTEGER = _LOGIC | {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
+_FLOAT = _INTEGER | {"divide": operator.truediv}
+_OPERATIONS = {"b": _LOGIC, "i": _INTEGER, "u": _INTEGER, "f": _FLOAT}
+"""What is folded, by the kind of the numpy dtype. Integers wrap around, as those of XLA do."""
 
 
-def fold(operation: str, left: Any, right: Any) -> Any | None:
-    """The value of an operation on two scalar literals of a type; None where it stays to be done.
+def values(literal: Any) -> Values | None:
+    """The values of a scalar literal, or of a small table of integers; None for others."""
+    shape = tuple(literal.shape.dimensions)
+    name = hlo_proto.ELEMENT_TYPE_NAMES.get(literal.shape.element_type)
+    if name is None or name not in (_TABLES if shape else _NUMBERS):
+        return None
+    written, dtype = getattr(literal, hlo_proto.VALUE_FIELDS[name]), numpy_dtype(name)
+    if len(written) > _LARGEST_TABLE:
+        return None
+    flat = np.frombuffer(written, dtype) if isinstance(written, bytes) else np.array(written, dtype)
+    return flat.reshape(shape)
 
-    Python computes in double precision. Rounding a sum, difference, product or quotient of two
-    f32 from there to f32 gives what computing in f32 gives.
+
+def is_number(found: Values, number: int) -> bool:
+    """Whether a value is this zero or one, and no negative zero."""
+    return found.ndim == 0 and bool(found == number) and not np.signbit(found.astype(np.float64))
+
+
+def fold(operation: str, left: Values, right: Values) -> Values | None:
+    """An operation on values of one type; None where it stays to be done.
+
+    IEEE 754 leaves one result for an operation on two finite numbers. Those of 16 bits stay.
     """
-    numbers = number(left), number(right)
-    type_ = left.shape.element_type
-    folded = hlo_proto.Literal(shape=left.shape)
-    if None in numbers or type_ == PRIMITIVE_TYPES["i1"]:
+    compute = _OPERATIONS.get(left.dtype.kind, {}).get(operation)
+    if compute is None or left.dtype.itemsize == 2:
         return None
-    if operation in _COMPARISONS:
-        folded.shape.element_type = PRIMITIVE_TYPES["i1"]
-        folded.preds.append(_COMPARISONS[operation](*numbers))
-        return folded
-    try:
-        value = _ARITHMETIC[operation](*numbers)
-    except ArithmeticError:
+    with np.errstate(all="ignore"):
+        return _finite(np.asarray(compute(left, right)))
+
+
+def convert(found: Values, element_type: int) -> Values | None:
+    """Values in another type, rounded once; None where that is not known here."""
+    name = hlo_proto.ELEMENT_TYPE_NAMES.get(element_type)
+    if name is None or name not in _NUMBERS or found.dtype.itemsize == 2:
         return None
-    if type_ in _INTEGER_BITS:
-        limit = 2 ** (_INTEGER_BITS[type_] - 1)
-        if operation == "divide" or not -limit <= value < limit:
+    if name in _TABLES:
+        converted = found.astype(numpy_dtype(name))
+        exact = found.dtype.kind != "f" and name != "i1" and np.array_equal(converted, found)
+        return converted if exact else None
+    if found.ndim:
+        return None
+    wide = found.astype(np.float64)
+    if found.dtype.kind != "f" and int(wide) != int(found):  # it would be rounded twice
+        return None
+    with np.errstate(over="ignore"):
+        single = wide.astype(np.float32)
+        if name == "bf16" and single != wide:
             return None
-        getattr(folded, _NUMBERS[type_]).append(value)
-        return folded
-    return folded if math.isfinite(value) and _write_float(folded, value) else None
+        return _finite((single if name == "bf16" else wide).astype(numpy_dtype(name)))
 
 
-def convert_literal(literal: Any, element_type: int) -> Any | None:
-    """The literal in another type, rounded to nearest; None where that is not known here."""
-    value = number(literal)
-    if value is None:
+def _finite(found: Values) -> Values | None:
+    return found if np.all(np.isfinite(found)) else None
+
+
+def literal_of(found: Values, shape: Any) -> Any | None:
+    """Values as a literal; a scalar where all are the same, None for a table that is not made.
+
+    Args:
+        shape: the shape (protobuf) that they have; it names the element type.
+    """
+    if not found.size:
         return None
-    converted = hlo_proto.Literal()
-    converted.shape.CopyFrom(literal.shape)
-    converted.shape.element_type = element_type
-    if element_type in _INTEGER_BITS:
-        limit = 2 ** (_INTEGER_BITS[element_type] - 1)
-        if isinstance(value, float) or not -limit <= value < limit:
-            return None
-        getattr(converted, _NUMBERS[element_type]).append(int(value))
-        return converted
-    # All ways lead through a double, so that there is one rounding: larger integers have two.
-    if (abs(value) > 2**53 and not isinstance(value, float)) or not math.isfinite(value):
-        return None
-    return converted if _write_float(converted, float(value)) else None
-
-
-def _write_float(literal: Any, value: float) -> bool:
-    if literal.shape.element_type == _BF16:
-        return _write_bf16(literal, value)
-    code = _FLOAT_CODES.get(literal.shape.element_type)
-    if code is None:
-        return False
-    try:
-        packed = struct.pack(code, value)
-    except OverflowError:
-        return False
-    if literal.shape.element_type == _F16:
-        literal.f16s = packed
-    else:
-        field = getattr(literal, _NUMBERS[literal.shape.element_type])
-        field.append(struct.unpack(code, packed)[0])
-    return True
-
-
-def _write_bf16(literal: Any, value: float) -> bool:
-    try:
-        packed = struct.pack("<f", value)
-    except OverflowError:
-        return False
-    (bits,) = struct.unpack("<I", packed)
-    if struct.unpack("<f", packed)[0] != value:
-        return False  # rounded twice
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    literal.bf16s = struct.pack("<H", rounded)
-    return bool(rounded & 0x7F80 != 0x7F80)
-
-
-# ---- small tables of integers and truth values, such as positions in a sequence ----
-
-_TABLES = {
-    PRIMITIVE_TYPES[name]: (hlo_proto.VALUE_FIELDS[name], numpy_dtype(name).type)
-    for name in ("i1", "i32", "i64", "ui32")
-}
-_LARGEST_TABLE = 4096
-_TABLE_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = _COMPARISONS | {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-}
-
-
-def table(literal: Any) -> np.ndarray[Any, Any] | None:
-    """The values of a literal; None for other types and large ones."""
-    field, dtype = _TABLES.get(literal.shape.element_type, ("", np.bool_))
-    if not field or len(getattr(literal, field)) > _LARGEST_TABLE:
-        return None
-    return np.array(getattr(literal, field), dtype).reshape(tuple(literal.shape.dimensions))
-
-
-def fold_tables(operation: str, left: Any, right: Any) -> np.ndarray[Any, Any] | None:
-    """An operation on tables or numbers; None where it stays to be done."""
-    fold = _TABLE_OPERATIONS.get(operation)
-    return None if fold is None else np.asarray(fold(left, right))
-
-
-def convert_table(values: np.ndarray[Any, Any], element_type: int) -> np.ndarray[Any, Any] | None:
-    """A table in another type of integers that can hold it."""
-    _, dtype = _TABLES.get(element_type, ("", None))
-    if dtype is None or dtype is np.bool_:
-        return None
-    converted: np.ndarray[Any, Any] = values.astype(dtype)
-    return converted if np.array_equal(converted, values) else None
-
-
-def table_literal(values: np.ndarray[Any, Any], shape: Any) -> Any | None:
-    """Values as a literal of a shape; one value alone where all are the same."""
-    _, dtype = _TABLES.get(shape.element_type, ("", None))
-    if dtype is None or values.dtype != dtype or not values.size:
-        return None
-    if dtype is np.bool_ and values.size > LARGEST_BOOLEAN_CONSTANT:
-        return None
-    if np.any(values != values.flat[0]):
-        return hlo_proto.literal(values, shape)
+    if np.any(found != found.flat[0]):
+        large = found.dtype == np.bool_ and found.size > LARGEST_BOOLEAN_CONSTANT
+        return None if large else hlo_proto.literal(found, shape)
     scalar = hlo_proto.Shape(element_type=shape.element_type, layout=shape.layout)
     scalar.layout.minor_to_major[:] = []
-    return hlo_proto.literal(values.ravel()[:1], scalar)
+    return hlo_proto.literal(found.ravel()[:1], scalar)

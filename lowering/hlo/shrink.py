@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.emission import hlo_proto
-from lowering.hlo import wire
 from lowering.hlo.simplify import Body
 
 
@@ -49,19 +48,22 @@ def reachable(entry: Body, bodies: Mapping[int, Body]) -> list[Body]:
     return [body for i, body in bodies.items() if i in reached]
 
 
-def serialize(module: Any, computations: Sequence[Any], bodies: list[Body]) -> bytes:
-    """The module with these bodies for computations."""
+def replace_computations(module: Any, computations: Sequence[Any], bodies: Sequence[Body]) -> None:
+    """Give the module these bodies for computations; their messages are taken over."""
     heads = {computation.id: computation for computation in computations}
     next_id = 1 + max(heads)  # no id of a computation is that of an instruction
-    written: list[bytes] = []
+    module.ClearField("computations")
     for body in bodies:
         head = heads[body.computation_id]
-        head.ClearField("instructions")
         head.root_id = next_id + body.root
-        written.append(wire.computation(head, body.serialized, body.operands, next_id))
+        for place, instruction in enumerate(body.instructions):
+            instruction.id = next_id + place
+            instruction.name = f"i{instruction.id}"
+            instruction.operand_ids.extend([next_id + operand for operand in body.operands[place]])
+        head.ClearField("instructions")
+        head.instructions.extend(body.instructions)
+        module.computations.append(head)
         next_id += len(body.instructions)
-    module.ClearField("computations")
-    return wire.module(module, written)
 
 
 def _composite_attributes(callers: Mapping[int, list[Any]]) -> dict[int, bytes]:

@@ -17,16 +17,8 @@ from itertools import accumulate, compress
 from typing import Any, TypeAlias
 
 from lowering.emission import hlo_proto
-from lowering.hlo.literals import (
-    convert_literal,
-    convert_table,
-    fold,
-    fold_tables,
-    is_number,
-    number,
-    table,
-    table_literal,
-)
+from lowering.hlo import literals
+from lowering.hlo.literals import Values
 
 # Instructions of the same operands and attributes that have the same value wherever they are.
 # A call is not one of them: two composites stay two, whoever replaces them.
@@ -62,8 +54,8 @@ class Body:
         self._scalars: dict[int, int] = {}
         """The scalar constant that a value is filled with, where it is."""
 
-        self._tables: dict[int, Any] = {}
-        """The values of a small constant of integers or truth values, where they differ."""
+        self._values: dict[int, Values] = {}
+        """What is known of constants, and of what is filled with them."""
 
     @classmethod
     def of(cls, computation: Any, called: Mapping[int, Body]) -> Body:
@@ -102,14 +94,41 @@ class Body:
         self.operands.append(operands)
         return place
 
-    def filled(self, instruction: Any, scalar: int) -> int:
-        """A value of the shape of an instruction, filled with a scalar constant."""
-        if not instruction.shape.dimensions:
+    def filled(self, shape: Any, scalar: int) -> int:
+        """A value of a shape, filled with a scalar constant."""
+        if not shape.dimensions:
             return scalar
-        broadcast = hlo_proto.Instruction(opcode="broadcast", shape=instruction.shape)
+        broadcast = hlo_proto.Instruction(opcode="broadcast", shape=shape)
         place = self.append(broadcast, "broadcast", [scalar])
         self._scalars[place] = scalar
+        if scalar in self._values:
+            self._values[place] = self._values[scalar]
         return place
+
+    def constant_of(self, shape: Any, values: Values | None) -> int | None:
+        """A constant of a shape; None where it is not made."""
+        literal = None if values is None else literals.literal_of(values, shape)
+        if values is None or literal is None:
+            return None
+        constant = hlo_proto.Instruction(opcode="constant", shape=literal.shape, literal=literal)
+        place = self.append(constant, "constant", [])
+        if literal.shape.dimensions:
+            self._values[place] = values
+            return place
+        self._scalar(place, literal)
+        return self.filled(shape, place)
+
+    def _scalar(self, place: int, literal: Any) -> None:
+        if place not in self._scalars:
+            self._scalars[place] = place
+            values = literals.values(literal)
+            if values is not None:
+                self._values[place] = values
+
+    def _is(self, operand: int, number: int) -> bool:
+        """Whether a value is filled with this zero or one."""
+        values = self._values.get(operand)
+        return values is not None and literals.is_number(values, number)
 
     def _drop_dead(self) -> None:
         """Remove what the root does not reach; parameters stay, they are the signature."""
@@ -133,28 +152,18 @@ class Body:
     # ---- rules: the place of the value where there is a shorter way to it, or None ----
 
     def constant(self, instruction: Any, operands: list[int]) -> int | None:
-        if not instruction.shape.dimensions:
-            place = self.append(instruction, "constant", operands)
-            if instruction.shape.element_type != hlo_proto.TUPLE:
-                self._scalars[place] = place
-            return place
-        return self._from_table(instruction, table(instruction.literal))
-
-    def _from_table(self, instruction: Any, values: Any | None) -> int | None:
-        literal = None if values is None else table_literal(values, instruction.shape)
-        if literal is None:
-            return None
-        if not literal.shape.dimensions:
-            return self._folded(instruction, literal)
-        constant = hlo_proto.Instruction(opcode="constant", shape=literal.shape, literal=literal)
-        place = self.append(constant, "constant", [])
-        self._tables[place] = values
+        literal = instruction.literal
+        if instruction.shape.dimensions:
+            return self.constant_of(instruction.shape, literals.values(literal))
+        place = self.append(instruction, "constant", operands)
+        if instruction.shape.element_type != hlo_proto.TUPLE:
+            self._scalar(place, literal)
         return place
 
     def broadcast(self, instruction: Any, operands: list[int]) -> int | None:
         (operand,) = operands
         if operand in self._scalars:
-            return self.filled(instruction, self._scalars[operand])
+            return self.filled(instruction.shape, self._scalars[operand])
         inner = self.instructions[operand]
         axes = list(instruction.dimensions)
         if _same_type(inner, instruction) and axes == sorted(axes):
@@ -167,12 +176,12 @@ class Body:
     def reshape(self, instruction: Any, operands: list[int]) -> int | None:
         (operand,) = operands
         if operand in self._scalars:
-            return self.filled(instruction, self._scalars[operand])
+            return self.filled(instruction.shape, self._scalars[operand])
         if _same_type(self.instructions[operand], instruction):
             return operand
-        if operand in self._tables:
-            values = self._tables[operand].reshape(tuple(instruction.shape.dimensions))
-            return self._from_table(instruction, values)
+        if operand in self._values:
+            values = self._values[operand].reshape(tuple(instruction.shape.dimensions))
+            return self.constant_of(instruction.shape, values)
         if self.opcodes[operand] == "reshape":
             return self.place(instruction, "reshape", self.operands[operand])
         return None
@@ -180,7 +189,7 @@ class Body:
     def transpose(self, instruction: Any, operands: list[int]) -> int | None:
         (operand,) = operands
         if operand in self._scalars:
-            return self.filled(instruction, self._scalars[operand])
+            return self.filled(instruction.shape, self._scalars[operand])
         inner = self.instructions[operand]
         axes = list(instruction.dimensions)
         if axes == sorted(axes):
@@ -197,92 +206,48 @@ class Body:
             return self.place(instruction, "transpose", self.operands[operand])
         return None
 
-    def slice(self, instruction: Any, operands: list[int]) -> int | None:
-        (operand,) = operands
-        if operand in self._scalars:
-            return self.filled(instruction, self._scalars[operand])
-        return operand if _same_type(self.instructions[operand], instruction) else None
-
     def convert(self, instruction: Any, operands: list[int]) -> int | None:
         (operand,) = operands
         if _same_type(self.instructions[operand], instruction):
             return operand
+        values = self._values.get(operand)
+        if values is None:
+            return None
         type_ = instruction.shape.element_type
-        if operand in self._tables:
-            return self._from_table(instruction, convert_table(self._tables[operand], type_))
-        scalar = self._scalars.get(operand)
-        if scalar is None:
-            return None
-        return self._folded(instruction, convert_literal(self.instructions[scalar].literal, type_))
-
-    def _folded(self, instruction: Any, literal: Any | None) -> int | None:
-        if literal is None:
-            return None
-        constant = hlo_proto.Instruction(opcode="constant", shape=literal.shape, literal=literal)
-        return self.filled(instruction, self.place(constant, "constant", []))
+        return self.constant_of(instruction.shape, literals.convert(values, type_))
 
     def add(self, instruction: Any, operands: list[int]) -> int | None:
-        found = self._neutral(operands, 0)
-        return self.arithmetic(instruction, operands) if found is None else found
+        return self._unless_neutral(0, instruction, operands)
 
     def multiply(self, instruction: Any, operands: list[int]) -> int | None:
-        found = self._neutral(operands, 1)
-        return self.arithmetic(instruction, operands) if found is None else found
+        return self._unless_neutral(1, instruction, operands)
 
-    def _neutral(self, operands: list[int], neutral: int) -> int | None:
+    def _unless_neutral(self, neutral: int, instruction: Any, operands: list[int]) -> int | None:
         left, right = operands
-        for one, other in ((left, right), (right, left)):
-            scalar = self._scalars.get(one)
-            if scalar is not None and is_number(self.instructions[scalar].literal, neutral):
-                return other
-        return None
+        if self._is(left, neutral):
+            return right
+        return left if self._is(right, neutral) else self.arithmetic(instruction, operands)
 
     def arithmetic(self, instruction: Any, operands: list[int]) -> int | None:
-        left, right = (self._scalars.get(operand) for operand in operands)
+        left, right = (self._values.get(operand) for operand in operands)
+        if left is None or right is None:
+            return None
         operation = instruction.comparison_direction or instruction.opcode
-        if left is not None and right is not None:
-            literals = self.instructions[left].literal, self.instructions[right].literal
-            return self._folded(instruction, fold(operation, *literals))
-        if not self._tables.keys().isdisjoint(operands):
-            values = [self._values(operand) for operand in operands]
-            if not any(value is None for value in values):
-                return self._from_table(instruction, fold_tables(operation, *values))
-        return None
-
-    def _values(self, operand: int) -> Any | None:
-        """What numpy computes with: a table, or the number that a value is filled with."""
-        if operand in self._tables:
-            return self._tables[operand]
-        scalar = self._scalars.get(operand)
-        return None if scalar is None else table(self.instructions[scalar].literal)
-
-    def both(self, instruction: Any, operands: list[int]) -> int | None:
-        """`and`: with truth on one side it is the other side."""
-        left, right = operands
-        for one, other in ((left, right), (right, left)):
-            scalar = self._scalars.get(one)
-            if scalar is not None and number(self.instructions[scalar].literal) is True:
-                return other
-        return self.arithmetic(instruction, operands)
+        return self.constant_of(instruction.shape, literals.fold(operation, left, right))
 
     def compare(self, instruction: Any, operands: list[int]) -> int | None:
         """A truth value that is not false is itself."""
         left, right = operands
-        scalar = self._scalars.get(right)
-        if (
-            scalar is not None
-            and instruction.comparison_direction == "NE"
-            and number(self.instructions[scalar].literal) is False
-        ):
+        truth = self.instructions[left].shape.element_type == hlo_proto.PRIMITIVE_TYPES["i1"]
+        if truth and instruction.comparison_direction == "NE" and self._is(right, 0):
             return left
         return self.arithmetic(instruction, operands)
 
     def select(self, instruction: Any, operands: list[int]) -> int | None:
         condition, yes, no = operands
-        scalar = self._scalars.get(condition)
-        if scalar is None:
-            return None
-        return yes if number(self.instructions[scalar].literal) else no
+        if self._is(condition, 1):
+            return yes
+        return no if self._is(condition, 0) else None
 
     def erf(self, instruction: Any, operands: list[int]) -> int | None:
         """StableHLO has no erf; the name of a custom call says what it will be."""
@@ -327,7 +292,7 @@ def _same_type(left: Any, right: Any) -> bool:
 _Rule: TypeAlias = Callable[[Body, Any, list[int]], int | None]
 _RULES: dict[str, _Rule] = {
     "add": Body.add,
-    "and": Body.both,
+    "and": Body.arithmetic,
     "broadcast": Body.broadcast,
     "call": Body.call,
     "compare": Body.compare,
@@ -340,7 +305,6 @@ _RULES: dict[str, _Rule] = {
     "multiply": Body.multiply,
     "reshape": Body.reshape,
     "select": Body.select,
-    "slice": Body.slice,
     "subtract": Body.arithmetic,
     "transpose": Body.transpose,
 }

@@ -1,21 +1,21 @@
-"""What consumers of composites need, without torch: read, clean, replace, inspect, run.
+"""Tools for consumers of composites, without torch: read, clean, replace, inspect, run.
 
     text, bytecode or portable artifact
         -> Module.read / Module.parse
-        -> passes, plain functions from Module to Module:
-             clean           what a frontend printed, made readable and free of duplicates
-             bind            a JAX function in place of a composite's decomposition
-             to_custom_call  a kernel behind XLA's typed FFI in place of a composite
-             decompose       the plain operations in place of a composite
-             legalize_chlo   StableHLO alone
-             drop_cast_roundtrips, widen_dots  casts that need not be there
+        -> passes, which are plain functions from Module to Module:
+             clean           makes a frontend's output readable and removes duplicates
+             bind            replaces a composite's decomposition with a JAX function
+             to_custom_call  replaces a composite with a kernel behind XLA's typed FFI
+             decompose       replaces a composite with its operations
+             legalize_chlo   replaces CHLO with StableHLO
+             drop_cast_roundtrips, widen_dots  remove unnecessary casts
         -> inspect (a table, JSON or a page), run (numbers), Module.write
 
     module = Module.read("step.mlir")
     module = run_passes(module, [clean, partial(decompose, keep="ptxla.softmax")])
     module.write("lowered.mlir")
 
-Importing this package imports neither torch nor jax; jaxlib is loaded by the first call that
+Importing this package imports neither torch nor jax. jaxlib is imported by the first call that
 needs it.
 """
 
@@ -45,28 +45,47 @@ from .inspection import (
     inspect,
 )
 from .module import Module
+from .passes.bind import OPTIONS as BIND_OPTIONS
 from .passes.bind import bind
+from .passes.clean import OPTIONS as CLEAN_OPTIONS
 from .passes.clean import clean, clean_passes
 from .passes.constant_inputs import constant_inputs
+from .passes.decompose import OPTIONS as DECOMPOSE_OPTIONS
 from .passes.decompose import decompose
+from .passes.drop_cast_roundtrips import OPTIONS as DROP_CAST_ROUNDTRIPS_OPTIONS
 from .passes.drop_cast_roundtrips import drop_cast_roundtrips
 from .passes.drop_unused_functions import drop_unused_functions
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
+from .passes.legalize_chlo import OPTIONS as LEGALIZE_CHLO_OPTIONS
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
 from .passes.order_inputs import order_inputs
 from .passes.rename_decompositions import rename_decompositions
 from .passes.share_decompositions import share_decompositions
 from .passes.strip_leftovers import strip_leftovers
+from .passes.to_custom_call import OPTIONS as TO_CUSTOM_CALL_OPTIONS
 from .passes.to_custom_call import to_custom_call
 from .passes.unshare_decompositions import unshare_decompositions
+from .passes.widen_dots import OPTIONS as WIDEN_DOTS_OPTIONS
 from .passes.widen_dots import widen_dots
 from .pipeline import Pass, run_passes
 from .run import Executable, compile_module, run
 
+COMMAND_LINE = (
+    CLEAN_OPTIONS,
+    BIND_OPTIONS,
+    TO_CUSTOM_CALL_OPTIONS,
+    DECOMPOSE_OPTIONS,
+    LEGALIZE_CHLO_OPTIONS,
+    DROP_CAST_ROUNDTRIPS_OPTIONS,  # first: a wide type that is gone asks for no wider product
+    WIDEN_DOTS_OPTIONS,
+)
+"""The passes that `composites lower` offers, in the order in which it runs them."""
+
 __all__ = [
+    "COMMAND_LINE",
     "AttributeConversionError",
     "BindError",
     "BytecodeError",

@@ -1,4 +1,4 @@
-"""Composite attributes in the three forms they take outside the module.
+"""Composite attributes in the forms that they take outside the module.
 
 - `to_python`: plain Python values, for reports and for keyword arguments of JAX functions.
 - `to_ffi`: the MLIR attributes that XLA's typed FFI can decode from a `backend_config`.
@@ -10,14 +10,14 @@ from typing import Any
 from .bindings import IrAttribute, dictionary_items, ir
 from .errors import AttributeConversionError
 
-# Element types whose dense attributes can be read as a buffer. Any other aborts the process in
-# jaxlib 0.7.1 (bf16), so the list says what is safe.
+# Element types whose dense attributes can be read as a buffer. Other types (bf16) abort the process
+# in jaxlib 0.7.1, so only these are read.
 _READABLE_ELEMENTS = frozenset(
     [f"{sign}{width}" for sign in ("i", "ui", "si") for width in (8, 16, 32, 64)]
     + ["i1", "f16", "f32", "f64"]
 )
 
-# Dense arrays that XLA's FFI decodes, by element type. Booleans travel as bytes.
+# Dense arrays that XLA's FFI decodes, by element type. Booleans are passed as bytes.
 _FFI_ARRAYS = {
     "i1": "DenseI8ArrayAttr",
     "i8": "DenseI8ArrayAttr",
@@ -30,7 +30,7 @@ _FFI_ARRAYS = {
 
 
 def to_python(attribute: IrAttribute) -> Any:
-    """The Python value of an attribute; its text where Python has no such value.
+    """The Python value of an attribute, or its text if there is no such value in Python.
 
     | attribute                  | Python                                  |
     |----------------------------|-----------------------------------------|
@@ -59,13 +59,13 @@ def to_python(attribute: IrAttribute) -> Any:
 
 
 def to_ffi(attribute: IrAttribute, where: str) -> IrAttribute:
-    """The form of an attribute that XLA's typed FFI decodes; must run inside the context.
+    """The form of an attribute that XLA's typed FFI decodes. It must run inside the context.
 
-    Scalars and strings stay. Lists become one-dimensional dense arrays (bool as i8), half floats
-    become f32, types become their name.
+    Scalars and strings are unchanged. Lists become one-dimensional dense arrays (bool as i8),
+    half-precision floats become f32, and types become their names.
 
     Raises:
-      AttributeConversionError: naming `where`, for what the FFI has no form for.
+        AttributeConversionError: the FFI has no form for the attribute; the message names `where`.
     """
     kinds = ir()
     if isinstance(attribute, kinds.BoolAttr | kinds.StringAttr | kinds.IntegerAttr):
@@ -105,7 +105,7 @@ def _ffi_array(attribute: IrAttribute) -> IrAttribute | None:
 
 
 def _ffi_array_of_entries(entries: list[IrAttribute]) -> IrAttribute | None:
-    """The dense array of an ArrayAttr whose entries are numbers of one type."""
+    """The dense array for an ArrayAttr whose entries are numbers of one type."""
     kinds = ir()
     if not entries:
         return kinds.DenseI64ArrayAttr.get([])

@@ -1,9 +1,9 @@
-"""The one module that imports jaxlib's MLIR bindings.
+"""The only module that imports jaxlib's MLIR bindings.
 
-`jaxlib.mlir` is private to jaxlib: names move between releases. Whatever differs from one release
-to the next is dealt with here, and the rest of the package asks this module.
+`jaxlib.mlir` is private to jaxlib, and its names change between releases. This module handles the
+differences between releases, and the rest of the package uses this module.
 
-jaxlib is imported on first use, so that importing `lowering.stablehlo` stays cheap and a machine
+jaxlib is imported on first use. Importing `lowering.stablehlo` is therefore cheap, and a machine
 without jaxlib gets an error that says what to install.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from .errors import BytecodeError, MissingJaxError, ParseError, VerificationError, VersionError
 
-# The bindings carry no types that mypy can read; these names say what an `Any` stands for.
+# The bindings have no types that mypy can read. These names say what each `Any` is.
 IrContext: TypeAlias = Any
 IrModule: TypeAlias = Any
 IrOperation: TypeAlias = Any
@@ -26,11 +26,12 @@ IrAttribute: TypeAlias = Any
 
 T = TypeVar("T")
 
-# The releases of jaxlib that the tests were run with; they speak StableHLO 1.13, 1.17 and 1.22.
+# The releases of jaxlib that the tests were run with. They have StableHLO 1.13, 1.17
+# and 1.22.
 SEEN_WITH = ("0.7.1", "0.10.2", "0.12.0")
 
-# First bytes of every MLIR bytecode file; the producer's name follows, ended by a zero byte.
-# A portable artifact is bytecode whose producer is `StableHLO_v<version>`.
+# The first bytes of every MLIR bytecode file. The producer's name follows, terminated by a zero
+# byte. A portable artifact is bytecode whose producer is `StableHLO_v<version>`.
 BYTECODE_MAGIC = b"ML\xefR"
 _PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\x00")
 _LOCATION = re.compile(r":(\d+):(\d+)\)?$")
@@ -47,10 +48,10 @@ def ir() -> Any:
         from jaxlib.mlir.dialects import stablehlo
     except ImportError as error:
         raise MissingJaxError(
-            f"lowering.stablehlo needs jaxlib to read StableHLO, and it cannot be imported "
+            f"lowering.stablehlo needs jaxlib to read StableHLO, but jaxlib cannot be imported "
             f"({error}); install it with: pip install jaxlib"
         ) from error
-    # Registering twice aborts the process in some releases; the cache makes it once.
+    # Registering the passes twice aborts the process in some releases. The cache prevents this.
     stablehlo.register_stablehlo_passes()
     return module
 
@@ -63,20 +64,20 @@ def _stablehlo() -> Any:
 
 
 def new_context() -> IrContext:
-    """A context that knows StableHLO, CHLO, func and the dialects jax itself prints.
+    """A context with StableHLO, CHLO, func and the dialects that jax itself prints.
 
-    Each parsed module gets its own: a context never frees the constants it has seen.
+    Each parsed module gets its own context, because a context never frees its constants.
     """
     context = ir().Context()
-    # One thread pool for each context would cost more than it gives, and does not survive a fork.
+    # A thread pool for each context would cost more than it saves, and would not survive a fork.
     context.enable_multithreading(False)
     try:
         from jaxlib.mlir._mlir_libs import _jax_mlir_ext
         from jaxlib.mlir.dialects import chlo, sdy
     except ImportError as error:
         raise MissingJaxError(
-            f"this jaxlib is not laid out as expected ({error}); "
-            f"versions seen to work: {', '.join(SEEN_WITH)}"
+            f"this jaxlib does not have the expected modules ({error}); "
+            f"tested versions: {', '.join(SEEN_WITH)}"
         ) from error
     registry = ir().DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)  # func, among others
@@ -98,7 +99,7 @@ def building(context: IrContext) -> Iterator[None]:
 
 
 def parse_text(text: str, source: str = "<text>", context: IrContext | None = None) -> IrModule:
-    """Parse and verify MLIR text; `source` is the name that errors point at."""
+    """Parse and verify MLIR text. `source` is the name that errors refer to."""
     context = context or new_context()
     try:
         return ir().Module.parse(text, context)
@@ -108,7 +109,8 @@ def parse_text(text: str, source: str = "<text>", context: IrContext | None = No
 
 
 def parse_bytes(data: bytes, source: str = "<bytes>") -> IrModule:
-    """Parse MLIR text, MLIR bytecode or a portable StableHLO artifact, told apart by magic."""
+    """Parse MLIR text, MLIR bytecode or a portable StableHLO artifact, told apart by the first
+    bytes."""
     if data.startswith(BYTECODE_MAGIC):
         return _parse_bytecode(data, source)
     try:
@@ -116,7 +118,7 @@ def parse_bytes(data: bytes, source: str = "<bytes>") -> IrModule:
     except UnicodeDecodeError:
         raise BytecodeError(
             f"{source}: neither MLIR text nor MLIR bytecode "
-            f"(starts with {data[:8]!r}, bytecode starts with {BYTECODE_MAGIC!r})"
+            f"(it starts with {data[:8]!r}; bytecode starts with {BYTECODE_MAGIC!r})"
         ) from None
     return parse_text(text, source)
 
@@ -125,7 +127,7 @@ def _parse_bytecode(data: bytes, source: str) -> IrModule:
     version = artifact_version(data)
     if version is not None and version > current_version():
         raise BytecodeError(
-            f"{source}: written by StableHLO {_dotted(version)}, and the installed jaxlib "
+            f"{source}: written by StableHLO {_dotted(version)}, but the installed jaxlib "
             f"reads up to {_dotted(current_version())}; install a newer jaxlib, or write the "
             f"file for version {_dotted(current_version())}"
         )
@@ -146,13 +148,13 @@ def _parse_portable_artifact(context: IrContext, data: bytes) -> IrModule:
 
 
 def artifact_version(data: bytes) -> Version | None:
-    """The StableHLO version a portable artifact was written by; None for anything else."""
+    """The StableHLO version that wrote a portable artifact; None for anything else."""
     found = _PRODUCER.search(data[:64])
     return _numbers(found.groups()) if found else None
 
 
 def hlo_converter() -> Callable[[bytes], bytes] | None:
-    """A function from a serialized HLO module to StableHLO bytecode, where jaxlib has one."""
+    """A function from a serialized HLO module to StableHLO bytecode; None if jaxlib has none."""
     try:
         from jaxlib import _jax
     except ImportError:
@@ -162,7 +164,7 @@ def hlo_converter() -> Callable[[bytes], bytes] | None:
 
 
 def copy_into(context: IrContext, module: IrModule) -> IrModule:
-    """A copy of a module that lives in another context (such as one that jax lowered)."""
+    """A copy of a module that lives in another context, such as a module that jax lowered."""
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return ir().Module.parse(buffer.getvalue(), context)
@@ -172,7 +174,7 @@ def clone(module: IrModule) -> IrModule:
     """A copy of a module in its own context."""
     with building(module.context):
         copy = ir().Module.create()
-        # Every attribute: the module's name, and what a frontend has noted on it.
+        # All attributes are copied: the module's name, and what the frontend added.
         for name, attribute in attributes(module.operation).items():
             copy.operation.attributes[name] = attribute
         for operation in module.body.operations:
@@ -184,17 +186,17 @@ def clone(module: IrModule) -> IrModule:
 
 
 def current_version() -> Version:
-    """The newest StableHLO version the installed jaxlib reads and writes."""
+    """The newest StableHLO version that the installed jaxlib reads and writes."""
     return _numbers(_stablehlo().get_current_version().split("."))
 
 
 def minimum_version() -> Version:
-    """The oldest StableHLO version the installed jaxlib can still write for."""
+    """The oldest StableHLO version that the installed jaxlib can write."""
     return _numbers(_stablehlo().get_minimum_version().split("."))
 
 
 def serialize_portable(module: IrModule, version: str | None = None) -> bytes:
-    """A portable artifact that readers of StableHLO `version` (default: newest) understand."""
+    """A portable artifact for readers of StableHLO `version` (default: the newest)."""
     target = _target_version(version)
     data, problems = _with_diagnostics(
         module.context,
@@ -213,7 +215,7 @@ def _target_version(version: str | None) -> Version:
     oldest, newest = minimum_version(), current_version()
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise VersionError(
-            f"not a StableHLO version: {version!r}; write it as in {_dotted(newest)!r}"
+            f"{version!r} is not a StableHLO version; write it like {_dotted(newest)!r}"
         )
     target = _numbers(version.split("."))
     if not oldest <= target <= newest:
@@ -241,34 +243,34 @@ def run_pipeline(module: IrModule, pipeline: str) -> None:
 
 
 def verify(module: IrModule) -> None:
-    """Raise `VerificationError` when the module breaks a rule of its dialects."""
+    """Raise `VerificationError` if the module breaks a rule of its dialects."""
     try:
         module.operation.verify()
     except ir().MLIRError as error:
         raise VerificationError(_first_diagnostic(error)[2]) from None
 
 
-# ---- small readers that hide how the bindings spell things ----
+# ---- small readers that hide differences between bindings ----
 
 
 def attributes(operation: IrOperation) -> dict[str, IrAttribute]:
     """The attributes of an operation by name.
 
-    Indexing works in every release; iterating gives pairs in one and names in another.
+    Indexing works in every release. Iterating gives pairs in one release and names in another.
     """
     named = operation.attributes
     return {named[i].name: named[i].attr for i in range(len(named))}
 
 
 def dictionary_items(attribute: IrAttribute) -> dict[str, IrAttribute]:
-    """The entries of a DictAttr; none for None."""
+    """The entries of a DictAttr; empty for None."""
     if attribute is None:
         return {}
     return {attribute[i].name: attribute[i].attr for i in range(len(attribute))}
 
 
 def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
-    """The operations with one of these names, nested ones too, in program order."""
+    """The operations with one of these names, including nested ones, in program order."""
     found: list[IrOperation] = []
     wanted = frozenset(names)
     advance = ir().WalkResult.ADVANCE
@@ -283,24 +285,24 @@ def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
 
 
 def defining_operation(value: IrValue) -> IrOperation | None:
-    """The operation that makes a value; None for an argument."""
+    """The operation that produces a value; None for an argument."""
     owner = value.owner
     return None if isinstance(owner, ir().Block) else owner.operation
 
 
 def users(value: IrValue) -> list[IrOperation]:
-    """The operations that read a value, once for each time that they do."""
+    """The operations that read a value, once for each use."""
     return [use.owner.operation for use in value.uses]
 
 
 def location_name(location: Any) -> str:
-    """The name that a frontend gave to a location; empty where there is none."""
+    """The name that a frontend gave to a location; empty if there is none."""
     found = _LOCATION_NAME.match(str(location))
     return found[1] if found else ""
 
 
 def _first_diagnostic(error: Any) -> tuple[int, int, str]:
-    """Line, column and message of the first problem MLIR reported."""
+    """Line, column and message of the first problem that MLIR reported."""
     diagnostics = error.error_diagnostics
     if not diagnostics:
         return 0, 0, str(error)
@@ -311,7 +313,8 @@ def _first_diagnostic(error: Any) -> tuple[int, int, str]:
 
 
 def _with_diagnostics(context: IrContext, call: Callable[[], T]) -> tuple[T | None, str]:
-    """The call's value, or None and what MLIR said; without this it prints to stderr itself."""
+    """The result of `call`, or None and MLIR's message. Without this, MLIR prints the message to
+    stderr."""
     messages: list[str] = []
 
     def keep(diagnostic: Any) -> bool:
@@ -337,14 +340,15 @@ def _dotted(version: Version) -> str:
 
 
 LARGEST_BOOLEAN_CONSTANT = 100
-"""More truth values are printed in hexadecimal, which versions of MLIR read in different ways: one
-takes a bit for each, another a byte."""
+"""Larger boolean constants are printed in hexadecimal, which MLIR versions read in different ways:
+one uses a bit for each value, another a byte."""
 
 
 def dense_elements(value: Any, element_type: IrType) -> IrAttribute:
-    """A numpy array as the value of a constant; the bindings take types of ml_dtypes as bits.
+    """A numpy array as the value of a constant. It must run inside `building`.
 
-    Truth values are parsed: jaxlib 0.7 takes a bit for each, 0.10 a byte. Runs in `building`.
+    Values of ml_dtypes types are passed as bits. Booleans are parsed from text, because jaxlib 0.7
+    expects a bit for each value and 0.10 a byte.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The composites of a module: finding them, telling them apart, choosing them by name or glob."""
+"""The composites of a module: finding, comparing and selecting them by name or glob."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -20,12 +20,13 @@ from .symbols import COMPOSITE
 
 @dataclass(frozen=True)
 class Signature:
-    """What makes two composite calls interchangeable; calls with equal signatures share code."""
+    """The properties that make two composite calls interchangeable. Calls with equal signatures
+    share code."""
 
     name: str
     version: int
     attributes: IrAttribute | None
-    """The `composite_attributes` dictionary; None when the call has none."""
+    """The `composite_attributes` dictionary; None if the call has none."""
     operands: tuple[str, ...]
     results: tuple[str, ...]
 
@@ -53,7 +54,7 @@ def signature(composite: IrOperation) -> Signature:
 
 
 def composites_of(module: IrModule) -> list[IrOperation]:
-    """Every composite in the module, those inside decompositions too, in program order."""
+    """Every composite in the module, including those inside decompositions, in program order."""
     return find_operations(module.operation, COMPOSITE)
 
 
@@ -63,10 +64,10 @@ def composite_name(composite: IrOperation) -> str:
 
 
 def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]:
-    """The existing names that match any of the names or globs (`*`, `?`, `[..]`).
+    """The existing names that match any of the given names or globs (`*`, `?`, `[..]`).
 
     Raises:
-      UnknownCompositeError: when one of the patterns matches nothing.
+        UnknownCompositeError: one of the patterns matches nothing.
     """
     chosen: set[str] = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
@@ -78,7 +79,7 @@ def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]
 
 
 def require(existing: Collection[str], names: Iterable[str]) -> None:
-    """Raise `UnknownCompositeError` for the first name that no composite has."""
+    """Raise `UnknownCompositeError` for the first name that is not the name of a composite."""
     for name in names:
         if name not in existing:
             raise UnknownCompositeError(name, existing)

@@ -1,15 +1,15 @@
-"""Operations that only move data: what they read they also give, element by element, unchanged.
+"""Operations that only move data: their results are elements of their operands, unchanged.
 
-Such an operation means the same for every element type, so a pass may change the type it works in.
-Collectives are none: what is sent between devices is not for this package to decide. Neither are
-barriers, which are there to keep what stands on either side.
+Such an operation has the same meaning for every element type, so a pass may change its type.
+Collectives are not included, because this package does not decide what devices send to each other.
+Barriers are not included either, because they must keep the operations on both sides apart.
 """
 
 from .bindings import IrOperation, IrType, IrValue, building, ir
 
 CONVERT = "stablehlo.convert"
 
-# Which operands are data; the others are indices or predicates.
+# The operands that are data. The others are indices or predicates.
 _DATA_OPERANDS = {
     "stablehlo.broadcast_in_dim": slice(0, 1),
     "stablehlo.concatenate": slice(0, None),
@@ -27,12 +27,12 @@ DATA_MOVEMENT = tuple(_DATA_OPERANDS)
 
 
 def data_operands(operation: IrOperation) -> list[int]:
-    """The positions of the operands whose elements a data-moving operation gives."""
+    """The positions of the operands whose elements a data-moving operation returns."""
     return list(range(len(operation.operands)))[_DATA_OPERANDS[operation.name]]
 
 
 def element_type(value: IrValue) -> str:
-    """The element type of a tensor, such as `bf16`; empty for what is no tensor."""
+    """The element type of a tensor, such as `bf16`; empty for a value that is not a tensor."""
     return str(value.type.element_type) if hasattr(value.type, "element_type") else ""
 
 
@@ -46,8 +46,8 @@ def with_element(type_: IrType, element: IrType) -> IrType:
 
 
 def retype(value: IrValue, element: IrType) -> None:
-    """Change the element type of a result where it stands."""
+    """Change the element type of a result in place."""
     value.set_type(with_element(value.type, element))
-    # XLA's note of the type it had, which XLA would believe when it reads the operation back.
+    # XLA's note of the old type. XLA would use it when it reads the operation back.
     if "xla_shape" in value.owner.attributes:
         del value.owner.attributes["xla_shape"]

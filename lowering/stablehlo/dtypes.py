@@ -1,6 +1,6 @@
-"""Element types of tensors: MLIR's name, numpy's dtype, the size in memory, and which holds which.
+"""Element types of tensors: MLIR name, numpy dtype, size in memory, and conversions without loss.
 
-Element types are named as MLIR prints them: `bf16`, `ui8`.
+Element types have the names that MLIR prints, such as `bf16` and `ui8`.
 """
 
 import re
@@ -21,7 +21,7 @@ _STATIC_TENSOR = re.compile(r"tensor<((?:\d+x)*)([\w<>]+)>")
 
 
 def static_tensor(type_: str) -> tuple[tuple[int, ...], Any] | None:
-    """Shape and numpy dtype of a tensor type's text; None when a dimension is dynamic."""
+    """Shape and numpy dtype of a tensor type given as text; None if a dimension is dynamic."""
     found = _STATIC_TENSOR.fullmatch(type_)
     if found is None:
         return None
@@ -33,7 +33,7 @@ def numpy_dtype(element_type: str) -> Any:
     """The numpy dtype of an MLIR element type, such as `bf16`.
 
     Raises:
-      StableHLOError: for a type that the table does not list.
+        StableHLOError: the type is not in the table.
     """
     import ml_dtypes
     import numpy as np
@@ -47,7 +47,8 @@ def numpy_dtype(element_type: str) -> Any:
 
 
 def byte_size(type_: IrType) -> int:
-    """Bytes of a value; a dynamic dimension counts as 1, and what is no tensor as 0."""
+    """Size of a value in bytes. A dynamic dimension counts as 1. The result is 0 if it is not a
+    tensor."""
     if not hasattr(type_, "element_type") or not type_.has_rank:
         return 0
     element = str(type_.element_type)
@@ -61,10 +62,11 @@ def byte_size(type_: IrType) -> int:
 
 @cache
 def holds(wide: str, narrow: str) -> bool:
-    """Whether each value of one type is a value of the other: casting there and back is exact.
+    """Whether every value of `narrow` is a value of `wide`, so that casting there and back is
+    exact.
 
-    `i1` counts as the integers 0 and 1. Of NaN only that it is one is asked. Complex and quantised
-    types, and types that the tables do not list, hold themselves alone.
+    `i1` counts as the integers 0 and 1. A NaN only has to remain a NaN. Complex and quantized
+    types, and types that are not in the table, only hold themselves.
     """
     if wide == narrow:
         return True
@@ -88,10 +90,10 @@ def holds(wide: str, narrow: str) -> bool:
 
 
 def cast_kind(source: str, target: str) -> CastKind:
-    """What a conversion between two element types does.
+    """The kind of a conversion between two element types.
 
-    Of two floats, or two integers (`i1` among them), it is widening when the target holds every
-    value of the source, else narrowing: bf16 to f16, and i32 to ui32, are narrowing.
+    Between two floats or two integers (including `i1`), it is widening if the target holds every
+    value of the source, and narrowing otherwise. So bf16 to f16 and i32 to ui32 are narrowing.
     """
     floats = source in _FLOATS, target in _FLOATS
     integers = _integer(source) is not None, _integer(target) is not None
@@ -105,7 +107,7 @@ def cast_kind(source: str, target: str) -> CastKind:
 
 
 def _integer(element_type: str) -> tuple[int, bool] | None:
-    """Bits of an integer type, and whether it is signed; `i1` has no sign."""
+    """Number of bits of an integer type, and whether it is signed. `i1` is unsigned."""
     found = _INTEGER.fullmatch(element_type)
     if found is None or element_type not in BY_NAME:
         return None

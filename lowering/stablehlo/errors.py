@@ -1,7 +1,7 @@
-"""Every mistake this package reports to its user.
+"""The errors that this package reports to its user.
 
-All of them are `StableHLOError`, so a command line needs one `except`. Each message says what was
-found, where, and what to do about it.
+All of them are `StableHLOError`, so a command line needs only one `except`. Each message says what
+was found, where, and what to do about it.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from composites.errors import did_you_mean
 
 
 class StableHLOError(ValueError):
-    """Base of every error that `lowering.stablehlo` raises on purpose."""
+    """Base class of the errors that `lowering.stablehlo` raises on purpose."""
 
 
 class MissingJaxError(StableHLOError, ImportError):
@@ -18,7 +18,7 @@ class MissingJaxError(StableHLOError, ImportError):
 
 
 class ParseError(StableHLOError):
-    """The text is not a module this jaxlib can read."""
+    """The text is not a module that this jaxlib can read."""
 
     def __init__(self, source: str, line: int, column: int, problem: str, text: str) -> None:
         self.source = source
@@ -34,11 +34,11 @@ class ParseError(StableHLOError):
 
 
 class BytecodeError(StableHLOError):
-    """The bytes are a damaged module, a newer StableHLO, or no module at all."""
+    """The bytes are a damaged module, a module of a newer StableHLO, or not a module at all."""
 
 
 class VersionError(StableHLOError):
-    """A StableHLO version was asked for that cannot be written."""
+    """The module cannot be written for the requested StableHLO version."""
 
 
 class VerificationError(StableHLOError):
@@ -62,22 +62,22 @@ class UnknownCompositeError(StableHLOError):
 
 
 class UnsupportedOperationError(StableHLOError):
-    """An operation for which a pass has no rule."""
+    """A pass has no rule for an operation."""
 
 
 class AttributeConversionError(StableHLOError):
-    """A composite attribute cannot be expressed where it has to go."""
+    """A composite attribute cannot be expressed in the target form."""
 
 
 class BindError(StableHLOError):
-    """A function given to `bind` cannot stand in for a composite's decomposition."""
+    """A function given to `bind` cannot replace a composite's decomposition."""
 
 
 class RunError(StableHLOError):
-    """The module could not be compiled for, or run on, the chosen platform."""
+    """The module could not be compiled for the chosen platform, or failed on it."""
 
 
 def _window(line: str, column: int, width: int = 100) -> tuple[str, int]:
-    """The part of a long line around `column`, and the offset at which that part starts."""
+    """The part of a long line around `column`, and the offset at which this part starts."""
     start = max(0, column - 1 - width // 2) if len(line) > width else 0
     return line[start : start + width], start

@@ -1,4 +1,4 @@
-"""Passes that change a module in place, so that a pipeline copies it once and not for each."""
+"""Passes that change a module in place, so that a pipeline copies the module only once."""
 
 from collections.abc import Callable
 from functools import update_wrapper
@@ -11,7 +11,8 @@ P = ParamSpec("P")
 
 
 class InPlacePass(Generic[P]):
-    """A pass, from a module to a changed copy, made of a function that changes what it is given."""
+    """A pass, from a module to a changed copy, made from a function that changes a module in
+    place."""
 
     __name__: str
 
@@ -26,4 +27,4 @@ class InPlacePass(Generic[P]):
 
 
 in_place = InPlacePass
-"""As a decorator."""
+"""The same as a decorator."""

@@ -1,7 +1,7 @@
-"""Putting the body of one function in place of a call, the step that several passes share.
+"""Replacing a call by the body of its function, a step that several passes share.
 
-MLIR's own `inline` pass leaves `func.call` alone in jaxlib (0.7.1 to 0.12.0): no inliner
-extension is registered for the func dialect there.
+MLIR's own `inline` pass does not inline `func.call` in jaxlib (0.7.1 to 0.12.0), which registers
+no inliner extension for the func dialect.
 """
 
 from .bindings import IrOperation
@@ -10,8 +10,9 @@ from .bindings import IrOperation
 def inline_call(call: IrOperation, function: IrOperation, *, last_use: bool) -> None:
     """Replace a call by the body of `function`.
 
-    On the last use the body itself is moved, and the empty function erased; before that, a copy
-    of it. Moving keeps what nested regions capture intact, without a map from old to new values.
+    On the last use, the body itself is moved and the empty function is erased. Otherwise a copy is
+    moved. Moving keeps the values that nested regions capture, without a map from old to new
+    values.
     """
     source = function if last_use else function.clone(ip=False)
     block = source.regions[0].blocks[0]

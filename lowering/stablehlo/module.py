@@ -1,4 +1,4 @@
-"""`Module`: one StableHLO module, read from text or bytes, that no pass changes in place."""
+"""`Module`: one StableHLO module, read from text or bytes. Passes do not change it in place."""
 
 import os
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ from .bindings import IrModule
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Module:
-    """A StableHLO module. Passes take one and return another; neither changes afterwards."""
+    """A StableHLO module. Passes take one and return another one. Neither changes afterwards."""
 
     ir: IrModule
-    """The MLIR module. Read it freely; to change it, work on `copy_ir()`."""
+    """The MLIR module. It may be read freely. To change it, work on `copy_ir()`."""
 
     @classmethod
     def parse(cls, text: str, source: str = "<text>") -> "Module":
-        """Read MLIR text. `source` is the name that error messages point at.
+        """Read MLIR text. `source` is the name that error messages refer to.
 
         Raises:
-          ParseError: with line and column, when the text is malformed.
+            ParseError: the text is malformed; the message has the line and column.
         """
         return cls(bindings.parse_text(text, source))
 
     @classmethod
     def from_bytes(cls, data: bytes, source: str = "<bytes>") -> "Module":
-        """Read MLIR text, MLIR bytecode or a portable StableHLO artifact, whichever it is."""
+        """Read MLIR text, MLIR bytecode or a portable StableHLO artifact."""
         return cls(bindings.parse_bytes(data, source))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Module":
-        """Read a file; its first bytes say whether it is text or bytecode, not its name."""
+        """Read a file. Its first bytes, not its name, determine whether it is text or bytecode."""
         return cls.from_bytes(Path(path).read_bytes(), str(path))
 
     @property
@@ -48,19 +48,19 @@ class Module:
         return "" if name is None else str(name.value)
 
     def write(self, path: str | os.PathLike[str], *, portable: str | None = None) -> None:
-        """Write text, or a portable artifact when `portable` names a StableHLO version.
+        """Write text, or a portable artifact if `portable` names a StableHLO version.
 
-        A name ending in `.mlirbc` asks for a portable artifact of the newest version. The file
-        is complete or absent, never half written.
+        A name that ends in `.mlirbc` also selects a portable artifact, of the newest version. The
+        file is written completely or not at all.
         """
         binary = portable is not None or Path(path).suffix == ".mlirbc"
         write_atomic(path, self.portable(portable) if binary else self.text)
 
     def portable(self, version: str | None = None) -> bytes:
-        """A versioned artifact that any StableHLO reader from `version` on understands.
+        """A versioned artifact for StableHLO readers of `version` and newer.
 
-        CHLO has no versioned form, so CHLO operations are legalised to StableHLO first. Source
-        locations are dropped, so equal text gives equal bytes.
+        CHLO has no versioned form, so CHLO operations are legalized to StableHLO first. Source
+        locations are dropped, so that equal text gives equal bytes.
         """
         copy = self.copy_ir()
         bindings.run_pipeline(
@@ -69,11 +69,11 @@ class Module:
         return bindings.serialize_portable(copy, version)
 
     def verify(self) -> None:
-        """Raise `VerificationError` when the module breaks a rule of its dialects."""
+        """Raise `VerificationError` if the module breaks a rule of its dialects."""
         bindings.verify(self.ir)
 
     def copy_ir(self) -> IrModule:
-        """A copy of the MLIR module, for a pass to change and wrap in a new `Module`."""
+        """A copy of the MLIR module that a pass can change and wrap in a new `Module`."""
         return bindings.clone(self.ir)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""How a pass says what its options of `composites lower` are.
+"""How a pass declares its options of `composites lower`.
 
-A pass declares a `PassOptions` beside its function, and `passes/__init__.py` lists it. The command
-line is made of that list, so no option is written twice.
+A pass declares a `PassOptions` beside its function, and the package lists it in `COMMAND_LINE`. The
+command line is made of that list, so no option is written twice.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ class Option:
     """`--widen-dots`, or `--clean/--no-clean` for a switch that can be turned off."""
     help: str
     metavar: str | None = None
-    """What the value is called, where the option can be repeated; None for a switch."""
+    """The name of the value, for an option that can be repeated; None for a switch."""
     default: bool = False
-    """Of a switch."""
+    """The default of a switch."""
 
     @property
     def name(self) -> str:
@@ -36,15 +36,16 @@ class PassOptions:
 
     options: tuple[Option, ...]
     make: Callable[..., Sequence[Pass]]
-    """Gives the passes to run; called with the options' values, in order, if any is given."""
+    """Returns the passes to run. It is called with the values of the options, in order, if any is
+    given."""
 
     def passes(self, values: Sequence[Any]) -> Sequence[Pass]:
-        """The passes that these values of the options ask for."""
+        """The passes that these values of the options select."""
         return self.make(*values) if any(values) else ()
 
 
 def switch(flag: str, run: Pass, help: str) -> PassOptions:
-    """A pass without arguments, turned on by a flag."""
+    """A pass without arguments that a flag turns on."""
     return PassOptions((Option(flag, help),), lambda _: [run])
 
 
@@ -52,7 +53,7 @@ def pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
     """`NAME=VALUE` options as a dictionary.
 
     Raises:
-      StableHLOError: an item is no pair, or names something twice.
+        StableHLOError: an item is not a pair, or a name appears twice.
     """
     found: dict[str, str] = {}
     for text in given:

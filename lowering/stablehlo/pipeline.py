@@ -15,17 +15,17 @@ Pass: TypeAlias = Callable[[Module], Module]
 
 
 def run_passes(module: Module, passes: Iterable[Pass], *, verify: bool = True) -> Module:
-    """Run the passes in order, verifying the module on entry and after each one.
+    """Run the passes in order. The module is verified before the first pass and after each one.
 
     Without `verify`, the caller verifies the result.
 
     Raises:
-      VerificationError: when the module is broken before the first pass.
-      PassError: names the pass that broke the module, or that did not return one.
+        VerificationError: the module is invalid before the first pass.
+        PassError: a pass broke the module or did not return one; the message names the pass.
     """
     if verify:
         module.verify()
-    owned = False  # whether nobody else holds this module
+    owned = False  # whether only this function holds the module
     for number, run in enumerate(passes, start=1):
         if isinstance(run, InPlacePass):
             result = module if owned else Module(module.copy_ir())
@@ -49,7 +49,7 @@ def run_passes(module: Module, passes: Iterable[Pass], *, verify: bool = True) -
 
 
 def pass_name(run: Any) -> str:
-    """What to call a pass in a message: a partial goes by the function inside it."""
+    """The name of a pass for messages. A partial has the name of its function."""
     while isinstance(run, partial):
         run = run.func
     return getattr(run, "__name__", type(run).__name__)

@@ -1,4 +1,4 @@
-"""Running a module on jax's PJRT client: the CPU by default, so that numbers can be checked."""
+"""Running a module with jax's PJRT client, by default on the CPU, to check its numbers."""
 
 import io
 from dataclasses import dataclass
@@ -15,30 +15,30 @@ from .symbols import functions
 
 @dataclass(frozen=True, eq=False)
 class Executable:
-    """A compiled module; call it with numpy (or jax) arrays, one for each input of `@main`."""
+    """A compiled module. Call it with one numpy (or jax) array for each input of `@main`."""
 
     inputs: tuple[str, ...]
     """Tensor types of the inputs, as MLIR text."""
     outputs: tuple[str, ...]
     """Tensor types of the outputs, as MLIR text."""
     platform: str
-    """The platform it was compiled for, such as `cpu` or `cuda`."""
+    """The platform that it was compiled for, such as `cpu` or `cuda`."""
     loaded: Any
     """PJRT's loaded executable."""
     device: Any
-    """The device it runs on."""
+    """The device that it runs on."""
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        """Run once; returns numpy arrays, one for each output.
+        """Run once and return one numpy array for each output.
 
         Raises:
-          RunError: when the arrays do not fit the inputs, or the platform reports a failure.
+            RunError: the arrays do not fit the inputs, or the platform reports a failure.
         """
         import jax
         import numpy as np
 
         self._check([np.shape(array) for array in arrays], [_dtype(array) for array in arrays])
-        # With 64-bit types allowed, or jax would quietly make them 32-bit ones.
+        # 64-bit types are enabled, because jax would otherwise silently convert them to 32 bits.
         with enable_x64():
             buffers = [jax.device_put(array, self.device) for array in arrays]
         try:
@@ -75,8 +75,8 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     Custom calls must be registered with `jax.ffi.register_ffi_target` beforehand.
 
     Raises:
-      MissingJaxError: when jax is not installed.
-      RunError: when there is no `@main`, no such platform, or XLA refuses the module.
+        MissingJaxError: jax is not installed.
+        RunError: there is no `@main`, the platform does not exist, or XLA rejects the module.
     """
     main = functions(module.ir).get("main")
     if main is None:
@@ -98,10 +98,11 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
 
 
 def _for_xla_cpu(module: IrModule) -> IrModule:
-    """The module with a barrier after each product from bf16 to f32; itself without any.
+    """The module with a barrier after each product from bf16 to f32, or itself if it has none.
 
-    XLA:CPU (jaxlib 0.7.1 to 0.12.0) refuses such a product when it transposes the result in it:
-    "Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". The numbers are the same.
+    XLA:CPU (jaxlib 0.7.1 to 0.12.0) rejects such a product if it fuses a transpose of the result
+    into it: "Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". The numbers are
+    the same with the barrier.
     """
 
     def products(root: IrModule) -> list[IrOperation]:
@@ -138,7 +139,7 @@ def function_types(function: IrOperation) -> tuple[tuple[str, ...], tuple[str, .
 
 
 def enable_x64(enabled: bool = True) -> Any:
-    """A context manager that lets jax keep 64-bit types; newer releases of jax moved it."""
+    """A context manager that lets jax keep 64-bit types. Newer releases of jax have moved it."""
     jax = import_jax()
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(enabled)
@@ -153,7 +154,7 @@ def import_jax() -> Any:
         import jax
     except ImportError as error:
         raise MissingJaxError(
-            f"running or binding needs jax, and it cannot be imported ({error}); "
+            f"running or binding needs jax, but jax cannot be imported ({error}); "
             "install it with: pip install jax"
         ) from error
     return jax
@@ -166,7 +167,7 @@ def _backend(platform: str) -> Any:
     try:
         return backend.get_backend(platform)
     except RuntimeError as error:
-        raise RunError(f"jax has no platform {platform!r} here: {error}") from error
+        raise RunError(f"jax has no platform {platform!r} on this machine: {error}") from error
 
 
 def _dtype(array: Any) -> Any:

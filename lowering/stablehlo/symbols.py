@@ -1,4 +1,4 @@
-"""Functions of a module and who refers to them, for the passes that move or rename functions."""
+"""The functions of a module and their uses, for passes that move or rename functions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ CUSTOM_CALL = "stablehlo.custom_call"
 
 @dataclass(frozen=True)
 class Uses:
-    """The operations that refer to functions, each list in program order, by function name."""
+    """The operations that refer to functions, by function name. Each list is in program order."""
 
     composites: dict[str, list[IrOperation]] = field(default_factory=dict)
     """`stablehlo.composite` operations, by decomposition."""
     calls: dict[str, list[IrOperation]] = field(default_factory=dict)
     """`func.call` operations, by callee."""
     others: frozenset[str] = frozenset()
-    """Functions that something else refers to; passes leave these alone."""
+    """Functions that other operations refer to. Passes do not change these."""
 
 
 def functions(module: IrModule) -> dict[str, IrOperation]:
@@ -38,13 +38,13 @@ def function_name(function: IrOperation) -> str:
 
 
 def is_private(function: IrOperation) -> bool:
-    """Whether nothing outside the module can refer to the function."""
+    """Whether the function is not visible outside the module."""
     visibility = attributes(function).get("sym_visibility")
     return visibility is not None and visibility.value == "private"
 
 
 def body(function: IrOperation) -> IrOperation | None:
-    """The only block of a function; None for a declaration and for several blocks."""
+    """The only block of a function; None for a declaration or for several blocks."""
     blocks = list(function.regions[0].blocks)
     return blocks[0] if len(blocks) == 1 else None
 
@@ -73,7 +73,8 @@ def uses(root: IrOperation) -> Uses:
 def decompositions(module: IrModule, found: Uses) -> list[str]:
     """The private functions that only composites refer to, in order of first use.
 
-    First come those that public functions use, then those that these use in turn, and so on.
+    The decompositions that public functions use come first. Those that these use in turn come next,
+    and so on.
     """
     by_name = functions(module)
     order: dict[str, None] = {}
@@ -108,10 +109,10 @@ def walk_uses(function: IrOperation) -> list[IrOperation]:
 
 
 def callees_first(module: IrModule) -> list[str]:
-    """Function names ordered so that each comes after every function it refers to.
+    """Function names in an order in which each function comes after every function it refers to.
 
     Raises:
-      UnsupportedOperationError: when functions refer to each other in a circle.
+        UnsupportedOperationError: functions refer to each other in a cycle.
     """
     by_name = functions(module)
     refers = {
@@ -130,8 +131,8 @@ def callees_first(module: IrModule) -> list[str]:
                 del stack[name]
             elif following in stack:
                 raise UnsupportedOperationError(
-                    f"@{name} and @{following} refer to each other in a circle; "
-                    "StableHLO programs do not recurse"
+                    f"@{name} and @{following} refer to each other in a cycle; "
+                    "StableHLO programs cannot recurse"
                 )
             else:
                 stack[following] = iter(refers[following])
@@ -168,17 +169,17 @@ def retarget(composites: Iterable[IrOperation], decomposition: str) -> None:
 
 
 def make_private(function: IrOperation) -> None:
-    """Hide a function from the outside of its module."""
+    """Make a function invisible outside its module."""
     with building(function.context):
         function.attributes["sym_visibility"] = ir().StringAttr.get("private")
 
 
 class Namer:
-    """Hands out symbol names that are free: `base`, then `base_0`, `base_1`, … as MLIR does."""
+    """Returns free symbol names, like MLIR: `base`, then `base_0`, `base_1`, …"""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
-        self._next: dict[str, int] = {}  # so that many names of one base stay linear
+        self._next: dict[str, int] = {}  # keeps the time linear for many names with one base
 
     def __call__(self, base: str) -> str:
         name = base
@@ -201,7 +202,8 @@ def _called_computations(operation: IrOperation) -> list[str]:
 
 
 def keep_arguments(function: IrOperation, order: Sequence[int]) -> None:
-    """Give a function these of its arguments, in this order; nothing uses the others."""
+    """Keep only these arguments of a function, in this order. The other arguments must be
+    unused."""
     block = body(function)
     assert block is not None
     old = list(block.arguments)

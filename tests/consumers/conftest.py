@@ -78,7 +78,7 @@ STATE = {"step": 10.0, "exp_avg": 0.1, "exp_avg_sq": 0.3}
 def in_order(
     program: Program, module: Any, args: Any, kwargs: Any, state: Mapping[str, torch.Tensor]
 ) -> tuple[np.ndarray, ...]:
-    named = program.module_weights(module) | state
+    named = {**program.module_weights(module), **state}
     named |= {f"arg:{number}": tensor for number, tensor in enumerate(args)}
     named |= {f"kwarg:{name}": tensor for name, tensor in kwargs.items()}
     # Copies: batch norm writes to its buffers, which numpy would see.

@@ -72,8 +72,8 @@ def example(name: str, train: bool) -> Example:
     """
     torch.manual_seed(0)
     if name == "operators":
-        args = (torch.tensor([[1, 4, 2], [0, 6, 6]]), torch.randn(1, 4, 6, 8))
-        return Operators().eval(), args, {}
+        given = (torch.tensor([[1, 4, 2], [0, 6, 6]]), torch.randn(1, 4, 6, 8))
+        return Operators().eval(), given, {}
     module, args, kwargs = load_factory(
         f"{Path(__file__).parents[2] / 'examples/models.py'}:{name}"
     )

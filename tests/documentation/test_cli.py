@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.table import Table
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import composites
 from composites.cli.app import app
@@ -22,7 +22,7 @@ NARROW = {"COLUMNS": "40"}
 """Of a terminal. What is printed here goes to no terminal, so nothing may depend on it."""
 
 
-def invoke(*arguments: str, env: dict[str, str] | None = None):
+def invoke(*arguments: str, env: dict[str, str] | None = None) -> Result:
     return CliRunner().invoke(app, list(arguments), env={**NARROW, **(env or {})})
 
 

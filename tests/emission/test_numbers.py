@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from lowering.emission import hlo_proto
-from lowering.emission.composite import DecompositionHlo, TensorType, emit_composite
+from lowering.emission.composite import emit_composite
+from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.hlo.convert import to_stablehlo
 from lowering.stablehlo import compile_module
 

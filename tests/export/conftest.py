@@ -17,10 +17,11 @@ from torch.utils import _pytree as pytree
 import composites
 from composites import Program, export
 from composites.cli.factories import load_factory
+from lowering.export.program import Value
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models.py"
 
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "bert": partial(torch.optim.AdamW, lr=1e-3),
     "gpt2": partial(torch.optim.AdamW, lr=1e-3, amsgrad=True),
     "vit": partial(torch.optim.SGD, lr=1e-2, momentum=0.9, weight_decay=1e-2),
@@ -102,7 +103,7 @@ class Example:
 
 
 def tensors_by_name(module: torch.nn.Module, args: Any, kwargs: Any) -> dict[str, torch.Tensor]:
-    named = {f"param:{name}": tensor for name, tensor in module.named_parameters()}
+    named: dict[str, torch.Tensor] = {f"param:{n}": t for n, t in module.named_parameters()}
     named |= {f"buffer:{name}": tensor for name, tensor in module.named_buffers()}
     named |= {f"arg:{number}": tensor for number, tensor in enumerate(args)}
     return named | {f"kwarg:{name}": tensor for name, tensor in kwargs.items()}
@@ -112,12 +113,12 @@ def numbers(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().numpy().copy()
 
 
-def state_like(value: composites.Program) -> np.ndarray:
+def state_like(value: Value) -> np.ndarray:
     """A state some steps on. At the start Adam moves by the sign of the gradient, noise or not."""
     if value.name.endswith(".step"):
-        return np.float32(10)
+        return np.asarray(10, np.float32)
     random = np.random.default_rng(len(value.name))
-    return random.uniform(0.1, 0.2, value.shape).astype(np.float32)
+    return np.asarray(random.uniform(0.1, 0.2, value.shape), np.float32)
 
 
 @cache

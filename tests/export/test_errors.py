@@ -44,7 +44,7 @@ def test_a_loss_that_is_no_scalar(result: Any, found: str, computed: Any, x: tor
 def test_a_loss_that_depends_on_nothing_trained(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: self.linear(x).sum().detach())
     assert refused(lambda: composites.export(module, (x,), train=True)) == (
-        "the loss of Computed does not depend on a parameter that is trained"
+        "the loss of Computed does not depend on any parameter that requires a gradient"
     )
 
 
@@ -76,8 +76,8 @@ def test_control_flow_that_depends_on_values_names_the_line(
     message = refused(lambda: composites.export(computed(function), (x,)))
     line = inspect.getsourcelines(function)[1] + 1
     assert message.startswith(
-        f"{__file__}:{line}: the module looks at the value of a tensor while it runs, and an"
-        " exported program has one path for all values ("
+        f"{__file__}:{line}: the module reads the value of a tensor while it runs, but an"
+        " exported program takes the same path for all values ("
     )
 
 
@@ -91,19 +91,19 @@ def test_a_user_folder_may_be_called_as_one_of_ours(tmp_path: Path) -> None:
         "    def forward(self, x):\n"
         "        return x if x.any() else -x\n"
     )
-    from composites.cli.factories import load_function
+    from composites.functions import load_function
 
     net = load_function(f"{file}:Net")()
     message = refused(lambda: composites.export(net, (torch.ones(2),)))
-    assert message.startswith(f"{file}:4: the module looks at")
+    assert message.startswith(f"{file}:4: the module reads")
 
 
 def test_a_large_tensor_that_is_no_buffer(computed: Any, x: torch.Tensor) -> None:
     table = torch.rand(4, 2**17)
     module = computed(lambda self, x: self.linear(x) @ self.table.to(x.device), table=table)
     assert refused(lambda: composites.export(module, (x,))) == (
-        "the module computes with a tensor of its own, tensor<4x131072xf32>, that is no parameter,"
-        " buffer or argument, and with 2 MB too large for a constant; register it as a buffer"
+        "the module computes with a tensor, tensor<4x131072xf32>, that is not a parameter, buffer"
+        " or argument; 2 MB is too large for a constant, so register it as a buffer"
     )
 
 
@@ -112,15 +112,15 @@ def test_a_tensor_of_another_device(computed: Any, x: torch.Tensor) -> None:
     message = refused(lambda: composites.export(module, (x,)))
     assert message.startswith(f"{__file__}:")
     assert message.endswith(
-        "an operator takes a tensor of another device beside one that is traced (Expected XLA"
-        " tensor. Got: CPUBoolType); make it on the device of the module's arguments, as"
-        " torch.ones(n, device=x.device) does, or register it as a buffer"
+        "an operator combines a traced tensor with a tensor on another device (Expected XLA"
+        " tensor. Got: CPUBoolType); make it on the device of the module's arguments, as in"
+        " torch.ones(n, device=x.device), or register it as a buffer"
     )
 
 
 def test_an_operator_that_runs_on_the_cpu(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: torch.linalg.cholesky(x @ x.mT))
-    assert "an operator without XLA kernel, on the CPU, reads the value of a tensor" in refused(
+    assert "an operator without an XLA kernel reads the value of a tensor" in refused(
         lambda: composites.export(module, (x,))
     )
 
@@ -137,15 +137,20 @@ def test_an_unknown_composite(computed: Any, x: torch.Tensor) -> None:
 def test_an_exported_program_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: self.linear(x).sum())
     graph = torch.export.export(module, (x,))
-    for options in ({"train": True}, {"optimizer": partial(torch.optim.SGD, lr=0.1)}):
-        assert refused(lambda options=options: composites.export(graph, (x,), **options)) == (
-            "an ExportedProgram is inference only; give the module itself"
+    choices: list[dict[str, Any]] = [
+        {"train": True},
+        {"optimizer": partial(torch.optim.SGD, lr=0.1)},
+    ]
+    for options in choices:
+        assert refused(partial(composites.export, graph, (x,), **options)) == (
+            "an ExportedProgram only supports inference; pass the module itself"
         )
 
 
 def test_arguments_that_are_no_tuple(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: self.linear(x))
-    assert refused(lambda: composites.export(module, x)) == (
+    tensor: Any = x
+    assert refused(lambda: composites.export(module, tensor)) == (
         "args must be a tuple of arguments; write (tensor,) for a single one"
     )
 

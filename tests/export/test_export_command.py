@@ -103,30 +103,30 @@ MUST = (
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("FILE:lineer", "FILE has no function lineer; did you mean 'linear'?"),
-        ("FILE:number", "number of FILE is not a function; it is of type int"),
+        ("HERE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
+        ("HERE:number", "number of HERE is not a function; it is of type int"),
         (
             "net.py",
             "'net.py' does not name a function; write FILE.py:FUNCTION or package.module:FUNCTION",
         ),
         ("nowhere.py:linear", "there is no file nowhere.py"),
-        ("FILE:module_only", f"FILE:module_only {MUST}; it returned Linear"),
-        ("FILE:no_arguments", f"FILE:no_arguments {MUST}; it returned a tuple of Linear"),
+        ("HERE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
+        ("HERE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
         (
-            "FILE:tensor_argument",
-            f"FILE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor",
+            "HERE:tensor_argument",
+            f"HERE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor",
         ),
     ],
 )
 def test_a_factory_that_cannot_be_used(
     target: str, message: str, composites_export: Any, file: Path, tmp_path: Path
 ) -> None:
-    target = target.replace("FILE:", f"{file}:")
+    target = target.replace("HERE:", f"{file}:")
     code, out, errors = composites_export(target, "-o", tmp_path / "out")
     assert (code, out, errors) == (
         1,
         "",
-        "error: " + message.replace("FILE", str(file)) + "\n",
+        "error: " + message.replace("HERE", str(file)) + "\n",
     )
     assert not (tmp_path / "out").exists()
 

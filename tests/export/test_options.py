@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.tensors import gradient_of
 from torch import nn
 from torch.nn import functional as F
 
@@ -300,8 +301,11 @@ def test_a_model_of_a_billion_parameters_needs_no_memory_for_them() -> None:
 
 def test_groups_of_an_optimizer_have_the_state_of_their_own(computed: Any, agree: Any) -> None:
     def factory(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        weights, biases = ([p for p in parameters if p.dim() == dim] for dim in (2, 1))
-        groups = [{"params": weights[:1]}, {"params": weights[1:], "momentum": 0.9}]
+        weights, biases = [[p for p in parameters if p.dim() == dim] for dim in (2, 1)]
+        groups: list[dict[str, Any]] = [
+            {"params": weights[:1]},
+            {"params": weights[1:], "momentum": 0.9},
+        ]
         assert biases
         return torch.optim.SGD(groups, lr=0.1)  # biases stay as they are
 
@@ -327,7 +331,7 @@ def test_groups_of_an_optimizer_have_the_state_of_their_own(computed: Any, agree
     optimizer.state[module.second.weight]["momentum_buffer"] = momentum
     loss = module(x)
     loss.backward()
-    expected = {f"grad:{name}": p.grad.clone() for name, p in module.named_parameters()}
+    expected = {f"grad:{name}": gradient_of(p).clone() for name, p in module.named_parameters()}
     optimizer.step()
     expected |= {f"param:{name}": p for name, p in module.named_parameters()}
     state = {"state:second.weight.momentum_buffer": momentum}

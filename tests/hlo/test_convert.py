@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lowering.emission import hlo_proto
 from lowering.hlo.convert import to_stablehlo
-from lowering.hlo.literals import PRIMITIVE_TYPES, convert_literal, fold, hlo_proto
-from lowering.hlo.wire import varint
+from lowering.hlo.literals import convert, fold, is_number, literal_of, values
 from lowering.stablehlo import Module, compile_module
+from lowering.stablehlo.dtypes import numpy_dtype
 
 X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 
@@ -83,30 +84,45 @@ def test_what_is_not_known_is_left_to_the_frontend() -> None:
     assert to_stablehlo(loop) is None
 
 
-def literal(element_type: str, field: str, value: Any) -> Any:
-    made = hlo_proto.Literal()
-    made.shape.element_type = PRIMITIVE_TYPES[element_type]
-    getattr(made, field).append(value)
-    return made
+F32, I32, BF16 = (hlo_proto.PRIMITIVE_TYPES[name] for name in ("f32", "i32", "bf16"))
 
 
 def test_folds_round_as_f32_does() -> None:
-    third = fold("divide", literal("f32", "f32s", 1.0), literal("f32", "f32s", 3.0))
-    assert third.f32s[0] == np.float32(1) / np.float32(3)
+    one, three = np.array(1, np.float32), np.array(3, np.float32)
+    assert fold("divide", one, three) == np.float32(1) / np.float32(3)
+
+
+def test_integers_wrap_around() -> None:
+    largest, one = np.array(2**31 - 1, np.int32), np.array(1, np.int32)
+    assert fold("add", largest, one) == -(2**31)
 
 
 def test_folds_that_are_not_exact_are_left() -> None:
-    largest = literal("i32", "s32s", 2**31 - 1)
-    assert fold("add", largest, literal("i32", "s32s", 1)) is None
-    assert fold("divide", literal("f32", "f32s", 1.0), literal("f32", "f32s", 0.0)) is None
-    assert convert_literal(literal("i64", "s64s", 2**60 + 1), PRIMITIVE_TYPES["f32"]) is None
-    assert convert_literal(literal("f32", "f32s", 1.5), PRIMITIVE_TYPES["i32"]) is None
+    one, zero = np.array(1, np.float32), np.array(0, np.float32)
+    assert fold("divide", one, zero) is None
+    assert fold("divide", np.array(7), np.array(2)) is None
+    assert fold("add", np.array(1, np.float16), np.array(1, np.float16)) is None
+    assert convert(np.array(2**60 + 1), F32) is None
+    assert convert(np.array(1.5, np.float32), I32) is None
+    assert convert(np.array(0.1), BF16) is None  # would be rounded twice
+    assert convert(np.array(1e300), F32) is None
 
 
-@pytest.mark.parametrize("value", [0, 127, 128, 16383, 16384, 2**31])
-def test_varints_are_read_back(value: int) -> None:
-    read = hlo_proto.Instruction.FromString(b"\x98\x02" + varint(value))
-    assert read.id == value
+def test_a_negative_zero_is_no_zero() -> None:
+    assert is_number(np.array(0, np.float32), 0)
+    assert not is_number(np.array(-0.0, np.float32), 0)
+
+
+@pytest.mark.parametrize("name", ["i1", "i32", "i64", "ui32", "f16", "bf16", "f32", "f64"])
+def test_literals_are_read_back(name: str) -> None:
+    one = np.ones((), numpy_dtype(name))
+    shape = hlo_proto.Shape(element_type=hlo_proto.PRIMITIVE_TYPES[name])
+    literal = literal_of(one, shape)
+    assert literal is not None
+    read = values(literal)
+    assert read is not None
+    assert read.dtype == one.dtype
+    assert is_number(read, 1)
 
 
 def test_a_composite_of_several_results_keeps_them() -> None:

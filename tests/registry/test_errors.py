@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from composites.errors import RegistryError
@@ -331,7 +333,7 @@ def test_file_that_is_not_there() -> None:
         load_registry("nowhere.yaml")
 
 
-def test_file_that_is_not_text(tmp_path) -> None:
+def test_file_that_is_not_text(tmp_path: Path) -> None:
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RegistryError, match="is not UTF-8 text"):

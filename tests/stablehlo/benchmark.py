@@ -81,7 +81,7 @@ def main() -> None:
         timed(f"to_custom_call, {label}", partial(to_custom_call, given, {"ptxla.gelu": "k"}))
         timed(f"legalize_chlo, {label}", partial(legalize_chlo, given))
         timed(f"inspect, {label}", partial(inspect, given))
-        timed(f"text, {label}", lambda given=given: given.text)
+        timed(f"text, {label}", partial(getattr, given, "text"))
         timed(f"portable, {label}", given.portable)
     timed("inspect, as torch_xla prints it", lambda: inspect(raw))
     timed("html page", lambda: html_page(cleaned))

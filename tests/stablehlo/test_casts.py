@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import typer
@@ -52,13 +53,14 @@ module @step {
 }
 """
 STEP = Module.parse(TEXT)
+Conversion = tuple[str, str, tuple[int, ...], Literal["widening", "narrowing"]]
 
 
 def test_every_cast_is_listed_most_bytes_first() -> None:
     report = casts(STEP)
     size = 8 * 4 * (4 + 2)
-    full = ("f32", "bf16", (8, 4), "narrowing")
-    back = ("bf16", "f32", (8, 4), "widening")
+    full: Conversion = ("f32", "bf16", (8, 4), "narrowing")
+    back: Conversion = ("bf16", "f32", (8, 4), "widening")
     assert report.casts == (
         Cast("half", "acme.wide", ("return",), *full, 2, size, 2 * size),
         Cast("wide", "tanh (activation)", ("return",), *back, 2, size, 2 * size),
@@ -117,9 +119,9 @@ def test_json_is_the_whole_report() -> None:
 
 
 def test_table() -> None:
-    console = Console(file=io.StringIO(), width=160)
-    console.print(cast_table(casts(STEP)))
-    lines = console.file.getvalue().splitlines()
+    output = io.StringIO()
+    Console(file=output, width=160).print(cast_table(casts(STEP)))
+    lines = output.getvalue().splitlines()
     (first,) = (line for line in lines if "acme.wide" in line)
     assert [cell.strip() for cell in first.split("│")[1:-1]] == [
         "@half",

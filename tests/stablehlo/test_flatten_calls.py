@@ -112,5 +112,5 @@ def test_recursion_is_refused() -> None:
     with pytest.raises(UnsupportedOperationError) as caught:
         flatten_calls(module)
     assert str(caught.value) == (
-        "@f and @f refer to each other in a circle; StableHLO programs do not recurse"
+        "@f and @f refer to each other in a cycle; StableHLO programs cannot recurse"
     )

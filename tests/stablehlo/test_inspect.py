@@ -138,9 +138,9 @@ def test_table_prints_brackets_as_they_are() -> None:
 
 
 def printed(module: Module) -> str:
-    console = Console(file=io.StringIO(), width=160)
-    console.print(composite_table(inspect(module)))
-    return console.file.getvalue()
+    output = io.StringIO()
+    Console(file=output, width=160).print(composite_table(inspect(module)))
+    return output.getvalue()
 
 
 def test_graph_of_a_training_step(load: Load) -> None:

@@ -98,14 +98,16 @@ def test_damaged_bytecode_is_an_error_and_prints_nothing(
 
 
 def test_a_file_that_is_no_module_says_what_is_expected() -> None:
-    with pytest.raises(BytecodeError, match=r"neither MLIR text nor MLIR bytecode \(starts with"):
+    with pytest.raises(
+        BytecodeError, match=r"neither MLIR text nor MLIR bytecode \(it starts with"
+    ):
         Module.from_bytes(b"\x89PNG\r\n\xff\xfe", "logo.png")
 
 
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        ("latest", r"not a StableHLO version: 'latest'; write it as in '1\.\d+\.\d+'"),
+        ("latest", r"'latest' is not a StableHLO version; write it like '1\.\d+\.\d+'"),
         ("0.1.0", r"StableHLO 0\.1\.0 cannot be written; the installed jaxlib writes 0\.9\.0 to 1"),
         ("9.9.9", r"StableHLO 9\.9\.9 cannot be written"),
     ],

@@ -305,6 +305,8 @@ def test_numbers_are_at_least_as_close_to_the_exact_ones(narrow: str, dtype: typ
         module.text.replace("%1", barrier, 1).replace("transpose %0", "transpose %h")
     )
     random = np.random.default_rng(0)
+    a: np.ndarray
+    b: np.ndarray
     a, b = (random.standard_normal((size, size)).astype(dtype) for _ in range(2))
     exact = (a.astype(np.float64) @ b.astype(np.float64)).T
     errors = [np.abs(run(m, a, b)[0] - exact).max() for m in (widened(module), module, rounded)]

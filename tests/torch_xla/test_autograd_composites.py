@@ -339,7 +339,12 @@ def test_only_what_the_backward_needs_is_kept(name: str) -> None:
     operator = OPERATORS[name]
     with composites.enabled("all"):
         kept = list[torch.Tensor]()
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            kept.append(tensor)
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
             node = operator.function(*leaves(operator)).grad_fn
         del node
         views = 1 if name == "kl_div" else 0  # relu keeps its result

@@ -476,7 +476,7 @@ def test_gradient_penalty(same_as_stock: SameAsStock, name: str) -> None:
 
 # Exceptions
 
-WRONG: dict[str, Call] = {
+WRONG: dict[str, Callable[[], Any]] = {
     "gelu, unknown approximation": call(F.gelu, X, approximate="nope"),
     "gelu, approximation None": call(F.gelu, X, approximate=None),
     "gelu, positional approximation": call(aten.gelu, X, "none"),
@@ -510,7 +510,7 @@ def test_exceptions_are_those_of_stock(same_as_stock: SameAsStock) -> None:
 
 
 def test_exceptions_are_those_of_stock_the_second_time_too(same_as_stock: SameAsStock) -> None:
-    def twice(wrong: Call) -> Mapping[str, Any]:
+    def twice(wrong: Callable[[], Any]) -> Any:
         try:
             wrong()
         except Exception:

@@ -16,9 +16,10 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
-from composites_testing.tensors import values
+from composites_testing.tensors import gradient_of, values
 from torch import nn
 from torch_xla.experimental.scan_layers import scan_layers
+from transformers import LlamaConfig
 from transformers.activations import NewGELUActivation
 from transformers.models.llama import modeling_llama
 from transformers.models.t5.modeling_t5 import T5LayerNorm
@@ -45,7 +46,7 @@ def compiled(
     found = {"result": result.detach().cpu()}
     if requires_grad:
         result.backward(values(max(result.numel(), 1), seed=9).reshape(result.shape))
-        found |= {f"gradient {n}": leaf.grad.cpu() for n, leaf in enumerate(leaves)}
+        found |= {f"gradient {n}": gradient_of(leaf).cpu() for n, leaf in enumerate(leaves)}
     return found
 
 
@@ -169,7 +170,7 @@ def module(made: nn.Module) -> Function:
     return made.to("xla").requires_grad_(False)
 
 
-MLP = modeling_llama.LlamaConfig(hidden_size=6, intermediate_size=10, num_attention_heads=2)
+MLP = LlamaConfig(hidden_size=6, intermediate_size=10, num_attention_heads=2)
 FUNCTIONS: dict[str, tuple[Callable[[], Function], tuple[tuple[int, ...], ...]]] = {
     "ptxla.rms_norm": (lambda: module(modeling_llama.LlamaRMSNorm(6)), ((4, 6),)),
     "ptxla.rms_norm, of T5": (lambda: module(T5LayerNorm(6)), ((4, 6),)),

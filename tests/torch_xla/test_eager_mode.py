@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+from composites_testing.tensors import gradient_of
 from torch_xla.experimental.eager import eager_mode_context
 
 import composites
@@ -14,7 +15,7 @@ import composites
 def gradient(function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     leaf = torch.linspace(-2, 2, 12).reshape(3, 4).to("xla").requires_grad_()
     function(leaf).sum().backward()
-    return leaf.grad.cpu()
+    return gradient_of(leaf).cpu()
 
 
 def test_composites_run_in_eager_mode() -> None:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 import torch.utils.checkpoint
 import torch_xla
 import torch_xla.utils.checkpoint
-from composites_testing.tensors import values
+from composites_testing.tensors import gradient_of, values
 
 import composites
 
@@ -57,7 +57,10 @@ def compiled(*, requires_grad: bool, rows: int = 16, dynamic: bool | None = None
     result = function(leaf)
     if requires_grad:
         result.backward(values(rows, 32, seed=1))
-    return {"result": result.detach().cpu(), "gradient": leaf.grad.cpu() if requires_grad else None}
+    return {
+        "result": result.detach().cpu(),
+        "gradient": gradient_of(leaf).cpu() if requires_grad else None,
+    }
 
 
 @pytest.mark.parametrize("requires_grad", [False, True], ids=["forward", "forward and backward"])

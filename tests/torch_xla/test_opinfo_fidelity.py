@@ -275,7 +275,11 @@ def samples(
     torch.manual_seed(0)
     # The reference inputs of elementwise operators are their samples, and large, extremal and
     # non-contiguous tensors; those of multi-head attention are 192 shapes.
-    more = info.reference_inputs_func and dtype == torch.float32 and "attention" not in info.name
+    more = (
+        info.reference_inputs_func is not None
+        and dtype == torch.float32
+        and "attention" not in info.name
+    )
     make = info.reference_inputs if more else info.sample_inputs
     made = make("cpu", dtype, requires_grad=requires_grad)
     return {

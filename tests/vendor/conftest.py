@@ -58,8 +58,10 @@ class Form:
         """Results and gradients; in another type where one is given."""
         inputs = {}
         for number, (name, given) in enumerate(self.inputs.items()):
-            made = isinstance(given, tuple)
-            tensor = wave(*given, dtype=self.dtype, shift=number) if made else given
+            if isinstance(given, tuple):
+                tensor = wave(*given, dtype=self.dtype, shift=number)
+            else:
+                tensor = given
             wide = dtype is not None and tensor.is_floating_point()
             copy = (tensor.to(dtype) if wide else tensor.clone()).to(device)
             inputs[name] = copy.requires_grad_(name in self.trained)

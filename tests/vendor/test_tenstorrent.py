@@ -404,7 +404,7 @@ def steps(device: str, count: int, **options: Any) -> tuple[torch.nn.Parameter, 
     return parameter, optimizer.state[parameter]
 
 
-ADAMW = {
+ADAMW: dict[str, dict[str, Any]] = {
     "adamw": {"lr": 1e-2},
     "adamw_amsgrad": {"lr": 1e-2, "amsgrad": True, "weight_decay": 0.1, "betas": (0.8, 0.99)},
 }

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
+from composites_testing.tensors import gradient_of
 
 import composites
 from lowering import activation
@@ -109,11 +110,11 @@ def test_a_vendor_shadows_a_builtin_entry_and_orders_operands() -> None:
     with composites.enabled("hardswish"):
         assert composites.active() == ("acme.hardswish", "acme.hardswish_grad")
         F.hardswish(x).backward(data(4, 6) * 2)
-        (call,) = composite_calls(x.grad)
+        (call,) = composite_calls(gradient_of(x))
         assert call.startswith('"acme.hardswish_grad" ')
     expected = x.detach().cpu().requires_grad_()
     F.hardswish(expected).backward(data(4, 6).cpu() * 2)
-    torch.testing.assert_close(x.grad.cpu(), expected.grad)
+    torch.testing.assert_close(gradient_of(x).cpu(), expected.grad)
 
 
 def test_several_results() -> None:
@@ -194,7 +195,7 @@ def test_a_backward_of_its_own_with_adapted_arguments(
         for shape, emitted in (((4, 6), ['"umbra.slope"']), ((24,), [])):
             x = data(*shape).requires_grad_()
             torch.square(x).backward(data(*shape))
-            assert [call.split()[0] for call in composite_calls(x.grad)] == emitted
+            assert [call.split()[0] for call in composite_calls(gradient_of(x))] == emitted
             torch.testing.assert_close(x.grad, 2 * x.detach() * data(*shape))
 
 
@@ -203,7 +204,9 @@ DECOMPOSITION_ERRORS = {
     "fails": "failed for tensor<2x3xf32>: AttributeError: 'Tensor' object has no attribute",
     "branches": "ValueReadError: aten::_local_scalar_dense reads the value of a tensor",
     "prints": "ValueReadError: aten::",
-    "carries_data": "reads data that is no operand (tensor<3xf32>); make constants from numbers",
+    "carries_data": (
+        "reads data that is not an operand (tensor<3xf32>); make constants from numbers"
+    ),
 }
 
 

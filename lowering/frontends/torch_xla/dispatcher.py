@@ -1,4 +1,4 @@
-"""Kernels in PyTorch's dispatcher: the stock ones, and ours in their place."""
+"""Kernels in PyTorch's dispatcher: the stock kernels, and this project's overrides."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OPERATOR_NAMESPACE = "composites"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class XlaStockKernel:
-    """A kernel of torch_xla or PyTorch, callable after another one was registered over it."""
+    """A kernel of torch_xla or PyTorch that can be called after it was overridden."""
 
     call_boxed: Callable[..., Any]
     keys: DispatchKeySet
-    """The keys that a plain XLA tensor has from this kernel's key on down."""
+    """The dispatch keys of a plain XLA tensor, from this kernel's key downwards."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self.call_boxed(self.keys, *arguments, **keywords)
@@ -34,7 +34,7 @@ class XlaStockKernel:
 class _LibraryOverride:
     library: torch.library.Library
     overload: Any = None
-    """The `torch.ops` callable of the operator; None for one of this project's own."""
+    """The `torch.ops` overload of the operator; None for one of this project's own operators."""
 
     def remove(self) -> None:
         torch_internals.remove_library(self.library)
@@ -50,10 +50,11 @@ class XlaDispatching:
     functionalization_key = "Functionalize"
 
     def __init__(self) -> None:
-        # A kernel's handle stays valid while another one is registered over it, but can only be
-        # asked for while it is the newest one.
+        # The handle of a kernel stays valid after the kernel was overridden, but it can only be
+        # obtained before that.
         self._stock: dict[tuple[str, str], XlaStockKernel] = {}
-        # Own operators stay defined: a compiled graph may hold one after it was turned off.
+        # Own operators stay defined, because a compiled graph may hold one after its entry was
+        # turned off.
         self._defined: dict[str, torch.library.Library] = {}
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> XlaStockKernel:
@@ -68,12 +69,12 @@ class XlaDispatching:
 
     def decomposes(self, operator: Operator) -> bool:
         # torch_xla's own AutogradXLA kernels (layer and group norm, pooling, …) are generated into
-        # one file, whose name the dispatcher knows.
+        # one file. The dispatcher's table contains the file's name.
         origin = torch_internals.kernel_origin(operator.qualified, self.autograd_key)
         return "RegisterAutogradXLA" in origin
 
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> _LibraryOverride:
-        self.stock_kernel(operator, dispatch_key)  # remember it while it can be asked for
+        self.stock_kernel(operator, dispatch_key)  # keep its handle while it can be obtained
         torch_internals.keep_dynamo_out(kernel)
         namespace, _, name = operator.qualified.partition("::")
         library = torch.library.Library(namespace, "IMPL")
@@ -91,18 +92,19 @@ class XlaDispatching:
         return _LibraryOverride(library, overload)
 
     def define_operator(self, name: str, operator: Operator, meaning: Kernel) -> Any:
-        """An operator of ours with the schema of `operator` that no decomposition takes.
+        """Define an operator with the schema of `operator` that PyTorch does not decompose.
 
-        Its kernel on every other backend, on FakeTensors, and on XLA while the entry is off (a
-        compiled graph may still call it) is `meaning`.
+        It runs `meaning` on every other backend and on FakeTensors. It also does so on XLA while
+        the entry is off, since a compiled graph may still call it.
         """
         if name not in self._defined:
             schema = operator.schema.removeprefix(operator.qualified)
             library = torch.library.Library(OPERATOR_NAMESPACE, "FRAGMENT")
             library.define(f"{name}{schema}")
             library.impl(name, meaning, "CompositeExplicitAutograd")
-            # Results on FakeTensors are found by PyTorch's decomposition where there is one. Called
-            # on meta tensors, as PyTorch does without it, `aten::cross_entropy_loss` never returns.
+            # Results on FakeTensors come from PyTorch's decomposition if there is one. Otherwise
+            # PyTorch calls `meaning` on meta tensors, where `aten::cross_entropy_loss` never
+            # returns.
             shapes = torch_internals.decomposition_of(meaning) or meaning
             torch.library.register_fake(f"{OPERATOR_NAMESPACE}::{name}", shapes, lib=library)
             self._defined[name] = library
@@ -114,16 +116,18 @@ class XlaDispatching:
         return _LibraryOverride(library)
 
     def _keys_from(self, dispatch_key: str) -> DispatchKeySet:
-        # ADInplaceOrView has a kernel for operators that write or return views, which no entry is,
-        # and a fallthrough for the others, which must not be called.
+        # ADInplaceOrView is left out. It only has kernels for operators that write to an argument
+        # or return a view, which no entry can catch. For the others it has a fallthrough, which
+        # must not be called.
         order = (self.autograd_key, self.functionalization_key, self.dispatch_key)
         return torch_internals.key_set(self.dispatch_key, *order[order.index(dispatch_key) :])
 
 
 def _in_python_dispatcher(in_python: Kernel, call_boxed: Kernel) -> Kernel:
-    """What the dispatcher would call: torch.compile traces kernels in Python where there are any.
+    """Choose the kernel as the dispatcher would: torch.compile traces a Python kernel if there is
+    one.
 
-    Those of dropout, for one, draw other random numbers.
+    The Python kernel of dropout, for example, draws other random numbers than the C++ kernel.
     """
 
     def chosen(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:

@@ -1,6 +1,6 @@
-"""The files in which torch_xla writes its graphs; the format is that of torch_xla 2.9.
+"""The files to which torch_xla writes its graphs, in the format of torch_xla 2.9.
 
-torch_xla writes every graph that it compiles or runs to a file when the environment asks for it.
+If the environment requests it, torch_xla writes every graph that it compiles or runs to a file.
 This module imports neither torch nor torch_xla.
 """
 
@@ -17,7 +17,7 @@ _GRAPH = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _COMPILED = "dynamo"
-"""The kind of a graph of torch.compile, written once more beside what compiles it."""
+"""The kind of an extra record that torch_xla writes for a graph of torch.compile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class DumpedGraph:
     text: str
     """StableHLO."""
     compiled: bool
-    """Whether this only says that torch.compile made the graph of this hash."""
+    """Whether this record only says that torch.compile built the graph with this hash."""
 
 
 def dumping_to(path: Path) -> dict[str, str]:

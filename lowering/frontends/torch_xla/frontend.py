@@ -1,4 +1,4 @@
-"""The parts of the torch_xla frontend as one."""
+"""The parts of the torch_xla frontend, combined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lowering.frontends.torch_xla.tracer import XlaTracing
 
 
 def make_frontend() -> Frontend:
-    """The frontend of this process. It remembers stock kernels, so there must be one only."""
+    """Make the frontend of this process. It keeps the stock kernels, so there must be only one."""
     dispatching = XlaDispatching()
     graph = XlaGraph()
     random_numbers = XlaRandomNumbers()

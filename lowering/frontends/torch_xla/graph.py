@@ -1,4 +1,4 @@
-"""The graph that torch_xla builds: what it is for, and computations put into it."""
+"""The graph that torch_xla builds: its target, and the computations inserted into it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _XLAC = torch_xla._XLAC
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a graph is for."""
+    """The purpose of a graph."""
 
     device: str | None
-    """What it runs on: `CPU`, `CUDA`, …; None while it is recorded, where it refers to
-    computations."""
+    """The device that it runs on: `CPU`, `CUDA`, … It is None for a recorded graph, which holds
+    references to computations."""
     inside: bool
     """Whether it becomes part of a decomposition."""
 
@@ -31,18 +31,18 @@ class Target:
 class XlaGraph:
     """See `lowering.frontends.protocols.Graph`."""
 
-    # Called for every composite, so no function of ours stands in between.
+    # This is called for every composite, so no wrapper function is used.
     insert = staticmethod(_XLAC._xla_user_computation)
 
     def __init__(self) -> None:
         self.device = runtime.device_type() or "CPU"
         self.is_recorded = False
-        """Whether a program is being recorded. Autograd runs the backward of what is recorded in
-        other threads, so this holds for all."""
+        """Whether a program is being recorded. This applies to all threads, because autograd runs
+        the backward of a recorded program in other threads."""
         self.referred: dict[str, bytes] = {}
         """The modules that recorded graphs refer to, by name."""
         self.tracing = ThreadFlag()
-        """Whether this thread traces a decomposition."""
+        """Whether this thread is tracing a decomposition."""
 
     @property
     def target(self) -> Target:
@@ -71,5 +71,5 @@ class XlaGraph:
 
 
 def hlo_of(tensors: Sequence[torch.Tensor]) -> bytes:
-    """The graph that gives these tensors, as a serialized HLO module, before any XLA pass."""
+    """The graph of these tensors as a serialized HLO module, before any XLA pass."""
     return _XLAC._get_xla_tensors_hlo_proto(list(tensors))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""torch_xla's process-wide switches, and autocast, while something is traced."""
+"""torch_xla's process-wide switches, and autocast, during tracing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from lowering.frontends.torch_xla.value_guard import is_guarded
 _XLAC = torch_xla._XLAC
 
 _EXCLUSIVE = threading.Lock()
-"""Held by the outermost trace of the process, for what it and the threads of autograd do for it."""
+"""Held by the outermost trace of the process. It covers that trace and the autograd threads that
+work for it."""
 
 
 @dataclass(slots=True)
 class _Switches:
-    """torch_xla's process-wide switches as they were before the outermost trace."""
+    """torch_xla's process-wide switches before the outermost trace."""
 
     constants: bool = False
 
@@ -31,11 +32,11 @@ _OUTSIDE = _Switches()
 
 @contextmanager
 def tracing_mode(*, constants: bool = True) -> Iterator[None]:
-    """Trace whatever the user's mode is.
+    """A context in which tracing works in any mode of the user's program.
 
-    torch_xla's eager mode would run each operator on placeholders, which aborts the process.
-    torch_xla also makes Python numbers other than 0 and 1 parameters of the graph. With
-    `constants`, they are constants, otherwise what they are in the user's graphs.
+    In torch_xla's eager mode, each operator would run on placeholders, which aborts the process.
+    torch_xla also makes Python numbers other than 0 and 1 parameters of the graph. With `constants`
+    they become constants. Without it they are treated as in the user's graphs.
     """
     outermost = not is_guarded()
     with _EXCLUSIVE if outermost else nullcontext():
@@ -52,13 +53,13 @@ def tracing_mode(*, constants: bool = True) -> Iterator[None]:
 
 
 def autocast_dtype() -> torch.dtype | None:
-    """The dtype of the autocast that is on for XLA; None where it is off."""
+    """The dtype of the active autocast for XLA; None if autocast is off."""
     return torch.get_autocast_dtype(DEVICE_TYPE) if torch.is_autocast_enabled(DEVICE_TYPE) else None
 
 
 @contextmanager
 def autocast(dtype: torch.dtype | None) -> Iterator[None]:
-    """A context in which autocast has a dtype; None for off."""
+    """A context in which autocast uses a dtype; None turns it off."""
     before = (torch.is_autocast_enabled(DEVICE_TYPE), torch.get_autocast_dtype(DEVICE_TYPE))
     torch.set_autocast_enabled(DEVICE_TYPE, dtype is not None)
     torch.set_autocast_dtype(DEVICE_TYPE, dtype or before[1])

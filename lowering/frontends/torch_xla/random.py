@@ -1,10 +1,10 @@
-"""torch_xla's random numbers, so that a composite draws what stock torch_xla draws.
+"""torch_xla's random numbers, so that a composite draws the same numbers as stock torch_xla.
 
-torch_xla keeps one number for each device, advances it for every random operator, and gives the
-operator the advanced number as its seed; in a graph, the number that the graph started with is a
-parameter and the advances are instructions. Nothing in its Python API gives that value as a
-tensor, so a composite gets one that is made from the same number on the host: a parameter for the
-first composite of a graph, and that parameter advanced for those that follow.
+torch_xla keeps one number for each device. Every random operator advances it, and uses the new
+number as its seed. In a graph, the initial number is a parameter and the advances are instructions.
+torch_xla's Python API does not return this value as a tensor. A composite therefore gets a tensor
+that is made from the same number on the host: a new parameter for the first composite of a graph,
+and that parameter advanced for later composites.
 
 Source: `LazyGraphExecutor::DeviceContextArena::GetRngSeed` of torch 2.9
 (torch/csrc/lazy/core/lazy_graph_executor.cpp).
@@ -30,18 +30,18 @@ _MULTIPLIER = 214013
 _INCREMENT = 2531011
 _WRAP = 1 << 64
 _REACH = 256
-"""How many random operators between two composites are followed before a new parameter is made."""
+"""Maximum number of random operators between two composites that share one parameter."""
 
 
 def advanced(state: int, times: int = 1) -> int:
-    """The generator's state after so many random operators."""
+    """The generator's state after this number of random operators."""
     for _ in range(times):
         state = (state * _MULTIPLIER + _INCREMENT) % _WRAP
     return state
 
 
 def advances_between(before: int, after: int, limit: int) -> int | None:
-    """How often `before` was advanced to become `after`; None where it is more than `limit`."""
+    """How many advances lead from `before` to `after`; None if there are more than `limit`."""
     for times in range(limit + 1):
         if before == after:
             return times
@@ -50,33 +50,33 @@ def advances_between(before: int, after: int, limit: int) -> int | None:
 
 
 def signed(state: int) -> int:
-    """The state as the int64 that a tensor holds."""
+    """The state as int64, the dtype of its tensor."""
     return state - _WRAP if state >= _WRAP // 2 else state
 
 
 @dataclass(slots=True)
 class Generator:
-    """torch_xla's generator of one process."""
+    """torch_xla's random number generator of one process."""
 
     read: Callable[[], int]
-    """The state now."""
+    """Returns the current state."""
     write: Callable[[int], None]
-    """Set the state, and what the states of later graphs are made from."""
+    """Sets the state, and the base from which the states of later graphs are made."""
     reset_to_base: Callable[[], int]
-    """Go back to what the states of later graphs are made from, and give it."""
+    """Sets the state to the base from which the states of later graphs are made, and returns it."""
     constants: Callable[[], AbstractContextManager[None]]
     """A context in which Python numbers become constants of the graph."""
     parameter: Callable[[int], torch.Tensor]
-    """A 0-d int64 tensor that is a parameter of the graphs that read it."""
+    """Makes a 0-d int64 tensor that is a parameter of the graphs that read it."""
     _root: torch.Tensor | None = None
-    """The parameter that the seeds of the current graph are computed from."""
+    """The parameter from which the seeds of the current graph are computed."""
     _counts: dict[int, int] = field(default_factory=dict)
-    """For each state that was reached from the root, by how many advances."""
+    """For each state that was reached from the root, the number of advances."""
     _last: int = 0
     _dummy: torch.Tensor | None = None
 
     def seed(self) -> Seed:
-        """The state now, as an operand."""
+        """The current state, as an operand."""
         state = self.read() % _WRAP
         count = self._counts.get(state)
         if count is None and self._root is not None:
@@ -96,7 +96,7 @@ class Generator:
             return Seed(self._root * signed(a) + signed(b), state)
 
     def advance(self, times: int) -> None:
-        """Let the state move on as if so many random operators had run."""
+        """Advance the state as if this number of random operators had run."""
         if self._dummy is None:
             self._dummy = self.parameter(0).float()
         for _ in range(times):
@@ -104,7 +104,7 @@ class Generator:
 
     @contextmanager
     def at(self, state: int) -> Iterator[None]:
-        """Draw from another state for a while."""
+        """A context in which random operators draw from another state."""
         before = self.read()
         base = self.reset_to_base()
         self.write(state)
@@ -115,7 +115,7 @@ class Generator:
             self.restore(before)
 
     def restore(self, state: int) -> None:
-        """Go back to an earlier state of the same graph."""
+        """Return to an earlier state of the same graph."""
         base = self.reset_to_base()
         times = advances_between(base, state % _WRAP, 4 * _REACH)
         if times is None:
@@ -149,12 +149,12 @@ class XlaRandomNumbers:
 
 
 def state_now() -> int:
-    """The state of torch_xla's generator."""
+    """The current state of torch_xla's generator."""
     return xm.get_rng_state()  # type: ignore[no-any-return]
 
 
 MARK = 0x5EED_C0DE_0F_5EED
-"""A state that nothing else equals, to know the parameter that carries it."""
+"""A state that is used for nothing else. It identifies the parameter that carries it."""
 
 
 @contextmanager
@@ -169,19 +169,20 @@ def marked() -> Iterator[None]:
 
 
 def carries_mark(tensor: torch.Tensor) -> bool:
-    """Whether a tensor that has data is the state that the generator started from."""
+    """Whether a tensor with data holds the state from which the generator started."""
     return tensor.dtype == torch.int64 and tensor.dim() == 0 and tensor.item() == MARK
 
 
 def _scalar_parameter(value: int) -> torch.Tensor:
-    """A 0-d tensor that is data: `torch.tensor(value).to("xla")` is a constant where the value is 0
-    or 1, or where something is traced."""
+    """A 0-d tensor that is data. `torch.tensor(value).to("xla")` would be a constant for 0 and 1,
+    and during tracing."""
     tensor: torch.Tensor = xm.send_cpu_data_to_device([torch.tensor(value)], torch_xla.device())[0]
     return tensor
 
 
 def _reset_to_base_seed() -> int:
-    """The seed that torch_xla makes those of later graphs from; asking resets the running one."""
+    """The base from which torch_xla makes the seeds of later graphs. Reading it resets the current
+    seed."""
     with values_readable():
         tensor = _XLAC._get_base_seed_as_tensor(str(torch_xla.device()))
         return int(tensor.item()) % (1 << 64)

@@ -1,4 +1,4 @@
-"""A whole program, recorded without running it and lowered to StableHLO."""
+"""Recording a whole program without running it, and lowering it to StableHLO."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from lowering.stablehlo import Module, constant_inputs
 _XLAC = torch_xla._XLAC
 
 MAX_CONSTANT_BYTES = 1 << 20
-"""What a tensor that is no input may hold; more would not be readable as text."""
+"""Maximum size of a tensor that is not an input. Larger constants would make the text
+unreadable."""
 
 _OTHER_DEVICE = "XLA tensor"
-"""In all that torch_xla 2.9 says of a tensor that is on another device."""
+"""This text is in every message of torch_xla 2.9 about a tensor on another device."""
 
 
 class ForeignDataError(RuntimeError):
-    """A recorded graph reads data that is none of its inputs."""
+    """A recorded graph reads data that is not one of its inputs."""
 
 
 class XlaRecording:
@@ -56,9 +57,9 @@ class XlaRecording:
             if _OTHER_DEVICE not in str(error):
                 raise
             raise ForeignDataError(
-                "an operator takes a tensor of another device beside one that is traced"
+                "an operator combines a traced tensor with a tensor on another device"
                 f" ({str(error).splitlines()[0]}); make it on the device of the module's arguments,"
-                " as torch.ones(n, device=x.device) does, or register it as a buffer"
+                " as in torch.ones(n, device=x.device), or register it as a buffer"
             ) from error
 
     def unchanged(
@@ -82,7 +83,7 @@ class XlaRecording:
             outputs = self._linked(hlo, context.device_parameter_id_tensor_mapping())
             context = _XLAC.lowering.LoweringContext("IrToHlo")
             context.build(list(outputs))
-            # This lowers the outputs one after the other too, so it numbers parameters alike.
+            # This also lowers the outputs one after the other, so parameters get the same numbers.
             bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
             module = Module.from_bytes(bytecode, "torch_xla's StableHLO")
         found = {context.tensor_parameter_id(t): n for n, t in enumerate(inputs)}
@@ -101,7 +102,8 @@ class XlaRecording:
         return LoweredGraph(module, clean, tuple(parameters))
 
     def _linked(self, hlo: bytes, parameters: Mapping[int, torch.Tensor]) -> Sequence[torch.Tensor]:
-        """The results of a recorded graph, as those of one that has in it what it refers to."""
+        """The results of a recorded graph, computed by a graph that contains the modules it refers
+        to."""
         graph = hlo_proto.Module.FromString(hlo)
         computations = link(graph, self._graph.referred)
         graph.ClearField("computations")
@@ -117,8 +119,8 @@ def _constant(tensor: torch.Tensor) -> Any:
     size = tensor.numel() * tensor.element_size()
     if size > MAX_CONSTANT_BYTES:
         raise ForeignDataError(
-            f"the module computes with a tensor of its own, {XlaTensors.type_of(tensor)}, that is"
-            f" no parameter, buffer or argument, and with {size / 1e6:.0f} MB too large for a"
-            " constant; register it as a buffer"
+            f"the module computes with a tensor, {XlaTensors.type_of(tensor)}, that is not a"
+            f" parameter, buffer or argument; {size / 1e6:.0f} MB is too large for a constant, so"
+            " register it as a buffer"
         )
     return values_of(tensor)

@@ -1,4 +1,4 @@
-"""Tensors of torch_xla: their types, their values, and placeholders without data."""
+"""Tensors of torch_xla: their types and values, and placeholders without data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class XlaTensors:
 
 
 def values_of(tensor: torch.Tensor) -> Any:
-    """The values of a tensor that has data, as numpy."""
+    """The values of a tensor with data, as numpy."""
     type_ = XlaTensors.type_of(tensor)
     with values_readable():
         bits = tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

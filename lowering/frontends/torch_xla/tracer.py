@@ -1,4 +1,4 @@
-"""A function traced with placeholders, as HLO: this is how a decomposition is found."""
+"""Tracing a function with placeholders to HLO, which gives decompositions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from lowering.frontends.torch_xla.value_guard import values_readable, values_unr
 _XLAC = torch_xla._XLAC
 
 _MOST_DRAWS = 64
-"""How many random operators a decomposition may have."""
+"""Maximum number of random operators in a decomposition."""
 
 Traced = tuple[DecompositionHlo, dict[int, torch.Tensor]]
-"""A decomposition, and the tensors that it reads beside its operands, by parameter."""
+"""A decomposition, and the tensors that it reads in addition to its operands, by parameter."""
 
 
 class XlaTracing:
@@ -62,7 +62,7 @@ class XlaTracing:
             ):
                 return _lowered(function, operands, autocast)
 
-        with torch_internals.without_modes():  # this may be asked for while torch.compile traces
+        with torch_internals.without_modes():  # torch.compile may be tracing at this point
             return self._decomposition(traced, as_stock)
 
     def _dispatching(self, whole_dispatch: bool) -> AbstractContextManager[Any]:
@@ -82,8 +82,8 @@ class XlaTracing:
             return replace(
                 decomposition, numbers={n: values_of(tensor) for n, tensor in numbers.items()}
             )
-        # It draws random numbers. In the graph that is being built the state may be anything by
-        # now, so it is traced again from a state that is a parameter and nothing more.
+        # The function draws random numbers. The graph that is being built may hold any expression
+        # as the state by now, so the function is traced again with a plain parameter as the state.
         self._generator.restore(before)
         with self._generator.at(MARK):
             decomposition, others = traced(constants=True)
@@ -99,7 +99,7 @@ def _lowered(
     with (
         values_unreadable(),
         modes.autocast(autocast),
-        # The user's hooks must not see what is traced: it has no values.
+        # The user's hooks must not see traced tensors, because these have no values.
         torch_internals.without_saved_tensors_hooks(),
     ):
         outputs = function(*placeholders)

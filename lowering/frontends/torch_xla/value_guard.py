@@ -1,8 +1,9 @@
-"""An exception in place of the abort of the process when the value of a placeholder is read.
+"""Raise an exception if the value of a placeholder is read, where torch_xla would abort the
+process.
 
-The guard is a kernel for a dispatch key that no tensor has. Kernels for it run in a thread that
-includes the key, and in the threads of autograd that run a backward for that one, so other threads
-may read values meanwhile.
+The guard consists of kernels for a dispatch key that no tensor has. These kernels run in a thread
+that includes the key, and in the autograd threads that run a backward for that thread. Other
+threads can read values meanwhile.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from composites import torch_internals
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel
 
-# The operators through which a value leaves the device; torch_xla aborts the process when it is a
-# placeholder's. `_to_cpu` is how an operator without XLA kernel falls back to the CPU.
+# The operators that read a value from the device. For a placeholder, torch_xla aborts the process.
+# An operator without an XLA kernel falls back to the CPU through `_to_cpu`.
 _READERS = (
     "_to_cpu",
     "_to_copy",
@@ -31,11 +32,11 @@ _READERS = (
 
 _GUARD_NAME = "TESTING_ONLY_GenericMode"
 GUARD = torch_internals.parse_key(_GUARD_NAME)
-"""A dispatch key that no tensor has and nothing in PyTorch uses."""
+"""A dispatch key that no tensor has and that PyTorch does not use."""
 
 
 class ValueReadError(RuntimeError):
-    """Something traced with placeholders asked for the value of one."""
+    """Code that is traced with placeholders read the value of one."""
 
 
 @contextmanager
@@ -48,7 +49,8 @@ def values_unreadable() -> Iterator[None]:
 
 @contextmanager
 def values_readable() -> Iterator[None]:
-    """A context in which this thread reads values of tensors that have data, even in a trace."""
+    """A context in which this thread can read the values of tensors with data, even during
+    tracing."""
     with torch_internals.excluding_key(GUARD):
         yield
 
@@ -60,7 +62,7 @@ def is_guarded() -> bool:
 
 @cache
 def _guard_readers() -> tuple[torch.library.Library, ...]:
-    """Give the guard its kernels, for good."""
+    """Register the guard's kernels. They stay for the life of the process."""
     others = torch.library.Library("_", "IMPL")
     others.fallback(torch.library.fallthrough_kernel, _GUARD_NAME)
     readers = torch.library.Library("aten", "IMPL")
@@ -73,16 +75,14 @@ def _refusing(name: str) -> Kernel:
     overload = getattr(torch.ops.aten, name).default
 
     def kernel(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
-        # PyTorch hands over the tensor that it made of a Python number as the number itself.
+        # PyTorch passes a tensor that it made from a Python number as the number itself.
         arguments = tuple(_as_tensor(a) if n == 0 else a for n, a in enumerate(arguments))
         read = arguments[0] if name == "_to_cpu" else arguments[:2]
         on_xla = any(isinstance(t, torch.Tensor) and t.is_xla for t in read)  # type: ignore[attr-defined]
         if not on_xla or _stays_on_xla(name, arguments, keywords):
             return overload.redispatch(keys.remove(GUARD), *arguments, **keywords)
-        by = "an operator without XLA kernel, on the CPU," if name == "_to_cpu" else f"aten::{name}"
-        raise ValueReadError(
-            f"{by} reads the value of a tensor, and there is none while it is traced"
-        )
+        by = "an operator without an XLA kernel" if name == "_to_cpu" else f"aten::{name}"
+        raise ValueReadError(f"{by} reads the value of a tensor, but a traced tensor has no value")
 
     return kernel
 
@@ -94,7 +94,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _stays_on_xla(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Whether a copy goes to an XLA tensor again; casts of dtype are copies too."""
+    """Whether a copy goes to an XLA tensor. Casts of dtype are copies too."""
     if name == "_to_copy":
         device = keywords.get("device")
         return device is None or torch.device(device).type == "xla"

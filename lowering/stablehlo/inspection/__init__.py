@@ -1,4 +1,4 @@
-"""What is in a module: composites (`report`), casts (`cast_report`), tables, a page (`page`)."""
+"""Reports about a module: composites (`report`), casts (`cast_report`), tables, a page (`page`)."""
 
 from .cast_report import Cast, CastReport, casts
 from .page import html_page

@@ -1,4 +1,4 @@
-"""`casts`: every conversion between element types, what it costs, and what it is there for."""
+"""`casts`: every conversion between element types, its cost, and the operations around it."""
 
 import json
 from collections import Counter
@@ -26,10 +26,10 @@ class Cast:
     """One `stablehlo.convert`."""
 
     function: str
-    """The function that it stands in."""
+    """The function that contains it."""
     source: str
-    """What makes its operand: an operation (`dot_general`), a composite (`ptxla.softmax`) or an
-    argument (`%arg0`), followed by the name of its location where a frontend gave one."""
+    """The source of its operand: an operation (`dot_general`), a composite (`ptxla.softmax`) or an
+    argument (`%arg0`). The name of its location follows, if a frontend gave one."""
     users: tuple[str, ...]
     """The operations and composites that read the result, each name once, sorted."""
     from_type: str
@@ -39,21 +39,21 @@ class Cast:
     shape: tuple[int | None, ...]
     """None for a dynamic dimension."""
     kind: CastKind
-    """What it does to values; see `dtypes.cast_kind`."""
+    """The effect on values; see `dtypes.cast_kind`."""
     count: int
     """How often it occurs once everything is inlined into the public functions."""
     bytes: int
-    """Bytes read and written by one occurrence; a dynamic dimension counts as 1."""
+    """Bytes read and written by one occurrence. A dynamic dimension counts as 1."""
     total_bytes: int
     """count * bytes."""
 
 
 @dataclass(frozen=True)
 class CastReport:
-    """What `casts` found.
+    """The result of `casts`.
 
-    Occurrences are counted as if every composite and call were inlined into the public functions.
-    What stands in a region (a loop's body) counts once, however often it runs.
+    Occurrences are counted as if every composite and call were inlined into the public functions. A
+    cast in a region (a loop's body) counts once, however often it runs.
     """
 
     module: str
@@ -61,19 +61,19 @@ class CastReport:
     count: int
     """Casts in the whole module."""
     bytes: int
-    """Bytes that they read and write."""
+    """Bytes that the casts read and write."""
     kinds: dict[CastKind, int]
     """Casts of each kind, most frequent first."""
     casts: tuple[Cast, ...]
-    """Most bytes first; equal ones in program order."""
+    """Sorted by bytes, largest first. Equal ones are in program order."""
 
     def to_json(self) -> str:
-        """The report as JSON, keys sorted, so that equal modules give equal text."""
+        """The report as JSON with sorted keys, so that equal modules give equal text."""
         return json.dumps(asdict(self), indent=2, sort_keys=True)
 
 
 def casts(module: Module) -> CastReport:
-    """List the conversions between element types of a module; see `CastReport` for what counts."""
+    """List the conversions between element types of a module. `CastReport` says what is counted."""
     times = executions(module.ir)
     found = [
         _cast(convert, name, times[name])

@@ -1,7 +1,7 @@
-"""The data flow of a function, small enough to look at: composites, and what lies between them.
+"""The data flow of a function as a small graph: composites, and the operations between them.
 
-Each composite is a node. The plain operations that feed each other between the same composites
-are collapsed into one node. Constants are left out, and arguments are only counted.
+Each composite is a node. Plain operations that feed each other between the same composites are
+collapsed into one node. Constants are left out, and arguments are only counted.
 """
 
 from collections import Counter
@@ -19,21 +19,21 @@ class Node:
 
     number: int
     label: str
-    """The composite's name, or what the plain operations are."""
+    """The composite's name, or a summary of the plain operations."""
     composite: bool
     operations: tuple[tuple[str, int], ...]
-    """Operation names and how many of each, most frequent first."""
+    """Operation names with their counts, most frequent first."""
     layer: int
-    """How many layers of boxes lie above; data flows from smaller to larger layers."""
+    """The number of layers above. Data flows from smaller to larger layers."""
     arguments: int
-    """How many of the function's arguments it reads."""
+    """The number of the function's arguments that it reads."""
     outputs: int
-    """How many of the function's results it produces."""
+    """The number of the function's results that it produces."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """Values that one node makes and another reads."""
+    """Values that one node produces and another reads."""
 
     source: int
     target: int
@@ -51,7 +51,7 @@ class Graph:
 
 @dataclass
 class _Operation:
-    """An operation while the graph is made of it."""
+    """An operation during the construction of the graph."""
 
     name: str
     composite: str | None
@@ -63,7 +63,7 @@ class _Operation:
 
 
 def dataflow_graph(module: Module) -> Graph:
-    """The graph of the module's first public function; empty when it has none."""
+    """The graph of the module's first public function; empty if there is none."""
     for name, function in functions(module.ir).items():
         if not is_private(function) and body(function) is not None:
             operations = _read(body(function))
@@ -73,7 +73,7 @@ def dataflow_graph(module: Module) -> Graph:
 
 
 def _read(block: IrOperation) -> list[_Operation]:
-    """The operations of a block, each with how many composites lie on the way to it."""
+    """The operations of a block, each with the number of composites on the way to it."""
     arguments = {value: number for number, value in enumerate(block.arguments)}
     made: dict[IrValue, int] = {}
     operations: list[_Operation] = []
@@ -105,7 +105,7 @@ def _depth_after(operation: _Operation) -> int:
 
 
 def _all_operands(operation: IrOperation) -> list[IrValue]:
-    """What an operation reads, also from inside its regions."""
+    """The values that an operation reads, including those read inside its regions."""
     if not len(operation.regions):
         return list(operation.operands)
     operands: list[IrValue] = []
@@ -119,9 +119,9 @@ def _all_operands(operation: IrOperation) -> list[IrValue]:
 
 
 def _sink(operations: list[_Operation]) -> None:
-    """Move what depends on arguments alone down to its first reader.
+    """Move operations that depend only on arguments down to their first reader.
 
-    Without this, every weight that is transposed or broadcast sits at the top of the page with an
+    Otherwise every weight that is transposed or broadcast would be at the top of the page, with an
     edge across all of it.
     """
     latest = [-1] * len(operations)  # depth of the first reader
@@ -158,7 +158,7 @@ def _collapse(function: str, operations: list[_Operation]) -> Graph:
 
 
 def _groups(operations: list[_Operation]) -> list[int]:
-    """For each operation the first one of its group: itself for a composite."""
+    """For each operation, the first operation of its group. A composite is its own group."""
     parent = list(range(len(operations)))
 
     def find(number: int) -> int:
@@ -168,7 +168,7 @@ def _groups(operations: list[_Operation]) -> list[int]:
         return number
 
     def mergeable(one: _Operation, other: _Operation) -> bool:
-        # Equal depth and both plain: merging them cannot close a circle.
+        # Merging plain operations of equal depth cannot create a cycle.
         return one.composite is None and other.composite is None and one.depth == other.depth
 
     for number, operation in enumerate(operations):
@@ -195,7 +195,8 @@ def _node(number: int, members: list[_Operation]) -> Node:
 
 
 def _label(operations: tuple[tuple[str, int], ...]) -> str:
-    """What matters most in a group of plain operations: its matrix products, else its size."""
+    """The most important part of a group of plain operations: its matrix products, else its
+    size."""
     total = sum(count for _, count in operations)
     if total == 1:
         return operations[0][0]

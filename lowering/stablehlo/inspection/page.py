@@ -1,4 +1,4 @@
-"""A report and its graph as one HTML page that needs nothing from elsewhere."""
+"""A report and its graph as one self-contained HTML page."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from .table import caption, cells
 _ROW_HEIGHT = 64
 _BOX_HEIGHT = 30
 _GAP = 18
-_BOW = 110  # room at the right for edges that bow around boxes
+_BOW = 110  # space on the right for edges that bow around boxes
 _CHARACTER = 7.2  # width of one character of the label font, with a margin
 
 
 @dataclass(frozen=True)
 class Box:
-    """A node with its place on the page."""
+    """A node with its position on the page."""
 
     node: Node
     x: float
     y: float
     width: float
     hue: int
-    """Colour of a composite, the same for every box and row with its name."""
+    """Colour of a composite. Every box and row with the same name has the same colour."""
     label: str
     tooltip: str
     height: int = _BOX_HEIGHT
@@ -33,7 +33,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Curve:
-    """An edge with its place on the page."""
+    """An edge with its position on the page."""
 
     path: str
     tooltip: str
@@ -42,7 +42,7 @@ class Curve:
 def html_page(module: Module) -> str:
     """The report of a module, with a graph of its data flow, as a self-contained page.
 
-    Everything that comes from the module is escaped; the page has no script and loads nothing.
+    All text from the module is escaped. The page has no script and loads nothing.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -66,7 +66,7 @@ def html_page(module: Module) -> str:
 
 
 def _place(graph: Graph, hues: dict[str, int]) -> list[Box]:
-    """Boxes in layers from top to bottom, each near the middle of what feeds it."""
+    """Boxes in layers from top to bottom, each near the middle of the boxes that feed it."""
     feeds: dict[int, list[int]] = defaultdict(list)
     for edge in graph.edges:
         feeds[edge.target].append(edge.source)
@@ -120,7 +120,7 @@ def _curve(edge: Edge, boxes: list[Box]) -> Curve:
     source, target = boxes[edge.source], boxes[edge.target]
     x1, y1 = source.x + source.width / 2, source.y + source.height
     x2, y2 = target.x + target.width / 2, target.y
-    # Long edges bow sideways, so that they do not run through the boxes in between.
+    # Long edges bow sideways, so that they do not cross the boxes in between.
     bow = 0.0 if y2 - y1 < _ROW_HEIGHT else 40 + (y2 - y1) / 12
     bend = min(60.0, (y2 - y1) / 2)
     path = (
@@ -131,5 +131,5 @@ def _curve(edge: Edge, boxes: list[Box]) -> Curve:
 
 
 def _hues(names: set[str]) -> dict[str, int]:
-    """A colour for each name; steps of the golden angle keep even many of them apart."""
+    """A colour for each name. Steps of the golden angle keep even many colours distinct."""
     return {name: number * 137 % 360 for number, name in enumerate(sorted(names))}

@@ -1,4 +1,4 @@
-"""`inspect`: which composites a module has, how often, and how much of the work is in them."""
+"""`inspect`: the composites of a module, their counts, and their share of the work."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from ..dtypes import byte_size
 from ..module import Module
 from ..symbols import CALL, COMPOSITE, callees_first, executions, functions, is_private
 
-# Neither constants nor terminators do work at run time.
+# Constants and terminators do no work at run time.
 _NOT_COUNTED = frozenset({"stablehlo.constant", "stablehlo.return", "func.return", "func.func"})
 
 
@@ -30,41 +30,40 @@ class CompositeReport:
     count: int
     """How often it occurs once everything is inlined into the public functions."""
     operations: int
-    """Operations in the decomposition, for one call."""
+    """Number of operations in the decomposition, for one call."""
     bytes: int
     """Bytes of the values that these operations produce, for one call."""
     share: float
-    """count * operations, as a part of the module's operations (0 to 1)."""
+    """count * operations, as a fraction of the module's operations (0 to 1)."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `inspect` found.
+    """The result of `inspect`.
 
     Operations are counted as if every composite and call were inlined into the public functions.
-    Operations in regions (a loop's body, a reduction's) count once, however often they run.
-    Constants and terminators do not count. Bytes are those of the values that the counted
-    operations produce; a dynamic dimension counts as 1. A composite inside another's
-    decomposition is listed too, and its operations belong to both, so shares can add up to
-    more than 1.
+    Operations in regions (the body of a loop or a reduction) count once, however often they run.
+    Constants and terminators are not counted. Bytes are those of the values that the counted
+    operations produce. A dynamic dimension counts as 1. A composite inside another's decomposition
+    is listed too. Its operations belong to both, so shares can add up to more than 1.
     """
 
     module: str
     """The module's symbol name."""
     operations: int
-    """Operations in the whole module."""
+    """Number of operations in the whole module."""
     plain_operations: int
-    """Those that are in no composite."""
+    """Number of operations that are not in a composite."""
     bytes: int
     """Bytes of the values that the operations of the whole module produce."""
     composites: tuple[CompositeReport, ...]
     """Largest share first; equal shares in order of first use."""
 
     def to_json(self) -> str:
-        """The report as JSON, keys sorted, so that equal modules give equal text.
+        """The report as JSON with sorted keys, so that equal modules give equal text.
 
-        JSON has no infinity and no NaN: attributes with such a value become the text `inf`,
-        `-inf` or `nan`.
+        JSON has no infinity and no NaN. Attributes with such a value become the text `inf`, `-inf`
+        or `nan`.
         """
         data = _finite(asdict(self))
         return json.dumps(data, indent=2, sort_keys=True, allow_nan=False)
@@ -72,17 +71,17 @@ class Report:
 
 @dataclass(frozen=True)
 class _Body:
-    """What one function holds, itself and through the functions it refers to."""
+    """The contents of one function, including the functions that it refers to."""
 
     plain_operations: int
     operations: int
     bytes: int
     uses: tuple[tuple[str, Signature | None], ...]
-    """Each function it refers to, with the composite's signature (None for a plain call)."""
+    """Each function that it refers to, with the composite's signature (None for a plain call)."""
 
 
 def inspect(module: Module) -> Report:
-    """Count the composites, operations and bytes of a module; see `Report` for what counts."""
+    """Count the composites, operations and bytes of a module. `Report` says what is counted."""
     bodies = _measure(module.ir)
     counts, plain = _occurrences(module.ir, bodies)
     public = [bodies[name] for name in _public(module.ir)]
@@ -115,7 +114,7 @@ def _row(call: Signature, count: int, body: _Body, total: int) -> CompositeRepor
 
 
 def _merged(rows: list[CompositeReport]) -> list[CompositeReport]:
-    """One row for calls that differ only in which (equally large) function they refer to."""
+    """Merge the rows of calls that differ only in the (equally large) function they refer to."""
     merged: dict[str, CompositeReport] = {}
     for row in rows:
         key = repr((row.name, row.version, row.attributes, row.operands, row.results))
@@ -171,9 +170,10 @@ def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
 def _occurrences(
     module: IrModule, bodies: dict[str, _Body]
 ) -> tuple[dict[tuple[Signature, str], int], int]:
-    """How often each composite occurs once all is inlined, and the operations in none."""
+    """How often each composite occurs once everything is inlined, and the number of operations
+    outside composites."""
     times = executions(module)
-    # What is reached through plain calls only is part of no composite.
+    # Functions that are reached through plain calls only are not part of a composite.
     outside = executions(module, composites=False)
     counts: dict[tuple[Signature, str], int] = {}
     for name in reversed(callees_first(module)):
@@ -199,7 +199,7 @@ def _finite(value: Any) -> Any:
 
 
 def composite_count(module: Module) -> dict[str, int]:
-    """How often each composite name occurs once everything is inlined, sorted by name."""
+    """How often each composite occurs once everything is inlined, sorted by name."""
     counts: dict[str, int] = {}
     for row in inspect(module).composites:
         counts[row.name] = counts.get(row.name, 0) + row.count

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def composite_table(report: Report) -> "Table":
-    """The composites of a report, one row each, with the module's totals as title and caption."""
+    """The composites of a report, one row each. Title and caption have the module's totals."""
     from rich.table import Table
     from rich.text import Text
 
@@ -29,7 +29,7 @@ def composite_table(report: Report) -> "Table":
 
 
 def caption(report: Report) -> str:
-    """The totals, in a line."""
+    """The totals as one line."""
     inside = report.operations - report.plain_operations
     part = inside / report.operations if report.operations else 0.0
     return (
@@ -53,7 +53,7 @@ def cells(row: CompositeReport) -> tuple[str, ...]:
 
 
 def cast_table(report: CastReport) -> "Table":
-    """The casts of a report, one row each, most bytes first, with totals by kind below."""
+    """The casts of a report, one row each, most bytes first. The caption has the totals by kind."""
     from rich.table import Table
     from rich.text import Text
 
@@ -70,7 +70,7 @@ def cast_table(report: CastReport) -> "Table":
 
 
 def cast_caption(report: CastReport) -> str:
-    """The totals, in a line; `bytes` are read and written."""
+    """The totals as one line. `bytes` are read and written."""
     kinds = "".join(f", {count} {kind}" for kind, count in report.kinds.items())
     return f"{report.count} casts{kinds}; {readable_bytes(report.bytes)} read and written"
 
@@ -90,7 +90,8 @@ def cast_cells(row: Cast) -> tuple[str, ...]:
 
 
 def readable_value(value: Any) -> str:
-    """An attribute's value, short: floats to six digits, as f32 attributes have no more."""
+    """An attribute's value in short form. Floats have six digits, since f32 attributes have no
+    more."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -1,11 +1,11 @@
-"""bind: let JAX functions (jnp, jax.ffi.ffi_call, Pallas) be the decompositions of composites.
+"""bind: use JAX functions (jnp, jax.ffi.ffi_call, Pallas) as the decompositions of composites.
 
     bind(module, {"ptxla.softmax": my_softmax})
 
     def my_softmax(x, *, dim):   # composite operands by position, attributes by keyword
         return jax.nn.softmax(x, axis=dim)
 
-The composites stay; a consumer that does not know their names runs the new code.
+The composites stay. A consumer that does not know their names runs the new code.
 """
 
 import inspect
@@ -27,31 +27,32 @@ from ..symbols import Namer, function_name, functions, make_private, retarget
 from .drop_unused_functions import drop_unused_functions
 from .rename_decompositions import rename_decompositions
 
-# Function attributes of a jax entry point that mean nothing inside another module.
+# Attributes of a jax entry point that have no meaning inside another module.
 _ENTRY_ATTRIBUTES = ("arg_attrs", "res_attrs")
 
 
 def bind(
     module: Module, bindings: Mapping[str, Callable[..., Any]], *, platform: str | None = None
 ) -> Module:
-    """Re-point decompositions at the lowering of JAX functions with the same signature.
+    """Point composites at the lowering of JAX functions with the same signature.
 
-    A function gets the operands as positional arguments. Of the composite's attributes, it gets
-    as keyword arguments those that it has a parameter for, or all if it takes `**kwargs`; lists
-    arrive as tuples, types as text. The others are not passed, so a function may ignore what it
-    does not need. It must return an array, or a flat sequence of arrays, of exactly the types of
-    the composite's results. It is lowered once for each distinct composite signature.
+    A function gets the operands as positional arguments. It gets those attributes as keyword
+    arguments for which it has a parameter, or all of them if it takes `**kwargs`. Lists arrive as
+    tuples, and types as text. Other attributes are not passed, so a function can ignore attributes.
+    It must return an array, or a flat sequence of arrays, of exactly the types of the composite's
+    results. It is lowered once for each distinct composite signature.
 
-    64-bit types are enabled while lowering when the composite has any.
+    64-bit types are enabled during lowering if the composite has any.
 
     Args:
-      module: the module to start from.
-      bindings: a function for each composite name.
-      platform: what to lower for, such as `cpu` or `cuda`; jax's default platform otherwise.
+        module: the module to start from.
+        bindings: a function for each composite name.
+        platform: the platform to lower for, such as `cpu` or `cuda`; by default jax's default
+            platform.
 
     Raises:
-      UnknownCompositeError: when the module has no composite of a given name.
-      BindError: naming the call, when the function fails on it or returns other types.
+        UnknownCompositeError: the module has no composite of a given name.
+        BindError: the function fails for a call or returns other types; the message names the call.
     """
     result = module.copy_ir()
     composites = composites_of(result)
@@ -69,11 +70,11 @@ def bind(
 
 
 def keyword_attributes(fn: Callable[..., Any], call: Signature) -> dict[str, Any]:
-    """The attributes of a composite that `fn` has keyword parameters for."""
+    """The attributes of a composite for which `fn` has keyword parameters."""
     given = call.python_attributes()
     try:
         parameters = list(inspect.signature(fn).parameters.values())
-    except (TypeError, ValueError):  # a builtin that does not say
+    except (TypeError, ValueError):  # a builtin without a readable signature
         return {}
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return given
@@ -86,13 +87,13 @@ def keyword_attributes(fn: Callable[..., Any], call: Signature) -> dict[str, Any
 
 
 def _lower(fn: Callable[..., Any], call: Signature, platform: str | None) -> IrModule:
-    """The module that jax makes of `fn` for one composite signature, checked against it."""
+    """The module that jax makes from `fn` for one composite signature, checked against it."""
     jax = import_jax()
     keywords = keyword_attributes(fn, call)
     try:
         with enable_x64(_has_64_bit_types(call)):
             operands = [_shape_dtype_struct(jax, type_) for type_ in call.operands]
-            # Attributes are bound beforehand: jit would trace them as arrays.
+            # Attributes are bound beforehand, because jit would trace them as arrays.
             traced = jax.jit(partial(fn, **keywords), keep_unused=True).trace(*operands)
             platforms = None if platform is None else (platform,)
             module = traced.lower(lowering_platforms=platforms).compiler_ir("stablehlo")
@@ -116,9 +117,10 @@ def _check_results(fn: Callable[..., Any], call: Signature, results: tuple[str, 
 
 
 def _merge(lowered: IrModule, module: IrModule, fresh: Namer, call: Signature) -> str:
-    """Move the functions of `lowered` into `module` under free names; the entry's new name."""
+    """Move the functions of `lowered` into `module` under free names. Returns the entry's new
+    name."""
     base = f"{call.name}.impl"
-    # Moved under names that neither module has, so that no reference changes meaning halfway.
+    # The new names exist in neither module, so that no reference changes its meaning halfway.
     names = {}
     for name, function in functions(lowered).items():
         names[name] = fresh(base if name == "main" else f"{base}.{name}")
@@ -129,7 +131,7 @@ def _merge(lowered: IrModule, module: IrModule, fresh: Namer, call: Signature) -
     for operation in list(lowered.body.operations):
         if operation.operation.name != "func.func":
             raise BindError(
-                f"{call.name}: the function lowers to {operation.operation.name} beside its "
+                f"{call.name}: the function lowers to {operation.operation.name} in addition to "
                 "functions (is it sharded?); only functions can be merged into a module"
             )
         if function_name(operation) == names["main"]:

@@ -1,4 +1,4 @@
-"""clean: from what torch_xla prints to text that a person and a consumer can read."""
+"""clean: turn torch_xla's output into text that people and consumers can read."""
 
 from ..module import Module
 from ..options import Option, PassOptions
@@ -14,7 +14,7 @@ from .unshare_decompositions import unshare_decompositions
 
 
 def clean_passes(*, share: bool = True) -> list[Pass]:
-    """The passes of `clean`, in order, to be put in a longer pipeline."""
+    """The passes of `clean` in order, for use in a longer pipeline."""
     return [
         strip_leftovers,
         flatten_calls,
@@ -27,10 +27,10 @@ def clean_passes(*, share: bool = True) -> list[Pass]:
 
 
 def clean(module: Module, *, share: bool = True) -> Module:
-    """No wrapper calls, no duplicate or unused functions, no `mhlo.*`, names that say what is what.
+    """Remove wrapper calls, duplicate and unused functions and `mhlo.*`, and give readable names.
 
-    With `share=False`, every composite call gets a decomposition of its own. Equal programs give
-    byte-identical text, and a clean module is left as it is.
+    With `share=False`, every composite call gets its own decomposition. Equal programs give
+    byte-identical text, and a clean module does not change.
     """
     return run_passes(module, clean_passes(share=share))
 

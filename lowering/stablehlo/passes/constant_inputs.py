@@ -1,4 +1,4 @@
-"""constant_inputs: arguments of `@main` that have one value become constants."""
+"""constant_inputs: replace arguments of `@main` that have a fixed value by constants."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +19,14 @@ from ..symbols import body, functions, keep_arguments
 
 @in_place
 def constant_inputs(module: IrModule, values: Mapping[int, Any]) -> None:
-    """Put constants in place of arguments of `@main`, which has fewer arguments then.
+    """Replace arguments of `@main` by constants. The arguments are removed.
 
     Args:
-      values: numpy arrays by the number of the argument, of its shape and element type (its numpy
-        or ml_dtypes dtype).
+        values: numpy arrays by the number of the argument. Each has the argument's shape and
+            element type (its numpy or ml_dtypes dtype).
 
     Raises:
-      UnsupportedOperationError: there is no such argument, or it has another shape.
+        UnsupportedOperationError: there is no such argument, or it has another shape.
     """
     main = functions(module)["main"]
     block = body(main)
@@ -40,7 +40,7 @@ def constant_inputs(module: IrModule, values: Mapping[int, Any]) -> None:
             shape = [argument.type.get_dim_size(axis) for axis in range(argument.type.rank)]
             if list(value.shape) != shape:
                 raise UnsupportedOperationError(
-                    f"argument {number} of @main is {argument.type}, its value has shape"
+                    f"argument {number} of @main is {argument.type}, but its value has shape"
                     f" {tuple(value.shape)}"
                 )
             constant = _constant(value, argument.type, ir().InsertionPoint(first))

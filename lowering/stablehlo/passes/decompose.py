@@ -1,4 +1,4 @@
-"""decompose: put the operations of composites where the composites are.
+"""decompose: replace composites with the operations of their decompositions.
 
 %1 = stablehlo.composite "ptxla.gelu" %0 {..}   =>   %1 = stablehlo.multiply %0, %cst
                                                      ..
@@ -23,12 +23,12 @@ def decompose(
     """Inline composites by name or glob.
 
     Args:
-      module: the module to start from.
-      only: names or globs of the composites to inline; all of them by default.
-      keep: names or globs of those to leave as they are, even if `only` matches them.
+        module: the module to start from.
+        only: names or globs of the composites to inline; by default all.
+        keep: names or globs of the composites to keep, even if `only` matches them.
 
     Raises:
-      UnknownCompositeError: when a name or glob matches no composite of the module.
+        UnknownCompositeError: a name or glob matches no composite of the module.
     """
     composites = composites_of(module.ir)
     existing = {composite_name(composite) for composite in composites}
@@ -52,10 +52,10 @@ def decompose(
 
 OPTIONS = PassOptions(
     (
-        Option("--decompose", "Inline composites with such a name.", metavar="GLOB"),
+        Option("--decompose", "Inline the composites that match.", metavar="GLOB"),
         Option(
             "--keep",
-            "Leave composites with such a name; alone, it inlines all others.",
+            "Keep the composites that match. Without --decompose, all others are inlined.",
             metavar="GLOB",
         ),
     ),

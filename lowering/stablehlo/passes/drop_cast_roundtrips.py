@@ -1,10 +1,10 @@
-"""drop_cast_roundtrips: no casts to a wide type and back around what only moves data.
+"""drop_cast_roundtrips: remove casts to a wide type and back around data movement.
 
     %0 = convert %x : bf16 -> f32
     %1 = transpose %0 : f32              =>   %1 = transpose %x : bf16
     %2 = convert %1 : f32 -> bf16
 
-Casts that round and come back (f32 -> bf16 -> f32) are part of what a program computes, and stay.
+Casts that round and come back (f32 -> bf16 -> f32) are part of what a program computes. They stay.
 """
 
 from collections.abc import Iterable
@@ -40,13 +40,13 @@ _CONSTANT = "stablehlo.constant"
 def drop_cast_roundtrips(module: IrModule) -> None:
     """Drop casts to a type that holds all values of the old one (bf16 in f32, i8 in i32) and back.
 
-    Data movement in between is done in the narrow type. Where it has several data operands, as
-    `concatenate` and `select` have, all of them must come from that type or be constants of one
-    value that it can represent. What reads the wide value otherwise reads a cast of the moved
-    narrow one. Two exact casts in a row (bf16 -> f32 -> f64) become one.
+    Data movement in between is done in the narrow type. If it has several data operands, as
+    `concatenate` and `select` do, all of them must come from that type, or be splat constants that
+    it can represent. Other readers of the wide value read a cast of the moved narrow value. Two
+    exact casts in a row (bf16 -> f32 -> f64) become one.
 
-    Every number stays the same, infinities, denormals and the sign of zero too. NaN stays NaN; a
-    platform may set its quiet bit when it casts, and does so no longer.
+    Every number stays the same, including infinities, denormals and the sign of zero. A NaN stays a
+    NaN. A platform may set its quiet bit in a cast, which no longer happens without the cast.
     """
     _join_casts(module)
     _Movement(module).narrow()
@@ -54,7 +54,7 @@ def drop_cast_roundtrips(module: IrModule) -> None:
 
 
 def _join_casts(module: IrModule) -> None:
-    """Let each cast read the value before an exact cast; drop those from a type to itself."""
+    """Make each cast read the value before an exact cast, and drop casts from a type to itself."""
     bypassed = []
     for cast in find_operations(module.operation, CONVERT):
         source = defining_operation(cast.operands[0])
@@ -70,14 +70,14 @@ def _join_casts(module: IrModule) -> None:
 
 
 class _Movement:
-    """The data movement of a module, and what is known of the values that it moves."""
+    """The data movement of a module, and facts about the values that it moves."""
 
     def __init__(self, module: IrModule) -> None:
         self.operations = find_operations(module.operation, CONVERT, _CONSTANT, *DATA_MOVEMENT)
         self.origins: dict[IrValue, IrType] = {}
-        """Values that are all of a narrower element type, cast without loss, by that type."""
+        """For values that were cast without loss from a narrower element type, that type."""
         self.splats: dict[IrValue, Any] = {}
-        """The value of constants that have one alone, moved or not."""
+        """The value of splat constants, moved or not."""
 
     def narrow(self) -> None:
         """Move data in the narrow type wherever it is cast to that type afterwards."""
@@ -89,7 +89,7 @@ class _Movement:
         _erase_unused(replaced)
 
     def _wanted(self) -> set[IrValue]:
-        """The values of which a narrow form is to be made."""
+        """The values for which a narrow form is needed."""
         wanted: set[IrValue] = set()
         for operation in self.operations:
             self._note(operation)
@@ -125,7 +125,8 @@ class _Movement:
         return all(_represents(element, self.splats[v]) for v in data if v in self.splats)
 
     def _goes_back(self, cast: IrOperation) -> bool:
-        """Whether a cast narrows a value that came, by moving, from a type that is narrower yet."""
+        """Whether a cast narrows a value that came, through data movement, from an even narrower
+        type."""
         wide, narrow = element_type(cast.operands[0]), element_type(cast.results[0])
         origin = self.origins.get(cast.operands[0])
         return (
@@ -136,7 +137,7 @@ class _Movement:
         )
 
     def _move_narrow(self, operation: IrOperation) -> list[IrValue]:
-        """Move in the narrow type; returns the operands that are read no more."""
+        """Move in the narrow type. Returns the operands that are no longer read."""
         result, replaced = operation.results[0], []
         wide, origin = result.type, self.origins[result]
         for index in data_operands(operation):
@@ -160,11 +161,13 @@ class _Movement:
         return [*replaced, cast.results[0]]
 
     def _narrow_form(self, value: IrValue, origin: IrType, before: IrOperation) -> IrValue:
-        """The same numbers in the type they came from."""
+        """The same numbers in the type from which they were cast."""
         if value in self.splats:
             return _splat(with_element(value.type, origin), self.splats[value], before)
         while value.type.element_type != origin:
-            value = value.owner.operands[0]  # casts alone: movement on the way is narrow already
+            value = value.owner.operands[
+                0
+            ]  # only casts remain, because data movement before this is already narrow
         return value
 
 
@@ -175,7 +178,7 @@ def _data(operation: IrOperation) -> list[IrValue]:
 
 
 def _represents(element: str, value: float) -> bool:
-    """Whether a number, with the sign of its zero, survives a cast to this element type."""
+    """Whether a number, including the sign of zero, survives a cast to this element type."""
     import numpy as np
 
     given = np.asarray(value)
@@ -185,7 +188,7 @@ def _represents(element: str, value: float) -> bool:
 
 
 def _splat(type_: IrType, value: Any, before: IrOperation) -> IrValue:
-    """A constant with this number everywhere."""
+    """A constant in which every element is this number."""
     kinds, element = ir(), type_.element_type
     with building(before.context):
         if str(element).startswith(("i", "ui")):
@@ -202,7 +205,8 @@ def _splat(type_: IrType, value: Any, before: IrOperation) -> IrValue:
 
 
 def _erase_unused(values: Iterable[IrValue]) -> None:
-    """Erase what made these values where nothing reads them, and what was made for it alone."""
+    """Erase the operations that made these values if they are unused, and then their unused
+    operands."""
     erasable = {CONVERT, _CONSTANT, *DATA_MOVEMENT}
     queue, erased = list(values), set()
     while queue:

@@ -1,9 +1,9 @@
-"""expand_batch_norm_grad: batch norm's gradient in elementary operations.
+"""expand_batch_norm_grad: replace batch norm's gradient with elementary operations.
 
     stablehlo.batch_norm_grad  =>  subtract, multiply, reduce, rsqrt, ..
 
-IREE 3.13, which takes `batch_norm_training` and `batch_norm_inference`, has no rule for it.
-torch_xla 2.9 writes it for layer norm too.
+IREE 3.13 supports `batch_norm_training` and `batch_norm_inference` but has no rule for this
+operation. torch_xla 2.9 also produces it for layer norm.
 """
 
 from math import prod
@@ -17,7 +17,8 @@ from ..inlining import inline_call
 
 OPERATION = "stablehlo.batch_norm_grad"
 
-# As XLA expands it. N is the number of elements per feature; d is the gradient of the output.
+# The same expansion as in XLA. N is the number of elements per feature, and d is the gradient of
+# the output.
 _EXPANSION = Template("""
 func.func private @batch_norm_grad(%x: $full, %scale: $row, %mean: $row, %variance: $row, %d: $full)
     -> ($full, $row, $row) {

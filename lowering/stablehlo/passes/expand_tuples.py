@@ -1,12 +1,12 @@
-"""expand_tuples: composites of several results in place of composites of one tuple.
+"""expand_tuples: give composites several results instead of one tuple.
 
-HLO functions return one value, so torch_xla prints a composite of several results as
+An HLO function returns one value. torch_xla therefore prints a composite with several results as
 
     %0 = stablehlo.composite "acme.topk" %x {decomposition = @acme.topk.impl}
            : (tensor<4x6xf32>) -> tuple<tensor<4x2xf32>, tensor<4x2xi64>>
     %1 = stablehlo.get_tuple_element %0[1]
 
-and no consumer reads it so. It becomes `%0:2 = stablehlo.composite "acme.topk" %x {…}`.
+which no consumer supports. It becomes `%0:2 = stablehlo.composite "acme.topk" %x {…}`.
 """
 
 from ..bindings import (
@@ -28,15 +28,15 @@ _TUPLE = "stablehlo.tuple"
 
 @in_place
 def expand_tuples(module: IrModule) -> None:
-    """Give every composite of one tuple, and its decomposition, several results instead.
+    """Replace the tuple of every composite, and of its decomposition, by several results.
 
-    Tuples that are packed and unpacked again in one function go too.
+    Tuples that are packed and unpacked again in one function are removed too.
 
-    Runs after `flatten_calls`: tuples that go through plain calls are left as they are.
+    This runs after `flatten_calls`. Tuples that pass through plain calls do not change.
     """
     by_name = functions(module)
     composites = uses(module.operation).composites
-    # Inner ones first: a decomposition may return the tuple of a composite as it is.
+    # Inner decompositions come first, because an outer one may return the tuple of a composite.
     for name in callees_first(module):
         if name in composites and _expand_function(by_name[name]):
             for composite in composites[name]:
@@ -45,7 +45,7 @@ def expand_tuples(module: IrModule) -> None:
 
 
 def _unpack(module: IrModule) -> None:
-    """Take the parts of tuples from where they were packed."""
+    """Take the elements of tuples from where they were packed."""
     for getter in find_operations(module.operation, _GET):
         packed = defining_operation(getter.operands[0])
         if packed is not None and packed.name == _TUPLE:
@@ -58,7 +58,7 @@ def _unpack(module: IrModule) -> None:
 
 
 def _expand_function(function: IrOperation) -> bool:
-    """Return the parts of a returned tuple; says whether there was one."""
+    """Return the elements of a returned tuple instead. Says whether there was a tuple."""
     block = body(function)
     if block is None:
         return False

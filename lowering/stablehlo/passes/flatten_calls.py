@@ -1,4 +1,4 @@
-"""flatten_calls: put the bodies of plainly called functions where the calls are.
+"""flatten_calls: replace plain calls by the bodies of the functions that they call.
 
 torch_xla wraps every composite in a function of its own:
 
@@ -9,7 +9,7 @@ torch_xla wraps every composite in a function of its own:
       return %0
     }
 
-Decompositions stay functions: composites refer to them, they are not called.
+Decompositions stay functions, because composites refer to them and do not call them.
 """
 
 from collections.abc import Container
@@ -22,9 +22,9 @@ from ..symbols import body, callees_first, functions, is_private, uses
 
 @in_place
 def flatten_calls(module: IrModule, *, only: Container[str] | None = None) -> None:
-    """Inline every `func.call`, innermost first; with `only`, calls of these functions alone.
+    """Inline every `func.call`, innermost first. With `only`, inline only calls of these functions.
 
-    Private functions that are called no more are removed. Calls of a declaration, or of a
+    Private functions that are no longer called are removed. Calls of a declaration, or of a
     function with several blocks, stay.
     """
     by_name = functions(module)

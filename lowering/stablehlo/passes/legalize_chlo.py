@@ -1,4 +1,4 @@
-"""legalize_chlo: leave pure StableHLO, for consumers that do not know CHLO."""
+"""legalize_chlo: replace CHLO with StableHLO, for consumers that do not know CHLO."""
 
 from .. import bindings
 from ..bindings import IrModule
@@ -8,7 +8,7 @@ from ..options import switch
 
 @in_place
 def legalize_chlo(module: IrModule) -> None:
-    """Expand every CHLO operation (the official `chlo-legalize-to-stablehlo`)."""
+    """Expand every CHLO operation with the official pass `chlo-legalize-to-stablehlo`."""
     bindings.run_pipeline(module, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
 
 

@@ -1,10 +1,10 @@
-"""legalize_mhlo_custom_calls: operations that XLA hid in custom calls, as CHLO or StableHLO.
+"""legalize_mhlo_custom_calls: replace XLA's `mhlo.*` custom calls with CHLO or StableHLO.
 
     custom_call @mhlo.erf(%0) {mhlo.attributes = {}}       =>  chlo.erf %0
     custom_call @mhlo.topk(%0) {mhlo.attributes = {k = 4}} =>  chlo.top_k(%0, k = 4)
 
-XLA writes HLO operations that StableHLO lacks this way, and only XLA reads them back. Of these,
-torch_xla 2.9 was seen to write erf and topk; the others come from other versions of XLA.
+XLA writes HLO operations that StableHLO lacks in this form, and only XLA reads them back. torch_xla
+2.9 was seen to write erf and topk. The others come from other versions of XLA.
 """
 
 from collections.abc import Callable
@@ -32,10 +32,10 @@ _PREFIX = "mhlo."
 
 @in_place
 def legalize_mhlo_custom_calls(module: IrModule) -> None:
-    """Replace every `mhlo.*` custom call by the CHLO or StableHLO operations it stands for.
+    """Replace every `mhlo.*` custom call with the CHLO or StableHLO operations it represents.
 
     Raises:
-      UnsupportedOperationError: naming the first custom call for which there is no rule.
+        UnsupportedOperationError: there is no rule for a custom call; the message names it.
     """
     for call in find_operations(module.operation, CUSTOM_CALL):
         target = call.attributes["call_target_name"].value
@@ -88,7 +88,7 @@ def _replace(call: IrOperation, name: str, named: dict[str, bindings.IrAttribute
     call.erase()
 
 
-# chlo.top_k knows only the largest entries. XLA orders by total order, smallest first.
+# chlo.top_k only supports the largest entries. XLA sorts by total order, smallest first.
 _SMALLEST_K = Template("""
 func.func private @smallest_k(%x: $input) -> ($values, $indices) {
   %i = stablehlo.iota dim = $last : $all_indices

@@ -1,4 +1,4 @@
-"""order_inputs: the arguments of `@main` in an order that means something to its caller."""
+"""order_inputs: put the arguments of `@main` in the caller's order."""
 
 from collections.abc import Sequence
 
@@ -10,16 +10,16 @@ from ..symbols import body, functions, keep_arguments
 
 @in_place
 def order_inputs(module: IrModule, order: Sequence[int]) -> None:
-    """Reorder the arguments of `@main`: argument `i` becomes what argument `order[i]` was.
+    """Reorder the arguments of `@main`: the new argument `i` is the old argument `order[i]`.
 
     Raises:
-      UnsupportedOperationError: `order` is no permutation of the arguments.
+        UnsupportedOperationError: `order` is not a permutation of the arguments.
     """
     main = functions(module)["main"]
     block = body(main)
     count = 0 if block is None else len(block.arguments)
     if block is None or sorted(order) != list(range(count)):
         raise UnsupportedOperationError(
-            f"@main has {count} arguments, which {list(order)} does not put in order"
+            f"{list(order)} is not a permutation of the {count} arguments of @main"
         )
     keep_arguments(main, order)

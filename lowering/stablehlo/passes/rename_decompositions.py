@@ -1,4 +1,4 @@
-"""rename_decompositions: function names that say what they are.
+"""rename_decompositions: name decompositions after their composites.
 
 @ptxla.gelu.impl.117, @ptxla.gelu.impl.134  =>  @ptxla.gelu.impl, @ptxla.gelu.impl_0
 """
@@ -11,10 +11,10 @@ from ..symbols import Namer, decompositions, functions, rename, uses
 
 @in_place
 def rename_decompositions(module: IrModule) -> None:
-    """Name each decomposition after the composite it serves, in order of first use.
+    """Name each decomposition after its composite, in order of first use.
 
-    The functions are put in that order too, behind all others, so that the text depends on what
-    the program does and not on how it was built.
+    The functions are also moved behind all others in that order. The text then depends only on what
+    the program does, and not on how it was built.
     """
     by_name = functions(module)
     found = uses(module.operation)

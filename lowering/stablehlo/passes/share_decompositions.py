@@ -13,17 +13,18 @@ from ..composites import signature
 from ..in_place import in_place
 from ..symbols import callees_first, decompositions, function_name, functions, retarget, uses
 
-# What functions must agree on to become one: who uses them, and their text without the name.
+# Functions with equal keys are merged: the signatures of their users, and their text without the
+# name.
 _Key: TypeAlias = tuple[frozenset[Any], str]
 
 
 @in_place
 def share_decompositions(module: IrModule) -> None:
-    """Merge decompositions with the same body that serve equal composites.
+    """Merge decompositions with the same body that belong to equal composites.
 
-    Composites are equal when name, version, attributes and types are; two that merely compute the
-    same keep a function each. Decompositions inside decompositions are merged first, so equality
-    of what surrounds them is seen as well.
+    Composites are equal if their names, versions, attributes and types are. Two different
+    composites that compute the same keep a function each. Decompositions inside decompositions are
+    merged first, so that functions that contain them can be equal as well.
     """
     by_name = functions(module)
     found = uses(module.operation)
@@ -34,8 +35,8 @@ def share_decompositions(module: IrModule) -> None:
             continue
         users = found.composites[name]
         key = (frozenset(map(signature, users)), _text_without_name(by_name[name]))
-        # Whichever comes first stays. Its users may be gone when a later one is looked at (they
-        # were inside a duplicate); the users of a later one are not.
+        # The first function stays. Its users may be gone by the time a later function is compared,
+        # because they were inside a duplicate. The users of the later function still exist.
         first = kept.setdefault(key, name)
         if first != name:
             retarget(users, first)
@@ -45,7 +46,7 @@ def share_decompositions(module: IrModule) -> None:
 def _text_without_name(function: IrOperation) -> str:
     """The function as text, with a placeholder for its name.
 
-    Local scope keeps printing one function from walking the whole module.
+    With local scope, printing one function does not walk the whole module.
     """
     name = function_name(function)
     with building(function.context):

@@ -1,4 +1,4 @@
-"""strip_leftovers: remove what HLO left on the module that says nothing.
+"""strip_leftovers: remove notes of HLO on the module that have no meaning.
 
 module @IrToHlo.99 attributes {mhlo.is_dynamic = false, ..}  =>  module @IrToHlo
 """
@@ -8,17 +8,17 @@ import re
 from ..bindings import IrModule, IrOperation, attributes, building, find_operations, ir
 from ..in_place import in_place
 
-# Module attributes that torch_xla 2.9 always prints, and the value that means "nothing to say".
+# Module attributes that torch_xla 2.9 always prints, and their default values.
 _EMPTY_ATTRIBUTES = {
     "mhlo.cross_program_prefetches": "[]",
     "mhlo.input_output_alias": "[]",
     "mhlo.is_dynamic": "false",
     "mhlo.use_auto_spmd_partitioning": "false",
 }
-# The memory layout of inputs and outputs, as jaxlib's converter notes it.
+# jaxlib's converter notes the memory layout of inputs and outputs in these attributes.
 _ENTRY_LAYOUT = "mhlo.xla_entry_computation_"
-# The memory layout that XLA chose for its own HLO, noted on the operations it prints this way.
-# StableHLO gives these attributes no meaning, and the layout is the next compiler's to choose.
+# XLA notes the memory layout that it chose for its own HLO in these attributes of some operations.
+# They have no meaning in StableHLO, and the next compiler chooses its own layout.
 _LAYOUT_ATTRIBUTES = ("result_layout", "xla_shape")
 WITH_LAYOUT = (
     "stablehlo.bitcast_convert",
@@ -35,7 +35,7 @@ _COUNTER = re.compile(r"\.\d+$")
 def strip_leftovers(module: IrModule) -> None:
     """Drop empty `mhlo.*` module attributes, XLA's layout notes, and the counter in the name.
 
-    A module attribute that says something, such as an input that aliases an output, stays.
+    Module attributes with a meaning, such as an input that aliases an output, stay.
     """
     operation = module.operation
     strip_module_attributes(module)
@@ -49,7 +49,7 @@ def strip_leftovers(module: IrModule) -> None:
 
 
 def strip_module_attributes(module: IrModule) -> None:
-    """Drop what is noted on the module alone."""
+    """Drop only the notes on the module itself."""
     operation = module.operation
     for key, attribute in attributes(operation).items():
         if _EMPTY_ATTRIBUTES.get(key) == str(attribute) or key.startswith(_ENTRY_LAYOUT):
@@ -57,7 +57,7 @@ def strip_module_attributes(module: IrModule) -> None:
 
 
 def strip_layout(operation: IrOperation) -> None:
-    """Drop what is noted of the memory layout on an operation of `WITH_LAYOUT`."""
+    """Drop the notes about memory layout on an operation of `WITH_LAYOUT`."""
     for key in _LAYOUT_ATTRIBUTES:
         if key in operation.attributes:
             del operation.attributes[key]

@@ -1,4 +1,4 @@
-"""to_custom_call: hand composites to kernels that are registered with XLA's typed FFI.
+"""to_custom_call: replace composites with kernels that are registered with XLA's typed FFI.
 
 stablehlo.composite "ptxla.gelu" %0 {composite_attributes = {approximate = "none"}, ..}
 =>
@@ -24,15 +24,15 @@ def to_custom_call(module: Module, targets: Mapping[str, str]) -> Module:
     """Replace composites, by name, with custom calls to FFI targets.
 
     The composite's attributes go into `backend_config`, in the forms that the FFI decodes (see
-    `attributes.to_ffi`); its version does not. Operands and results are asked for in row-major
-    layout, as `jax.ffi` does, because a kernel has no way to ask.
+    `attributes.to_ffi`). The version is dropped. Operands and results have row-major layout, as
+    with `jax.ffi`, because a kernel cannot request a layout.
 
     A portable artifact turns lists in `backend_config` into `dense<..>`, which the FFI does not
-    decode: keep such a module as text, or run this pass after reading the artifact.
+    decode. Keep such a module as text, or run this pass after reading the artifact.
 
     Raises:
-      UnknownCompositeError: when the module has no composite of a given name.
-      AttributeConversionError: when the FFI cannot decode one of the attributes.
+        UnknownCompositeError: the module has no composite of a given name.
+        AttributeConversionError: the FFI cannot decode one of the attributes.
     """
     result = module.copy_ir()
     composites = composites_of(result)
@@ -70,7 +70,7 @@ def _replace(composite: IrOperation, target: str) -> None:
 
 
 def _row_major(types: Iterable[IrType]) -> IrAttribute:
-    """One layout for each type: dimensions from the fastest-varying to the slowest."""
+    """One layout for each type, with dimensions from the fastest-varying to the slowest."""
     return ir().ArrayAttr.get([_row_major_layout(len(type_.shape)) for type_ in types])
 
 

@@ -1,7 +1,7 @@
-"""unshare_decompositions: give every composite call a decomposition function of its own.
+"""unshare_decompositions: give every composite call its own decomposition function.
 
-The opposite of share_decompositions, for consumers that group a composite's operations by the
-function they came from.
+This is the opposite of share_decompositions. It is for consumers that group a composite's
+operations by the function that they came from.
 """
 
 from collections import deque

@@ -1,11 +1,11 @@
-"""widen_dots: products that give the wide type that is asked of them, with no cast after them.
+"""widen_dots: give products a wide result type if their results are cast to it anyway.
 
     %0 = dot_general %a, %b -> bf16          %0 = dot_general %a, %b -> f32
     %1 = transpose %0 : bf16            =>   %1 = transpose %0 : f32
     %2 = convert %1 : bf16 -> f32
 
-Hardware sums the products of narrow numbers in f32 or i32. The program on the left rounds that sum
-and makes it wide again; the one on the right keeps it.
+Hardware accumulates products of narrow numbers in f32 or i32. The program on the left rounds this
+sum and then casts it to the wide type. The program on the right keeps the sum.
 """
 
 from dataclasses import dataclass, field
@@ -17,8 +17,9 @@ from ..options import switch
 
 _PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
 _BETWEEN = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim"})
-# What narrow products are summed in. Nothing sums in f64 of itself, so a cast to f64 says nothing
-# about the product. Of i1 the sum is a logical or, which has no wider form.
+# The types in which narrow products are accumulated. Hardware does not accumulate them in f64, so
+# a cast to f64 says nothing about the product. For i1 the sum is a logical or, which has no wider
+# form.
 _ACCUMULATORS = {
     "f8E3M4": "f32",
     "f8E4M3": "f32",
@@ -38,27 +39,27 @@ _ACCUMULATORS = {
 
 @dataclass(frozen=True)
 class _Readers:
-    """Where the value of a product goes."""
+    """The uses of a product."""
 
     moved: list[IrValue] = field(default_factory=list)
-    """The product itself, and it transposed, reshaped or broadcast."""
+    """The product itself, and its transposed, reshaped or broadcast forms."""
     casts: list[IrOperation] = field(default_factory=list)
-    """The conversions at the end of every way."""
+    """The conversions at the end of every path."""
 
 
 @in_place
 def widen_dots(module: IrModule) -> None:
-    """Let `dot_general`, `dot` and `convolution` give f32 (i32, ui32) where only that is read.
+    """Let `dot_general`, `dot` and `convolution` return f32 (i32, ui32) if only that type is read.
 
-    Every use of the product, directly or through transpose, reshape and broadcast_in_dim, has to
-    be a cast to the type that its kind is summed in: f32 for floats, i32 or ui32 for integers.
-    All these casts go. Results change by the rounding that is left out, and for integers by the
-    overflow. It stays as it is
+    Every use of the product, directly or through transpose, reshape and broadcast_in_dim, must be a
+    cast to the type in which such products are accumulated: f32 for floats, i32 or ui32 for
+    integers. All these casts are removed. Results change by the rounding that no longer happens,
+    and for integers by the overflow. A product does not change
 
-      - when anything else reads the product, a function's `return` too,
-      - when the wide value is cast back, directly or after data movement: the narrow type is needed
-        then, and `drop_cast_roundtrips` takes the wide one away,
-      - when it has an `algorithm`, which says what to sum in.
+    - if anything else reads it, including the `return` of a function,
+    - if the wide value is cast back, directly or after data movement: the narrow type is needed in
+      this case, and `drop_cast_roundtrips` removes the wide one,
+    - if it has an `algorithm`, which specifies the type of the accumulator.
     """
     cast_back = _cast_to(module)
     for product in find_operations(module.operation, *_PRODUCTS):
@@ -79,7 +80,7 @@ def widen_dots(module: IrModule) -> None:
 
 
 def _readers(product: IrValue) -> _Readers | None:
-    """Where a value goes; None when anything but a cast reads it."""
+    """The uses of a value; None if anything but a cast reads it."""
     readers = _Readers([product])
     for value in readers.moved:  # grows while it is read
         for user in users(value):
@@ -95,7 +96,7 @@ def _readers(product: IrValue) -> _Readers | None:
 def _cast_to(module: IrModule) -> dict[IrValue, set[str]]:
     """The element types that each value is cast to, directly or after data movement."""
     found: dict[IrValue, set[str]] = {}
-    # Backwards, so that what becomes of a result is known when its operation is reached.
+    # In reverse order, so that the uses of a result are known before its operation is reached.
     for operation in reversed(find_operations(module.operation, CONVERT, *DATA_MOVEMENT)):
         result = operation.results[0]
         if operation.name == CONVERT:
