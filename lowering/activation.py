@@ -7,6 +7,7 @@ install the new ones. If a name is wrong, nothing changes.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 
 from composites.allowlist import resolve
-from composites.errors import AllowlistError, MissingPackageError
+from composites.errors import AllowlistError, CompositesWarning, MissingPackageError
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import Composite
 from composites.registry.operators import find_operator
@@ -32,10 +33,16 @@ log = logging.getLogger("composites")
 def catalog() -> Catalog:
     """The registries of this process. They are loaded once.
 
+    A package whose registry cannot be used is warned of, since it may have had an entry that
+    `gelu` or `all` means.
+
     Raises:
-        RegistryError: a registry file is invalid.
+        RegistryError: a file that XLA_COMPOSITE_REGISTRY names is invalid.
     """
-    return load_catalog()
+    loaded = load_catalog()
+    for text in loaded.warnings():
+        warnings.warn(text, CompositesWarning, stacklevel=2)
+    return loaded
 
 
 class _Active:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from composites.cli.errors import clear_errors, fail
+from composites.cli.errors import clear_errors, fail, warn
 from composites.cli.output import print_table
 from composites.files import write_atomic
 
@@ -78,7 +79,8 @@ def list_entries(
 ) -> None:
     """List all entries, including those of vendors, and show which ones XLA_COMPOSITE_OP turns on.
 
-    `composites docs FILE` describes the entries of a file in full.
+    `composites docs FILE` describes the entries of a file in full. The exit code is 1 if an
+    installed package has a registry that cannot be used.
     """
     with clear_errors():
         from composites.allowlist import resolve, split_allowlist
@@ -87,11 +89,16 @@ def list_entries(
         from composites.settings import ALLOWLIST
 
         catalog = load_catalog()
+        for text in catalog.warnings():
+            warn(text)
         entries = listed(catalog, resolve(split_allowlist(ALLOWLIST.read()), catalog))
     if as_json:
-        typer.echo(json.dumps({"composites": entries}, indent=2))
+        left_out = [asdict(registry) for registry in catalog.left_out]
+        typer.echo(json.dumps({"composites": entries, "left_out": left_out}, indent=2))
     else:
         print_table(listing_table(entries))
+    if catalog.left_out:
+        raise typer.Exit(1)
 
 
 def schema() -> None:
