@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -26,6 +27,16 @@ class Variable:
     def read(self, environment: Mapping[str, str] | None = None) -> str:
         """The variable's text without surrounding blanks; empty if it is not set."""
         return (os.environ if environment is None else environment).get(self.name, "").strip()
+
+    @contextmanager
+    def unset(self) -> Iterator[None]:
+        """Leave the variable out of the environment for a `with` block."""
+        text = os.environ.pop(self.name, None)
+        try:
+            yield
+        finally:
+            if text is not None:
+                os.environ[self.name] = text
 
 
 ALLOWLIST = Variable(

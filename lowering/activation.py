@@ -57,7 +57,7 @@ class _Active:
         exporting = self.exporting if exporting is None else exporting
         if (entries, exporting) == (self.entries, self.exporting):
             return
-        _check_clashes(entries, catalog())
+        check_clashes(entries, catalog())
         before = self.entries, self.exporting
         try:
             self._replace(entries, exporting)
@@ -136,6 +136,13 @@ def exactly(*names: str) -> Iterator[None]:
 
 
 @contextmanager
+def all_off() -> Iterator[None]:
+    """Have no composites on for a `with` block. The previous state is restored afterwards."""
+    with _only((), _active.exporting):
+        yield
+
+
+@contextmanager
 def for_export(names: Sequence[str] | None) -> Iterator[None]:
     """Have only these composites on for a `with` block that exports.
 
@@ -164,8 +171,12 @@ def _ordered(entries: Sequence[Composite]) -> tuple[Composite, ...]:
     return tuple(entry for entry in catalog() if entry.qualified in names)
 
 
-def _check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
-    """Check that no two vendor entries claim every call of the same operator."""
+def check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
+    """Check that no two vendor entries claim every call of the same operator.
+
+    Raises:
+        AllowlistError: two do.
+    """
     builtin = {
         id(r) for registry in catalog.registries if registry.builtin for r in registry.composites
     }
@@ -234,6 +245,17 @@ def _computations(entries: tuple[Composite, ...], exporting: bool) -> Computatio
 
 
 def _install(entries: tuple[Composite, ...], exporting: bool) -> Installation:
+    return install_from(catalog(), entries, _computations(entries, exporting))
+
+
+def install_from(
+    catalog: Catalog, entries: Sequence[Composite], computations: Computations | None = None
+) -> Installation:
+    """Install the hooks of entries of a catalog, which need not be that of this process.
+
+    Raises:
+        AllowlistError: an entry cannot be turned on.
+    """
     caught = {e.op for e in entries if e.op is not None}
     caught |= {name for e in entries for name, _ in e.rewrites if "::" in name}
     operators = {name: find_operator(name) for name in caught}
@@ -241,8 +263,8 @@ def _install(entries: tuple[Composite, ...], exporting: bool) -> Installation:
     return install(
         entries,
         operators,
-        catalog(),
+        catalog,
         made.frontend,
         made.compiled_calls,
-        _computations(entries, exporting),
+        Computations() if computations is None else computations,
     )

@@ -33,6 +33,8 @@ def enable_allowlist() -> None:
     from lowering.activation import enable
 
     text = ALLOWLIST.read()
+    if not text:  # it was unset after `import torch`
+        return
     try:
         enable(*split_allowlist(text))
     except AllowlistError as error:

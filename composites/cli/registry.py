@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from composites.cli.errors import clear_errors, fail, warn
 from composites.cli.output import print_table
+from composites.errors import MissingPackageError, RegistryError
 from composites.files import write_atomic
+from composites.settings import ALLOWLIST
+
+if TYPE_CHECKING:
+    from composites.registry.catalog import Catalog
 
 RegistryFile = Annotated[Path, typer.Argument(help="A registry file.", show_default=False)]
 Check = Annotated[
@@ -65,13 +70,34 @@ def generate(check: Check = False) -> None:
 def check(
     registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
 ) -> None:
-    """Check registry files and report all problems."""
-    with clear_errors():
+    """Check registry files and report all problems.
+
+    Each file stands in for an installed registry that has its namespace. Where torch_xla is
+    installed, each entry is also turned on for a moment, and its operator is called where an
+    example call is easily made.
+    """
+    with clear_errors(), ALLOWLIST.unset():
         from composites.registry.catalog import load_catalog
 
-        load_catalog([str(path) for path in registries])
+        catalog = load_catalog([str(path) for path in registries], in_place=True)
+        for text in (*catalog.warnings(), *_tried(catalog)):
+            warn(text)
     count = len(registries)
     typer.echo(f"{count} file{'s' if count > 1 else ''} checked, no problems found")
+
+
+def _tried(catalog: Catalog) -> tuple[str, ...]:
+    """Turn the entries of the files that the user named on and off again."""
+    from lowering.trial import try_entries
+
+    named = [r for r in catalog.registries if r.package is None and not r.builtin]
+    try:
+        report = try_entries(named, catalog)
+    except MissingPackageError as error:
+        return (f"whether the entries can be turned on was not checked: {error}",)
+    if report.problems:
+        raise RegistryError(report.problems)
+    return report.remarks
 
 
 def list_entries(
@@ -86,7 +112,6 @@ def list_entries(
         from composites.allowlist import resolve, split_allowlist
         from composites.cli.listing import listed, listing_table
         from composites.registry.catalog import load_catalog
-        from composites.settings import ALLOWLIST
 
         catalog = load_catalog()
         for text in catalog.warnings():
