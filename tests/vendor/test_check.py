@@ -1,0 +1,166 @@
+"""`composites check`: what it refuses is what `enable` and the first call would refuse."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from composites_testing.packages import install, returning
+from typer.testing import CliRunner, Result
+
+import composites
+from composites.cli.app import app
+from composites.registry.catalog import builtin_registry_path
+from lowering import activation
+
+PACKAGE = Path(__file__).parent / "acme_package"
+ACME = PACKAGE / "acme" / "acme.yaml"
+HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package as if it were installed: its metadata stands on the import path."""
+    monkeypatch.syspath_prepend(str(PACKAGE))
+    composites.disable()
+    activation.catalog.cache_clear()
+    yield
+    composites.disable()
+    activation.catalog.cache_clear()
+
+
+def check(*files: str | Path, **environment: str) -> Result:
+    return CliRunner().invoke(app, ["check", *map(str, files)], env=environment)
+
+
+def assert_good(result: Result, count: int = 1) -> None:
+    files = f"{count} file{'s' * (count > 1)}"
+    assert result.stderr == ""
+    assert (result.exit_code, result.stdout) == (0, f"{files} checked, no problems found\n")
+
+
+def write(folder: Path, entries: str) -> Path:
+    file = folder / "umbra.yaml"
+    file.write_text(HEAD + entries)
+    return file
+
+
+@pytest.mark.parametrize("form", ["absolute", "relative", "link", "copy", "twice"])
+def test_the_file_of_an_installed_package(form: str, tmp_path: Path) -> None:
+    link, copy = tmp_path / "link.yaml", tmp_path / "copy.yaml"
+    link.symlink_to(ACME)
+    copy.write_text(ACME.read_text() + "  silu: {op: aten::silu}\n")
+    relative = os.path.relpath(ACME)
+    files: dict[str, list[str | Path]] = {
+        "absolute": [ACME],
+        "relative": [relative],
+        "link": [link],
+        "copy": [copy],
+        "twice": [ACME, relative],
+    }
+    assert_good(check(*files[form]), len(files[form]))
+
+
+def test_the_builtin_registry() -> None:
+    """It stands in for itself, and its entries for functions of transformers are tried too."""
+    assert_good(check(os.path.relpath(builtin_registry_path())))
+
+
+def test_each_problem_of_an_installed_file_is_printed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, "  a: {op: aten::gellu}\n")
+    install(tmp_path, "umbra-ops", monkeypatch, umbra_ops=returning(file))
+    text = "PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?"
+    assert check(file).stderr == f"{file}:4: a: {text}\n"
+    relative = os.path.relpath(file)
+    assert check(relative).stderr == f"{relative}:4: a: {text}\n"
+
+
+@pytest.mark.parametrize("broken", ["  a: {op: aten::gellu}\n", "  a: [\n"])
+def test_a_corrected_copy_stands_in_for_a_broken_file(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "umbra-ops", monkeypatch, other_name=returning(write(tmp_path, broken)))
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(HEAD + "  a: {op: aten::gelu}\n")
+    assert_good(check(copy, XLA_COMPOSITE_OP="umbra.*"))
+
+
+def test_another_broken_package_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "broken-ops", monkeypatch, broken_ops="import nowhere_at_all\n")
+    result = check(ACME)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: the registry of the package broken-ops cannot be")
+
+
+def test_an_entry_that_enable_refuses(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        "  norm: {op: aten::native_layer_norm}\n"
+        "  sigh: {function: 'acme.torch_ops:nothing', operands: [x]}\n"
+        "  gelu: {op: aten::gelu}\n",
+    )
+    composites.enable("silu")
+    before = composites.active()
+    result = check(file)
+    assert result.exit_code == 1
+    first, second = result.stderr.splitlines()
+    assert first == (
+        f"{file}:4: norm: the frontend decomposes aten::native_layer_norm before its XLA kernel is"
+        " called; write `backward: derive` to catch the call at autograd's dispatch key"
+    )
+    assert second.startswith(f"{file}:5: sigh: acme.torch_ops has no nothing")
+    assert composites.active() == before
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("wrong_shape", "gives tensor<f32>, but aten::gelu gives tensor<2x3xf32>"),
+        ("fails", "AttributeError: 'Tensor' object has no attribute"),
+        ("branches", "ValueReadError"),
+    ],
+)
+def test_a_decomposition_that_the_first_call_refuses(
+    function: str, message: str, tmp_path: Path
+) -> None:
+    file = write(
+        tmp_path, f"  gelu: {{op: aten::gelu, decomposition: acme.torch_ops:{function}}}\n"
+    )
+    result = check(file)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{file}:4: gelu: ")
+    assert message in result.stderr
+
+
+def test_two_entries_for_every_call_are_warned_of(tmp_path: Path) -> None:
+    """Either can be turned on, but not both."""
+    file = write(tmp_path, "  a: {op: aten::gelu}\n  b: {op: aten::gelu}\n")
+    result = check(file)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: umbra.* cannot be turned on: umbra.a (")
+
+
+def test_a_function_whose_module_is_missing_is_not_checked(tmp_path: Path) -> None:
+    file = write(tmp_path, "  f: {function: 'nowhere_at_all:f', operands: [x]}\n")
+    result = check(file)
+    assert result.exit_code == 0
+    assert result.stderr == (
+        f"warning: {file}:4: f: nowhere_at_all:f was not checked: there is no module"
+        " nowhere_at_all\n"
+    )
+
+
+def test_without_torch_xla_it_says_what_was_not_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch_xla", None)
+    result = check(write(tmp_path, "  norm: {op: aten::native_layer_norm}\n"))
+    assert (result.exit_code, result.stdout) == (0, "1 file checked, no problems found\n")
+    assert result.stderr.startswith("warning: whether the entries can be turned on was not checked")
