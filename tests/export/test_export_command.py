@@ -103,18 +103,18 @@ MUST = (
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("FILE:lineer", "FILE has no function lineer; did you mean 'linear'?"),
-        ("FILE:number", "number of FILE is not a function; it is of type int"),
+        ("FILE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
+        ("FILE:number", "number of HERE is not a function; it is of type int"),
         (
             "net.py",
             "'net.py' does not name a function; write FILE.py:FUNCTION or package.module:FUNCTION",
         ),
         ("nowhere.py:linear", "there is no file nowhere.py"),
-        ("FILE:module_only", f"FILE:module_only {MUST}; it returned Linear"),
-        ("FILE:no_arguments", f"FILE:no_arguments {MUST}; it returned a tuple of Linear"),
+        ("FILE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
+        ("FILE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
         (
             "FILE:tensor_argument",
-            f"FILE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor",
+            f"HERE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor",
         ),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_factory_that_cannot_be_used(
     assert (code, out, errors) == (
         1,
         "",
-        "error: " + message.replace("FILE", str(file)) + "\n",
+        "error: " + message.replace("HERE", str(file)) + "\n",
     )
     assert not (tmp_path / "out").exists()
 
