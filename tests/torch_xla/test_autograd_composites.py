@@ -699,7 +699,7 @@ def random_program(sync: Callable[[], None]) -> list[Any]:
     return [t.detach().cpu() if isinstance(t, torch.Tensor) else t for t in found]
 
 
-@pytest.mark.parametrize("synced", [False, True])
+@pytest.mark.parametrize("synced", [False, *exhaustive(True)])
 def test_random_numbers_are_those_of_stock(synced: bool) -> None:
     def run() -> list[Any]:
         xm.set_rng_state(11)
