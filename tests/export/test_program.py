@@ -141,7 +141,7 @@ def test_inputs_that_are_missing_or_unknown(small: Any) -> None:
 def test_a_platform_that_is_not_there(small: Any) -> None:
     module, program = small
     values = {**program.module_weights(module), "arg:0": torch.ones(2, 4)}
-    with pytest.raises(RunError, match=re.escape("jax has no platform 'abacus' here")):
+    with pytest.raises(RunError, match=re.escape("jax has no platform 'abacus' on this machine")):
         program.run(values, platform="abacus")
 
 
