@@ -420,7 +420,7 @@ class _EntryReader:
                 choices = [*known, *_WHEN_OF_ALL_OPERANDS]
                 self._problem(
                     f"when: {operator.qualified} has no argument {name!r} that is not a tensor"
-                    f"{did_you_mean(name, choices)} (conditions can be on {', '.join(choices)})",
+                    f"{did_you_mean(name, choices)} (a condition can name {', '.join(choices)})",
                     "when", name,
                 )  # fmt: skip
                 continue

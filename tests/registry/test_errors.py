@@ -258,7 +258,7 @@ WRONG = {
         entry(GELU, "when: {aproximate: tanh}"),
         [
             "6: e: when: aten::gelu has no argument 'aproximate' that is not a tensor; did you mean"
-            " 'approximate'? (conditions can be on approximate, dtypes, rank, where)"
+            " 'approximate'? (a condition can name approximate, dtypes, rank, where)"
         ],
     ),
     "condition of another kind": (

@@ -131,7 +131,7 @@ class CompositeFunction:
         if wanted is None:
             return arguments.call(self.operator.call, *operands)
         # With dynamic shapes the backward consists of stock operators, which run the forward once
-        # more. This is only worth its time if the composite means more than the stock lowering.
+        # more. This is only worth its time if the composite's meaning is not the stock lowering.
         if definition.entry.decomposition.target is None or self.operator.draws:
             return arguments.otherwise()
         autocast = definition.frontend.tracing.autocast_dtype()
