@@ -136,7 +136,10 @@ def test_a_factory_that_cannot_be_used(
     [
         (("--ops", "gelo"), "there is no composite 'gelo'; did you mean 'gelu'?"),
         (("--train",), "with train=True, Linear must return a scalar loss"),
-        (("--optimizer", "torch.optim:Adamm"), "module torch.optim has no function Adamm; did you"),
+        (
+            ("--optimizer", "torch.optim:Adamm"),
+            "module torch.optim has no function Adamm; did you mean 'Adam'?",
+        ),
         (("--portable", "99.0.0"), "StableHLO 99.0.0 cannot be written"),
     ],
 )
