@@ -41,7 +41,7 @@ from composites.registry.operators import (
     names,
 )
 from composites.registry.signatures import check_signature, describe_function
-from composites.registry.yaml_text import YamlText, read_yaml
+from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
 _WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
@@ -54,13 +54,16 @@ def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
         RegistryError: with every problem of the file.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(MAX_CHARACTERS + 1)  # one more than `read_yaml` accepts
     except OSError as error:
         raise RegistryError(
             [Problem(str(path), 1, None, f"cannot be read: {error.strerror}")]
         ) from error
     except UnicodeDecodeError as error:
         raise RegistryError([Problem(str(path), 1, None, "is not UTF-8 text")]) from error
+    except ValueError as error:  # a path with a null character
+        raise RegistryError([Problem(str(path), 1, None, f"cannot be read: {error}")]) from error
     return parse_registry(text, str(path), builtin=builtin)
 
 
