@@ -17,7 +17,7 @@ from typing import Any
 from composites.attribute_types import types_of_argument, types_of_constant
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
-from composites.registry.conditions import ConditionError, compile_condition
+from composites.registry.conditions import ConditionError, compile_condition, parse_condition
 from composites.registry.document import (
     AttributeDocument,
     CheckedDocument,
@@ -448,11 +448,13 @@ class _EntryReader:
             if not isinstance(text, str):
                 self._problem(f"when: where: {text!r} is not an expression", "when", "where")
                 continue
-            if callee is not None:
-                try:
-                    compile_condition(text, names(callee.arguments))
-                except ConditionError as error:
-                    self._problem(f"when: where: {error}", "when", "where")
+            try:
+                if callee is None:
+                    parse_condition(text)
+                else:
+                    compile_condition(text, callee.kinds)
+            except ConditionError as error:
+                self._problem(f"when: where: {error}", "when", "where")
             yield text
 
     def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:

@@ -21,6 +21,7 @@ from composites import attribute_types
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import UnusableFunctionError, did_you_mean
 from composites.functions import find_function
+from composites.registry.condition_types import ANY
 from composites.registry.conditions import compile_condition
 from composites.registry.model import Attribute, Composite, Registry
 from composites.registry.operators import ANNOTATIONS, Argument, Operator, find_operator
@@ -369,7 +370,7 @@ def _matches(entry: Composite, operator: Operator) -> str:
             absent = f"{_local(name)} is None or " if _optional(name, operator) else ""
             term = f"{_local(name)}.dtype in {dtypes}"
             terms.append(f"({absent}{term})" if absent else term)
-    arguments = [a.name for a in operator.arguments] + [n for n in entry.operands if "." in n]
+    arguments = operator.kinds | {name: ANY for name in entry.operands if "." in name}
     terms += [f"({compile_condition(text, arguments)})" for text in entry.when.where]
     return " and ".join(terms) or "True"
 
