@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from composites.attribute_types import types_of_argument, types_of_constant
+from composites.attribute_types import (
+    BY_NAME,
+    UnsupportedValueError,
+    types_of_argument,
+    types_of_constant,
+)
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
@@ -280,9 +285,14 @@ class _EntryReader:
 
     def _operands(self, operator: Operator) -> tuple[str, ...]:
         tensors = names(operator.tensors)
-        if self.entry.operands is None:
-            return tuple(tensors)
-        listed = self.entry.operands
+        listed = tensors if self.entry.operands is None else self.entry.operands
+        if not listed and (tensors or self.entry.op != operator.qualified):
+            known = ", ".join(tensors) or "none: give tensors the type hint torch.Tensor"
+            self._problem(
+                f"operands: a composite needs at least one; the tensors of {operator.qualified}"
+                f" are {known}",
+                "operands",
+            )
         for operand in listed:
             if operand not in tensors:
                 self._problem(
@@ -338,7 +348,14 @@ class _EntryReader:
             )  # fmt: skip
             return None
         type_ = self._type(name, document, types, f"constant {value!r}")
-        return None if type_ is None else Attribute(name, type_, value=_frozen(value))
+        if type_ is None:
+            return None
+        try:
+            BY_NAME[type_].write(value)
+        except UnsupportedValueError as error:
+            self._problem(f"attribute {name}: {error}", "attributes", name)
+            return None
+        return Attribute(name, type_, value=_frozen(value))
 
     def _from_argument(
         self, name: str, document: AttributeDocument, source: str, operator: Operator
@@ -414,6 +431,9 @@ class _EntryReader:
         known = [a.name for a in operator.arguments if not a.is_tensor] if operator else []
         for name, allowed in self.entry.when.items():
             if name in _WHEN_OF_ALL_OPERANDS:
+                continue
+            if any(value != value for value in allowed):
+                self._problem(f"when: {name}: nan is equal to no value; remove it", "when", name)
                 continue
             if operator is None:
                 values.append((name, tuple(allowed)))

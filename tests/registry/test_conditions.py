@@ -45,7 +45,7 @@ WRONG = {
     "self.dim(x=1) == 1": "'self.dim(x=1)' is not allowed in a condition",
     "dim == 99999999999999999999": "has a number of more than 64 bits",
     "dim == " + "9" * 5000: "has more than 4000 characters; write several conditions",
-    "dim == " + "9" * 3900: "is not an expression",
+    "dim == " + "9" * 3900: "has a number of more than 64 bits",
     "dim == 0x" + "f" * 3900: "has a number of more than 64 bits",
     "dim ** 99 == 1": "'Pow' is not allowed in a condition",
     "dim == 1j": "'1j' is not allowed in a condition (use numbers, text and None)",
