@@ -1,6 +1,7 @@
 """Atomic file writes."""
 
 import os
+import secrets
 from pathlib import Path
 
 
@@ -11,13 +12,20 @@ def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> None:
     keeps pointing at its file. If the path exists but is not a regular file (such as /dev/stdout),
     the data is written to it directly.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        target.write_bytes(data.encode() if isinstance(data, str) else data)
+    content = data.encode() if isinstance(data, str) else data
+    if os.path.exists(path) and not os.path.isfile(path):
+        # The path as it was given: where /dev/stdout is a pipe, its real path names no file.
+        Path(path).write_bytes(content)
         return
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data.encode() if isinstance(data, str) else data)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    target = Path(os.path.realpath(path))
+    # Nobody can know the name and put a link there. "x" would not follow the link either, and
+    # unlike tempfile it gives the file the permissions that the umask leaves.
+    temporary = target.with_name(f".composites-{secrets.token_hex(8)}.tmp")
+    with open(temporary, "xb") as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.replace(temporary, target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
