@@ -12,6 +12,10 @@ class CompositesError(Exception):
     """Base class of all errors that the user can fix."""
 
 
+class CompositesWarning(UserWarning):
+    """Something that the user should know, and that stops nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One problem in a registry file, printed as `file:line: entry: message`."""

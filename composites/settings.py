@@ -9,8 +9,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,16 @@ class Variable:
         """The variable's text without surrounding blanks; empty if it is not set."""
         return (os.environ if environment is None else environment).get(self.name, "").strip()
 
+    @contextmanager
+    def unset(self) -> Iterator[None]:
+        """Leave the variable out of the environment for a `with` block."""
+        text = os.environ.pop(self.name, None)
+        try:
+            yield
+        finally:
+            if text is not None:
+                os.environ[self.name] = text
+
 
 ALLOWLIST = Variable(
     "XLA_COMPOSITE_OP",
@@ -38,7 +51,34 @@ REGISTRIES = Variable(
 )
 VARIABLES = (ALLOWLIST, REGISTRIES)
 
+# What misspelled names have in common. XLA_COMPILATION_CACHE_SIZE, for one, is torch_xla's.
+_OURS = "XLA_COMPOS"
+
 
 def registry_files() -> tuple[str, ...]:
     """The files that XLA_COMPOSITE_REGISTRY names, in its order."""
     return tuple(part.strip() for part in REGISTRIES.read().split(os.pathsep) if part.strip())
+
+
+def unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Variables that look like those of this project and are none of them."""
+    known = {variable.name for variable in VARIABLES}
+    return tuple(n for n in environment if n.upper().startswith(_OURS) and n not in known)
+
+
+@cache
+def warn_of_unknown_variables() -> None:
+    """Warn of variables that nothing reads, once in a process."""
+    found = unknown_variables(os.environ)
+    if not found:  # every `import torch` comes here, and must not import more than it needs
+        return
+    from composites.errors import CompositesWarning, did_you_mean
+
+    known = [variable.name for variable in VARIABLES]
+    for name in found:
+        hint = did_you_mean(name.upper(), known) or f" (known: {', '.join(known)})"
+        warnings.warn(
+            f"the environment variable {name} is set, but nothing reads it{hint}",
+            CompositesWarning,
+            stacklevel=2,
+        )

@@ -7,6 +7,7 @@ install the new ones. If a name is wrong, nothing changes.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 
 from composites.allowlist import resolve
-from composites.errors import AllowlistError, MissingPackageError
+from composites.errors import AllowlistError, CompositesWarning, MissingPackageError
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import Composite
 from composites.registry.operators import find_operator
@@ -32,10 +33,16 @@ log = logging.getLogger("composites")
 def catalog() -> Catalog:
     """The registries of this process. They are loaded once.
 
+    A package whose registry cannot be used is warned of, since it may have had an entry that
+    `gelu` or `all` means.
+
     Raises:
-        RegistryError: a registry file is invalid.
+        RegistryError: a file that XLA_COMPOSITE_REGISTRY names is invalid.
     """
-    return load_catalog()
+    loaded = load_catalog()
+    for text in loaded.warnings():
+        warnings.warn(text, CompositesWarning, stacklevel=2)
+    return loaded
 
 
 class _Active:
@@ -50,7 +57,7 @@ class _Active:
         exporting = self.exporting if exporting is None else exporting
         if (entries, exporting) == (self.entries, self.exporting):
             return
-        _check_clashes(entries, catalog())
+        check_clashes(entries, catalog())
         before = self.entries, self.exporting
         try:
             self._replace(entries, exporting)
@@ -129,6 +136,13 @@ def exactly(*names: str) -> Iterator[None]:
 
 
 @contextmanager
+def all_off() -> Iterator[None]:
+    """Have no composites on for a `with` block. The previous state is restored afterwards."""
+    with _only((), _active.exporting):
+        yield
+
+
+@contextmanager
 def for_export(names: Sequence[str] | None) -> Iterator[None]:
     """Have only these composites on for a `with` block that exports.
 
@@ -157,8 +171,12 @@ def _ordered(entries: Sequence[Composite]) -> tuple[Composite, ...]:
     return tuple(entry for entry in catalog() if entry.qualified in names)
 
 
-def _check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
-    """Check that no two vendor entries claim every call of the same operator."""
+def check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
+    """Check that no two vendor entries claim every call of the same operator.
+
+    Raises:
+        AllowlistError: two do.
+    """
     builtin = {
         id(r) for registry in catalog.registries if registry.builtin for r in registry.composites
     }
@@ -227,6 +245,17 @@ def _computations(entries: tuple[Composite, ...], exporting: bool) -> Computatio
 
 
 def _install(entries: tuple[Composite, ...], exporting: bool) -> Installation:
+    return install_from(catalog(), entries, _computations(entries, exporting))
+
+
+def install_from(
+    catalog: Catalog, entries: Sequence[Composite], computations: Computations | None = None
+) -> Installation:
+    """Install the hooks of entries of a catalog, which need not be that of this process.
+
+    Raises:
+        AllowlistError: an entry cannot be turned on.
+    """
     caught = {e.op for e in entries if e.op is not None}
     caught |= {name for e in entries for name, _ in e.rewrites if "::" in name}
     operators = {name: find_operator(name) for name in caught}
@@ -234,8 +263,8 @@ def _install(entries: tuple[Composite, ...], exporting: bool) -> Installation:
     return install(
         entries,
         operators,
-        catalog(),
+        catalog,
         made.frontend,
         made.compiled_calls,
-        _computations(entries, exporting),
+        Computations() if computations is None else computations,
     )

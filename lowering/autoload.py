@@ -1,18 +1,20 @@
 """Turning composites on after `import torch_xla`, without a line in the user's script.
 
 PyTorch calls `autoload` at the end of `import torch` (entry-point group `torch.backends`). If
-XLA_COMPOSITE_OP is not set, nothing else happens. Otherwise the composites are turned on once
-torch_xla has registered its kernels. `import torch_xla` may itself import torch, so torch_xla can
-be half imported at this point. The hook therefore waits for the last module that torch_xla imports.
+XLA_COMPOSITE_OP is not set, nothing is turned on; variables that look like it are warned of.
+Otherwise the composites are turned on once torch_xla has registered its kernels.
+`import torch_xla` may itself import torch, so torch_xla can be half imported at this point. The
+hook therefore waits for the last module that torch_xla imports.
 """
 
 from __future__ import annotations
 
-from composites.settings import ALLOWLIST
+from composites.settings import ALLOWLIST, warn_of_unknown_variables
 
 
 def autoload() -> None:
     """The entry point of `torch.backends`."""
+    warn_of_unknown_variables()
     if ALLOWLIST.read():
         from lowering.frontends.torch_xla import LAST_IMPORTED_MODULE
         from lowering.import_hook import after_import
@@ -31,6 +33,8 @@ def enable_allowlist() -> None:
     from lowering.activation import enable
 
     text = ALLOWLIST.read()
+    if not text:  # it was unset after `import torch`
+        return
     try:
         enable(*split_allowlist(text))
     except AllowlistError as error:

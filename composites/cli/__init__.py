@@ -7,6 +7,8 @@
 | `export` | `export` |
 | `run` | `run` |
 | `stablehlo` | `inspect`, `lower`; both work without torch |
+
+`output` prints the tables of all commands.
 """
 
 from __future__ import annotations

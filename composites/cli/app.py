@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 import composites
 from composites.cli import export, registry, run, stablehlo
-from composites.settings import VARIABLES
+from composites.cli.errors import clear_errors
+from composites.cli.output import print_table
+from composites.settings import VARIABLES, warn_of_unknown_variables
 
 app = typer.Typer(
     name="composites",
@@ -44,7 +46,9 @@ def application(
 @app.command()
 def env() -> None:
     """Show the environment variables that the project reads, and their current values."""
+    with clear_errors():
+        warn_of_unknown_variables()
     table = Table(Column("variable", no_wrap=True), "value", "meaning", "example")
     for variable in VARIABLES:
-        table.add_row(variable.name, variable.read(), variable.meaning, variable.example)
-    Console().print(table)
+        table.add_row(variable.name, Text(variable.read()), variable.meaning, variable.example)
+    print_table(table)

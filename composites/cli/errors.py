@@ -1,15 +1,19 @@
-"""The one way in which the command line reports a mistake: `error: …` on stderr, exit code 1."""
+"""The one way in which the command line reports a mistake: `error: …` on stderr, exit code 1.
+
+What stops nothing is `warning: …` on stderr.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import typer
 from rich.console import Console
 
-from composites.errors import CompositesError, RegistryError
+from composites.errors import CompositesError, CompositesWarning, RegistryError
 from lowering.stablehlo import StableHLOError
 
 
@@ -20,11 +24,44 @@ def fail(message: str, prefix: str = "error: ") -> NoReturn:
     raise typer.Exit(1)
 
 
+def warn(message: object) -> None:
+    """Report something that does not stop the command."""
+    text = f"warning: {message}"
+    Console(stderr=True).print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
 @contextmanager
-def clear_errors() -> Iterator[None]:
-    """Report errors that the user can fix, without a traceback."""
+def _clear_warnings() -> Iterator[None]:
+    """Report the project's own warnings, without the line of code that gave them."""
+    stock = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, CompositesWarning):
+            warn(message)
+        else:
+            stock(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
     try:
         yield
+    finally:
+        if warnings.showwarning is show:
+            warnings.showwarning = stock
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Report errors that the user can fix, without a traceback, and warnings likewise."""
+    try:
+        with _clear_warnings():
+            yield
     except RegistryError as error:  # its lines start with file and line, which editors can follow
         fail(str(error), prefix="")
     except (CompositesError, StableHLOError) as error:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from composites.cli.errors import clear_errors
+from composites.cli.output import print_table
 
 
 def register(app: typer.Typer) -> None:
@@ -67,7 +68,7 @@ def export(
         )
         values = program.module_weights(module) if weights else None
         program.save(output, portable=portable, weights=values)
-    table = Table("composite", "calls", title=f"{output}")
+    table = Table("composite", "calls", title=Text(str(output)))
     for name, count in sorted(program.composites.items()):
         table.add_row(name, str(count))
-    Console().print(table)
+    print_table(table)

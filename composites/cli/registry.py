@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from composites.cli.errors import clear_errors, fail
+from composites.cli.errors import clear_errors, fail, warn
+from composites.cli.output import print_table
+from composites.errors import MissingPackageError, RegistryError
 from composites.files import write_atomic
+from composites.settings import ALLOWLIST
+
+if TYPE_CHECKING:
+    from composites.registry.catalog import Catalog
 
 RegistryFile = Annotated[Path, typer.Argument(help="A registry file.", show_default=False)]
 Check = Annotated[
@@ -65,40 +70,60 @@ def generate(check: Check = False) -> None:
 def check(
     registries: Annotated[list[Path], typer.Argument(help="Registry files.", show_default=False)],
 ) -> None:
-    """Check registry files and report all problems."""
-    with clear_errors():
+    """Check registry files and report all problems.
+
+    Each file stands in for an installed registry that has its namespace. Where torch_xla is
+    installed, each entry is also turned on for a moment, and its operator is called where an
+    example call is easily made.
+    """
+    with clear_errors(), ALLOWLIST.unset():
         from composites.registry.catalog import load_catalog
 
-        load_catalog([str(path) for path in registries])
+        catalog = load_catalog([str(path) for path in registries], in_place=True)
+        for text in (*catalog.warnings(), *_tried(catalog)):
+            warn(text)
     count = len(registries)
     typer.echo(f"{count} file{'s' if count > 1 else ''} checked, no problems found")
 
 
-def list_entries() -> None:
+def _tried(catalog: Catalog) -> tuple[str, ...]:
+    """Turn the entries of the files that the user named on and off again."""
+    from lowering.trial import try_entries
+
+    named = [r for r in catalog.registries if r.package is None and not r.builtin]
+    try:
+        report = try_entries(named, catalog)
+    except MissingPackageError as error:
+        return (f"whether the entries can be turned on was not checked: {error}",)
+    if report.problems:
+        raise RegistryError(report.problems)
+    return report.remarks
+
+
+def list_entries(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
     """List all entries, including those of vendors, and show which ones XLA_COMPOSITE_OP turns on.
 
-    `composites docs FILE` describes the entries of a file in full.
+    `composites docs FILE` describes the entries of a file in full. The exit code is 1 if an
+    installed package has a registry that cannot be used.
     """
     with clear_errors():
         from composites.allowlist import resolve, split_allowlist
+        from composites.cli.listing import listed, listing_table
         from composites.registry.catalog import load_catalog
-        from composites.settings import ALLOWLIST
 
         catalog = load_catalog()
-        on = resolve(split_allowlist(ALLOWLIST.read()), catalog)
-    table = Table()
-    for heading in ("composite", "catches", "attributes"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("on", no_wrap=True, min_width=len("yes"))
-    for entry in catalog:
-        functions = dict.fromkeys(target.partition(":")[2] for target in entry.functions)
-        table.add_row(
-            f"{entry.qualified} v{entry.version}",
-            entry.op or ", ".join(functions),
-            ", ".join(attribute.name for attribute in entry.attributes),
-            "yes" if entry in on else "",
-        )
-    Console().print(table)
+        for text in catalog.warnings():
+            warn(text)
+        entries = listed(catalog, resolve(split_allowlist(ALLOWLIST.read()), catalog))
+    if as_json:
+        left_out = [asdict(registry) for registry in catalog.left_out]
+        typer.echo(json.dumps({"composites": entries, "left_out": left_out}, indent=2))
+    else:
+        print_table(listing_table(entries))
+    if catalog.left_out:
+        raise typer.Exit(1)
 
 
 def schema() -> None:

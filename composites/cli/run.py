@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from composites.cli.errors import clear_errors, fail
+from composites.cli.output import print_table
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +34,7 @@ def run(
     with clear_errors():
         watched = watch([script, *(arguments or [])])
     if watched.graphs:
-        Console().print(composites_table(watched))
+        print_table(composites_table(watched))
     elif watched.exit_code == 0:
         fail(f"{script} ran no graph on an XLA device")
     raise typer.Exit(watched.exit_code)

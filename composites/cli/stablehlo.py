@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from composites.cli.errors import clear_errors
+from composites.cli.output import print_table
 from composites.files import write_atomic
 from lowering.stablehlo import (
     COMMAND_LINE,
@@ -64,7 +64,7 @@ def inspect(
         if json:
             typer.echo(text)
         elif list_casts or html is None:
-            Console().print(table)
+            print_table(table)
 
 
 def _lower_command() -> Callable[..., None]:

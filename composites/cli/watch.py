@@ -98,7 +98,9 @@ def composites_table(watched: Watched) -> Table:
             f"{max(share for _, _, share in uses):.1%}",
         )
     total = sum(graph.runs for graph in watched.graphs)
-    table.caption = f"{len(watched.graphs)} different graphs, {total} runs"
+    distinct = len(watched.graphs)
+    table.caption = "1 graph" if distinct == 1 else f"{distinct} different graphs"
+    table.caption += f", {total} run{'s' * (total != 1)}"
     compiled = sum(graph.compiled for graph in watched.graphs)
     if compiled:
         table.caption += f"; {compiled} built by torch.compile, where only the first run is seen"

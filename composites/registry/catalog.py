@@ -7,17 +7,15 @@ before installed packages. A vendor entry shadows a built-in entry of the same n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
 from composites.errors import AllowlistError, Problem, RegistryError, did_you_mean
 from composites.registry.model import Composite, Registry
+from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.validation import load_registry
-from composites.settings import registry_files
-
-ENTRY_POINT_GROUP = "composites.registries"
+from composites.settings import registry_files, warn_of_unknown_variables
 
 
 def builtin_registry_path() -> Path:
@@ -32,24 +30,31 @@ class Catalog:
     last."""
 
     registries: tuple[Registry, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    """Registries of installed packages that cannot be used."""
 
     def __post_init__(self) -> None:
-        sources: dict[str, str] = {}
+        accepted: list[Registry] = []
+        for registry in sorted(self.registries, key=lambda r: not r.builtin):
+            if problems := _clashes(registry, accepted):
+                raise RegistryError(problems)
+            accepted.append(registry)
+
+    def warnings(self) -> Iterator[str]:
+        """What the user should know before turning entries on."""
+        yield from map(str, self.left_out)
+        packages: dict[str, dict[str, str]] = {}
         for registry in self.registries:
-            for entry in registry.composites:
-                other = sources.setdefault(entry.qualified, registry.source)
-                if other != registry.source:
-                    raise RegistryError(
-                        [
-                            Problem(
-                                entry.location.file,
-                                entry.location.line,
-                                entry.name,
-                                f"{entry.qualified} is already defined in {other}; use your own"
-                                " namespace",
-                            )
-                        ]
-                    )
+            if registry.package is not None:
+                sources = packages.setdefault(registry.namespace, {})
+                sources.setdefault(registry.package, registry.source)
+        for namespace, sources in packages.items():
+            if len(sources) > 1:
+                named = " and ".join(f"{name} ({source})" for name, source in sources.items())
+                yield (
+                    f"the packages {named} use one namespace, {namespace!r}; {namespace}.* means"
+                    " the entries of both"
+                )
 
     def __iter__(self) -> Iterator[Composite]:
         for registry in self.registries:
@@ -102,7 +107,7 @@ class Catalog:
             known = sorted({registry.namespace for registry in self.registries})
             raise AllowlistError(
                 f"there is no namespace {namespace!r}{did_you_mean(namespace, known)}"
-                f" (known: {', '.join(known)})"
+                f" (known: {', '.join(known)}){self._perhaps_left_out()}"
             )
         return entries
 
@@ -111,49 +116,88 @@ class Catalog:
         known += [entry.group for entry in self if entry.group is not None]
         return (
             f"there is no composite {name!r}{did_you_mean(name, known)}"
-            "; `composites list` prints them all"
+            f"; `composites list` prints them all{self._perhaps_left_out()}"
         )
 
+    def _perhaps_left_out(self) -> str:
+        """For the message about a name that is not known: packages that may have it."""
+        return "".join(f"\n{left_out}" for left_out in self.left_out)
 
-def load_catalog(files: Iterable[str] | None = None) -> Catalog:
+
+def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) -> Catalog:
     """Load every registry of this process.
+
+    The user has named the files, so a problem in them is an error. A problem in the registry of an
+    installed package leaves this registry out, and the catalog says why.
 
     Args:
         files: vendor files; by default the files that XLA_COMPOSITE_REGISTRY names.
+        in_place: each file takes the place of the registry that has its namespace, as when somebody
+            edits the registry of an installed package, or a copy of it.
 
     Raises:
         RegistryError: with the problems of all files.
     """
-    paths = registry_files() if files is None else tuple(files)
+    warn_of_unknown_variables()
+    named = _load_files(registry_files() if files is None else files)
+    builtin_path = builtin_registry_path()
+    paths = {Path(registry.source).resolve() for registry in named}
+    namespaces = {registry.namespace for registry in named} if in_place else set()
+    builtin = load_registry(builtin_path, builtin=True)
+    # Without `in_place`, naming the built-in registry is a mistake, which `Catalog` reports.
+    last = () if builtin.namespace in namespaces else (builtin,)
+    installed: list[Registry] = []
+    left_out: list[LeftOut] = []
+    for found in announced():
+        if isinstance(found, LeftOut):
+            left_out.append(found)
+        elif found.path.resolve() not in paths and found.namespace not in namespaces:
+            paths.add(found.path.resolve())
+            loaded = _load_announced(found, (*last, *installed))
+            if isinstance(loaded, LeftOut):
+                left_out.append(loaded)
+            else:
+                installed.append(loaded)
+    return Catalog((*named, *installed, *last), tuple(left_out))
+
+
+def _load_files(files: Iterable[str]) -> tuple[Registry, ...]:
+    """Load each file once, however often and in whatever form it is named."""
+    once = {Path(file).resolve(): file for file in reversed(tuple(files))}
     problems: list[Problem] = []
     registries: list[Registry] = []
-    every: tuple[str | Path, ...] = (*paths, *_installed_files(problems))
-    for path in every:
+    for file in reversed(once.values()):
         try:
-            registries.append(load_registry(path))
+            registries.append(load_registry(file))
         except RegistryError as error:
             problems.extend(error.problems)
     if problems:
         raise RegistryError(problems)
-    registries.append(load_registry(builtin_registry_path(), builtin=True))
-    return Catalog(tuple(registries))
+    return tuple(registries)
 
 
-def _installed_files(problems: list[Problem]) -> Iterator[Path]:
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
-        try:
-            yield _registry_file(point)
-        except Exception as error:
-            owner = point.dist.name if point.dist else "a package"
-            message = f"entry point {point.name} = {point.value} of {owner}: {error}"
-            problems.append(Problem(point.value, 1, None, message))
+def _load_announced(found: Announced, others: Iterable[Registry]) -> Registry | LeftOut:
+    try:
+        registry = replace(load_registry(found.path), package=found.package)
+    except RegistryError as error:
+        return LeftOut(found.package, str(error))
+    except (Exception, SystemExit) as error:  # of a vendor's module that an entry names
+        return LeftOut(found.package, f"{found.path}: {type(error).__name__}: {error}")
+    problems = _clashes(registry, others)
+    return LeftOut(found.package, str(RegistryError(problems))) if problems else registry
 
 
-def _registry_file(point: EntryPoint) -> Path:
-    """The file that an entry point refers to: its value is a path or a function that returns
-    one."""
-    value: object = point.load()
-    value = value() if callable(value) else value
-    if not isinstance(value, str | Path):
-        raise TypeError(f"must be a path or a function that returns one, not {value!r}")
-    return Path(value)
+def _clashes(registry: Registry, others: Iterable[Registry]) -> list[Problem]:
+    """The entries that other registries have defined before."""
+    sources = {entry.qualified: other.source for other in others for entry in other.composites}
+    return [
+        Problem(
+            entry.location.file,
+            entry.location.line,
+            entry.name,
+            f"{entry.qualified} is already defined in {sources[entry.qualified]}; use your own"
+            " namespace",
+        )
+        for entry in registry.composites
+        if entry.qualified in sources
+    ]

@@ -162,6 +162,8 @@ class Registry:
     composites: tuple[Composite, ...]
     builtin: bool = False
     """Whether this is the project's own registry. Vendor entries may shadow its entries."""
+    package: str | None = None
+    """The installed package that announces it; None for other files."""
 
     def get(self, name: str) -> Composite | None:
         return next((entry for entry in self.composites if entry.name == name), None)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 from typer.testing import CliRunner, Result
 
+import composites
 from composites.cli.app import app
+from composites.cli.output import print_table
+from composites.cli.watch import Graph, Watched, composites_table
+from lowering.stablehlo import Module, inspect
 
 ROOT = Path(__file__).parents[2]
-WIDE = {"COLUMNS": "250"}
+NARROW = {"COLUMNS": "40"}
+"""Of a terminal. What is printed here goes to no terminal, so nothing may depend on it."""
 
 
 def invoke(*arguments: str, env: dict[str, str] | None = None) -> Result:
-    return CliRunner().invoke(app, list(arguments), env={**WIDE, **(env or {})})
+    return CliRunner().invoke(app, list(arguments), env={**NARROW, **(env or {})})
 
 
 def test_codegen_writes_and_checks(tmp_path: Path) -> None:
@@ -73,6 +80,54 @@ def test_list_says_what_is_on() -> None:
     assert [line.split()[1] for line in on] == ["ptxla.silu", "ptxla.silu_backward"]
 
 
+def test_list_as_json() -> None:
+    result = invoke("list", "--json", env={"XLA_COMPOSITE_OP": "silu"})
+    entries = {entry["name"]: entry for entry in json.loads(result.stdout)["composites"]}
+    assert [name for name in entries if entries[name]["on"]] == [
+        "ptxla.silu",
+        "ptxla.silu_backward",
+    ]
+    assert entries["ptxla.gelu"] | {"line": 0} == {
+        "name": "ptxla.gelu",
+        "composite": "ptxla.gelu",
+        "version": 1,
+        "op": "aten::gelu",
+        "functions": [],
+        "attributes": ["approximate"],
+        "group": None,
+        "on": False,
+        "file": str(ROOT / "registry.yaml"),
+        "line": 0,
+    }
+
+
+def test_a_table_in_a_pipe_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {line.split()[1]: line for line in invoke("list").stdout.splitlines() if " v" in line}
+    assert "ptxla.upsample_bilinear2d_backward" in rows
+    assert "…" not in "".join(rows.values())
+    table = Table("a", title="one two three", caption="four five six")
+    table.add_row("1")
+    print_table(table)
+    printed = capsys.readouterr().out
+    assert "one two three" in printed
+    assert "four five six" in printed
+
+
+def test_env_in_a_pipe_shows_values_whole() -> None:
+    files = ":".join(f"/some/where/[{n}].yaml" for n in range(20))
+    assert f" {files} " in invoke("env", env={"XLA_COMPOSITE_REGISTRY": files}).stdout
+
+
+def test_both_modules_are_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["composites", "--version"])
+    for module in ("composites", "composites.cli"):
+        with pytest.raises(SystemExit):
+            runpy.run_module(module, run_name="__main__")
+        assert capsys.readouterr().out == f"composites {composites.__version__}\n"
+
+
 def test_list_with_an_unknown_name() -> None:
     result = invoke("list", env={"XLA_COMPOSITE_OP": "sofmax"})
     assert result.exit_code == 1
@@ -114,12 +169,17 @@ def test_run_of_a_compiled_script(tmp_path: Path) -> None:
     )
     result = invoke("run", str(script), env={"XLA_COMPOSITE_OP": "all"})
     assert result.exit_code == 0
-    assert "only the first run is seen" in " ".join(result.stdout.split())
+    assert "only the first run is seen" in result.stdout
     rows = [line.split() for line in result.stdout.splitlines()]
     counts = {row[1]: row[-8:-2:2] for row in rows if len(row) > 9}  # graphs, calls, run
     assert counts["ptxla.adamw"] == ["2", "2", "3"]  # the first step's graph is another one
     assert counts["ptxla.layer_norm"] == ["1", "1", "1"]
     assert any(name.startswith("ptxla.layer_norm_b") for name in counts)
+
+
+def test_run_counts_one_graph_as_one() -> None:
+    graph = Graph(runs=1, report=inspect(Module.parse("module {}")), compiled=False)
+    assert composites_table(Watched(0, (graph,))).caption == "1 graph, 1 run"
 
 
 def test_run_of_a_script_that_is_not_there() -> None:

@@ -121,7 +121,7 @@ MUST = (
 def test_a_factory_that_cannot_be_used(
     target: str, message: str, composites_export: Any, file: Path, tmp_path: Path
 ) -> None:
-    target = target.replace("FILE:", f"{file}:")
+    target = target.replace("HERE:", f"{file}:")
     code, out, errors = composites_export(target, "-o", tmp_path / "out")
     assert (code, out, errors) == (
         1,

@@ -1,0 +1,71 @@
+"""Registries that installed packages announce with an entry point.
+
+A package whose registry cannot be found or read must not stop what has nothing to do with it. So
+nothing is raised here: what is wrong becomes a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+ENTRY_POINT_GROUP = "composites.registries"
+
+_NAMESPACE_LINE = re.compile(r"^namespace:\s*['\"]?([\w.$]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """The registry file that a package announces."""
+
+    package: str
+    name: str
+    """The name of the entry point."""
+    path: Path
+
+    @property
+    def namespace(self) -> str:
+        """The namespace as the file has it, even if nothing else of the file can be read."""
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return self.name
+        found = _NAMESPACE_LINE.search(text)
+        return found[1] if found else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A registry of an installed package that cannot be used. Its entries may not be known."""
+
+    package: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the registry of the package {self.package} cannot be used: {self.reason}"
+
+
+def announced() -> Iterator[Announced | LeftOut]:
+    """What installed packages announce, sorted by the names of their entry points."""
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
+        package = point.dist.name if point.dist else point.value.partition(":")[0]
+        try:
+            path = _registry_file(point)
+        except (Exception, SystemExit) as error:
+            reason = f"{type(error).__name__}: {error}"
+            yield LeftOut(package, f"entry point {point.name} = {point.value}: {reason}")
+        else:
+            yield Announced(package, point.name, path)
+
+
+def _registry_file(point: EntryPoint) -> Path:
+    """The file that an entry point refers to: its value is a path or a function that returns
+    one."""
+    value: object = point.load()
+    value = value() if callable(value) else value
+    if not isinstance(value, str | Path):
+        raise TypeError(f"must be a path or a function that returns one, not {value!r}")
+    return Path(value)

@@ -1,0 +1,118 @@
+"""Whether the entries of registries can be turned on: each is on for a moment.
+
+`composites check` calls this. In go the registries and the catalog that they are part of; out come
+the problems that `enable`, and the first call, would report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from composites.allowlist import resolve
+from composites.errors import (
+    AllowlistError,
+    CompositesError,
+    LoweringError,
+    Problem,
+    UnusableFunctionError,
+)
+from composites.functions import import_module
+from composites.registry.catalog import Catalog
+from composites.registry.model import Composite, Registry
+from composites.registry.operators import find_operator
+from lowering import activation
+from lowering.example_calls import example_call
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found."""
+
+    problems: tuple[Problem, ...]
+    remarks: tuple[str, ...]
+    """What could not be checked here, and what only some sets of entries have as a problem."""
+
+
+def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
+    """Turn on each entry of `registries` by itself, and its backward with it.
+
+    Raises:
+        MissingPackageError: torch_xla is not installed.
+    """
+    activation.backend()
+    problems: list[Problem] = []
+    remarks: list[str] = []
+    with activation.all_off():
+        for registry in registries:
+            remarks.extend(_clashes(registry, catalog))
+            for entry in registry.composites:
+                remarks.extend(_not_imported(entry))
+                problems.extend(_refused(entry, catalog))
+    # A backward is tried alone and with each of its forwards.
+    return Report(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(remarks)))
+
+
+def _clashes(registry: Registry, catalog: Catalog) -> Iterator[str]:
+    try:
+        activation.check_clashes(registry.composites, catalog)
+    except AllowlistError as error:
+        yield f"{registry.namespace}.* cannot be turned on: {error}"
+
+
+def _not_imported(entry: Composite) -> Iterator[str]:
+    """Import the modules of the functions that an entry catches, so that these are looked up.
+
+    A module may be missing: programs that do without it lose nothing.
+    """
+    targets = (*entry.functions, *(name for name, _ in entry.rewrites if "::" not in name))
+    for target in targets:
+        try:
+            import_module(target.partition(":")[0])
+        except UnusableFunctionError as error:
+            yield f"{entry.location}: {entry.name}: {target} was not checked: {error}"
+
+
+def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
+    entries = resolve([entry.qualified], catalog)
+    try:
+        installation = activation.install_from(catalog, entries)
+    except CompositesError as error:
+        yield _problem(str(error), entry, entries)
+        return
+    except Exception as error:
+        yield _problem(f"cannot be turned on: {type(error).__name__}: {error}", entry, entries)
+        return
+    try:
+        _call(entry)
+    except LoweringError as error:
+        yield _problem(str(error), entry, entries)
+    finally:
+        installation.remove()
+
+
+def _call(entry: Composite) -> None:
+    """Call the entry's operator once, if an example call is easily made. Nothing is computed."""
+    if entry.op is None or entry.adapt is not None:
+        return
+    call = example_call(entry, find_operator(entry.op))
+    if call is None:
+        return
+    try:
+        call(activation.backend().frontend.dispatching.dispatch_key.lower())
+    except LoweringError:
+        raise
+    except Exception:
+        return  # torch_xla may refuse what the CPU computes; this is no fault of the entry
+
+
+def _problem(message: str, entry: Composite, entries: Iterable[Composite]) -> Problem:
+    """A problem of the entry that the message begins with, or else of `entry`."""
+    for named in entries:
+        for start in (
+            f"{named.qualified} ({named.location}): ",
+            f"{named.location}: {named.qualified}: ",
+        ):
+            if message.startswith(start):
+                entry, message = named, message.removeprefix(start)
+    return Problem(entry.location.file, entry.location.line, entry.name, message)
