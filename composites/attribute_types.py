@@ -52,7 +52,10 @@ def boolean(value: Any) -> str:
 
 def string(value: Any) -> str:
     """Write a quoted MLIR string. Quotes, backslashes and non-printable bytes become `\\XX`."""
-    raw = str(value).encode()
+    try:
+        raw = str(value).encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedValueError(f"{value!r} has a lone surrogate, which is no text") from error
     plain = "".join(
         chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in raw
     )

@@ -1,6 +1,13 @@
-"""Atomic file writes."""
+"""Atomic writes of files and folders."""
 
+import errno
 import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -11,13 +18,109 @@ def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> None:
     keeps pointing at its file. If the path exists but is not a regular file (such as /dev/stdout),
     the data is written to it directly.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        target.write_bytes(data.encode() if isinstance(data, str) else data)
+    content = data.encode() if isinstance(data, str) else data
+    if os.path.exists(path) and not os.path.isfile(path):
+        # The path as it was given: where /dev/stdout is a pipe, its real path names no file.
+        Path(path).write_bytes(content)
         return
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    target = Path(os.path.realpath(path))
+    # Nobody can know the name and put a link there. "x" would not follow the link either, and
+    # unlike tempfile it gives the file the permissions that the umask leaves.
+    temporary = target.with_name(f".composites-{secrets.token_hex(8)}.tmp")
+    with open(temporary, "xb") as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.replace(temporary, target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def replace_folder(
+    folder: str | os.PathLike[str],
+    files: Mapping[str, str | bytes],
+    check: Callable[[Sequence[str]], None],
+) -> None:
+    """Make a folder of these files: whole, or not at all.
+
+    The files are written beside the folder, which then takes the place of what is there. Several
+    threads and processes may do so at once; one of them is the last. A symbolic link keeps pointing
+    at its folder. After a failure there is what was there before.
+
+    Args:
+        folder: made where it is not there, with the folders that it is in.
+        files: their content by name.
+        check: called with the names of what is in the folder already, those of folders with a "/"
+            at the end; raises if that is not to be replaced.
+    """
+    target = Path(os.path.realpath(folder))
+    _check_entries(target, check)  # before anything is made
+    if target.exists() and target.samefile(os.curdir):
+        raise OSError(errno.EBUSY, "it is the working directory; name a folder in it")
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        temporary.write_bytes(data.encode() if isinstance(data, str) else data)
-        os.replace(temporary, target)
+        # Others can neither know its name nor look into it.
+        beside = Path(tempfile.mkdtemp(prefix=".composites-", suffix=".tmp", dir=target.parent))
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror} in {target.parent}") from error
+    new, old = beside / "new", beside / "old"
+    try:
+        new.mkdir()
+        for name, content in files.items():
+            (new / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        _take_the_place(new, target, old, check)
     finally:
-        temporary.unlink(missing_ok=True)
+        # If what was there could neither be replaced nor put back, it stays here.
+        if target.exists() or not old.exists():
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def _take_the_place(
+    new: Path, target: Path, old: Path, check: Callable[[Sequence[str]], None]
+) -> None:
+    """Rename `new` to `target`, and what is there to `old`; undone where that fails.
+
+    Each round that does not succeed is one in which another thread or process did.
+    """
+    try:
+        while True:
+            _check_entries(target, check)
+            try:
+                os.rename(new, target)  # succeeds where nothing is, or an empty folder
+                return
+            except OSError as error:
+                if error.errno == errno.EBUSY:
+                    raise OSError(errno.EBUSY, "it is a mount; name a folder in it") from error
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            shutil.rmtree(old, ignore_errors=True)  # of the round before
+            with suppress(FileNotFoundError):
+                os.rename(target, old)
+                _check_entries(old, check)  # something may have come between
+    except BaseException:
+        with suppress(OSError):
+            os.rename(old, target)
+        raise
+
+
+def _check_entries(folder: Path, check: Callable[[Sequence[str]], None]) -> None:
+    """`check` what is in a folder; nothing if there is no such folder.
+
+    A folder that another process is replacing meanwhile is read again: of it, a part could be seen.
+    """
+    try:
+        while True:
+            before = folder.stat()
+            if not stat.S_ISDIR(before.st_mode):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+            names = sorted(
+                f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+                for entry in os.scandir(folder)
+            )
+            after = folder.stat()
+            if (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns):
+                break
+    except FileNotFoundError:
+        return
+    check(names)

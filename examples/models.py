@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 Example = tuple[nn.Module, tuple[Any, ...], dict[str, torch.Tensor]]
-"""A module and what to call it with."""
+"""A module, and the arguments and keyword arguments of an example call."""
 
 
 def bert() -> Example:
@@ -40,8 +40,8 @@ def gpt2() -> Example:
         activation_function="gelu_pytorch_tanh",  # the same numbers as "gelu_new", one operator
     )
     tokens = torch.randint(config.vocab_size, (2, 8))
-    # With a mask, as a tokenizer gives one: without, transformers looks for packed sequences in the
-    # positions, with an unsigned running sum that IREE 3.13 cannot compile.
+    # A tokenizer also returns a mask. Without one, transformers looks for packed sequences in the
+    # positions, and uses an unsigned running sum that IREE 3.13 cannot compile.
     mask = torch.ones_like(tokens)
     return (
         GPT2LMHeadModel(config),
@@ -74,7 +74,7 @@ def conv_net() -> Example:
 
 
 class ConvNet(nn.Module):
-    """Convolutions with batch norm; with labels, returns the loss first."""
+    """Convolutions with batch norm. With labels, it returns the loss first."""
 
     def __init__(self, classes: int, width: int = 8) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Train a small BERT on the XLA device: an ordinary script that knows nothing of this project.
+"""Train a small BERT on the XLA device: an ordinary script that does not use this project.
 
 Run it as it is, or with composites in its graphs:
 

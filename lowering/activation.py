@@ -222,7 +222,7 @@ def _import_frontend() -> None:
         if error.name != "torch_xla":
             raise
         raise MissingPackageError(
-            "composites are put into the graphs of torch_xla, which is not installed;"
+            "composites need torch_xla, which is not installed;"
             " pip install 'torch-xla-composites[torch]'"
         ) from error
 

@@ -61,7 +61,7 @@ def generate(check: Check = False) -> None:
         if not registry.is_file():
             fail("there is no registry.yaml here; run this at the root of a checkout")
         for output, text in (
-            (Path("lowering/generated/ptxla.py"), _hooks(registry)),
+            (Path("lowering/generated/ptxla.py"), _hooks(registry, builtin=True)),
             (Path("docs/operators.md"), _reference(registry)),
         ):
             _generated(text, output, "composites generate", check=check)
@@ -133,11 +133,11 @@ def schema() -> None:
     typer.echo(json.dumps(json_schema(), indent=2))
 
 
-def _hooks(registry: Path) -> str:
+def _hooks(registry: Path, *, builtin: bool = False) -> str:
     from composites.registry.validation import load_registry
     from lowering.codegen.source import generate
 
-    return generate(load_registry(registry), registry.name)
+    return generate(load_registry(registry, builtin=builtin), registry.name)
 
 
 def _reference(registry: Path) -> str:

@@ -102,7 +102,7 @@ def train_batch_norm(
     """Adapt aten::batch_norm, which updates the averages in place although its schema does not say
     so."""
     if not training or running_mean is None or running_var is None:
-        raise UnsupportedCallError("no moving averages to update")
+        raise UnsupportedCallError("the call has no moving averages to update")
     if input.numel() == 0:
         raise UnsupportedCallError("an empty batch has no statistics")
     result, mean, variance = composite(

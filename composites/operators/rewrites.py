@@ -112,7 +112,7 @@ def baddbmm_dtype_out(
     return _write(_of_dtype(out, out_dtype), result)
 
 
-# In place.
+# In place
 
 
 def addmm_(

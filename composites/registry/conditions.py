@@ -3,16 +3,19 @@
 An expression may use the call's arguments, `t.shape[i]`, `t.dim()`, `t.dtype`, `t.numel()`,
 numbers, strings, None, and element types such as `bf16`. It may combine them with comparisons,
 `in`, `and`, `or`, `not`, `if`/`else`, arithmetic and `len()`. Everything else is rejected, so a
-registry file cannot run code through a condition.
+registry file cannot run code through a condition. Length, depth and numbers have limits, because
+Python's own parser and compiler fail on large expressions.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import warnings
+from collections.abc import Mapping
 
 from composites.element_types import PYTORCH_NAMES, REGISTRY_TYPES
 from composites.errors import did_you_mean
+from composites.registry.condition_types import Kinds, check_types
 
 _NODES = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp,
@@ -22,26 +25,85 @@ _NODES = (
 )  # fmt: skip
 _PROPERTIES = ("shape", "dtype", "ndim")
 _METHODS = ("dim", "numel", "is_floating_point")
+_MAX_LENGTH = 4000
+_MAX_DEPTH = 50
+_MAX_NUMBER = 2**64  # of integers; no argument is larger
 
 
 class ConditionError(ValueError):
     """The text is not a valid condition."""
 
 
-def compile_condition(text: str, arguments: Iterable[str]) -> str:
+def compile_condition(text: str, arguments: Mapping[str, Kinds]) -> str:
     """Translate a condition into a Python expression, with torch dtypes in place of element types.
 
     Args:
-        arguments: the names that the call has, including dotted paths such as `self.weight`.
+        arguments: the names that the call has, including dotted paths such as `self.weight`, and
+            what their values can be.
 
     Raises:
-        ConditionError: the text is not an expression of the allowed subset.
+        ConditionError: the text is not an expression of the allowed subset, or its types cannot fit
+            any call.
     """
+    tree = parse_condition(text)
+    checked = _Checker(text, tuple(arguments)).visit(_parse(text))
+
+    def complain(part: ast.expr, what: str) -> ConditionError:
+        return ConditionError(f"{shorten(text)}: {shorten(ast.unparse(part))} {what}")
+
+    check_types(tree.body, arguments, complain)
+    return ast.unparse(ast.fix_missing_locations(checked))
+
+
+def parse_condition(text: str) -> ast.Expression:
+    """Parse a condition, without its names and types.
+
+    Raises:
+        ConditionError: the text is not an expression, or exceeds a limit.
+    """
+    if len(text) > _MAX_LENGTH:
+        raise ConditionError(
+            f"{shorten(text)} has more than {_MAX_LENGTH} characters; write several conditions"
+        )
+    tree = _parse(text)
+    if _depth(tree) > _MAX_DEPTH:
+        raise ConditionError(
+            f"{shorten(text)} is nested more than {_MAX_DEPTH} levels deep; write several"
+            " conditions"
+        )
+    for node in ast.walk(tree):
+        value = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(value, int) and value >= _MAX_NUMBER:
+            raise ConditionError(
+                f"{shorten(text)} has a number of more than 64 bits, which no argument has"
+            )
+    return tree
+
+
+def shorten(text: str) -> str:
+    """Text in quotes for a message, with an ellipsis if it is long."""
+    return repr(text if len(text) <= 200 else f"{text[:197]}...")
+
+
+def _parse(text: str) -> ast.Expression:
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        with warnings.catch_warnings(action="ignore"):  # of escapes such as '\\d' in the text
+            return ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
-        raise ConditionError(f"{text!r} is not an expression: {error.msg}") from None
-    return ast.unparse(ast.fix_missing_locations(_Checker(text, tuple(arguments)).visit(tree)))
+        raise ConditionError(f"{shorten(text)} is not an expression: {error.msg}") from None
+    except ValueError as error:  # a null character or a lone surrogate
+        raise ConditionError(f"{shorten(text)} is not an expression: {error}") from None
+    except (RecursionError, MemoryError):  # how Python's parser reports deep nesting
+        raise ConditionError(f"{shorten(text)} is nested too deeply") from None
+
+
+def _depth(tree: ast.AST) -> int:
+    """The number of levels of a tree, found without recursion."""
+    depth, level = 0, [tree]
+    while level:
+        depth += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
 
 
 class _Checker(ast.NodeTransformer):
@@ -52,8 +114,16 @@ class _Checker(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if not isinstance(node, _NODES):
             written = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
-            raise ConditionError(f"{self.text!r}: {written!r} is not allowed in a condition")
+            raise ConditionError(f"{shorten(self.text)}: {written!r} is not allowed in a condition")
         return super().generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if not isinstance(node.value, bool | int | float | str | None):
+            raise ConditionError(
+                f"{shorten(self.text)}: {ast.unparse(node)!r} is not allowed in a condition (use"
+                " numbers, text and None)"
+            )
+        return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id in self.arguments:
@@ -62,7 +132,7 @@ class _Checker(ast.NodeTransformer):
             torch = ast.Name("torch", ast.Load())
             return ast.Attribute(torch, PYTORCH_NAMES[node.id], ast.Load())
         hint = did_you_mean(node.id, [*self.arguments, *REGISTRY_TYPES])
-        raise ConditionError(f"{self.text!r}: there is no argument {node.id!r}{hint}")
+        raise ConditionError(f"{shorten(self.text)}: there is no argument {node.id!r}{hint}")
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         path = ast.unparse(node)
@@ -71,24 +141,22 @@ class _Checker(ast.NodeTransformer):
         if node.attr not in _PROPERTIES:
             known = ", ".join((*_PROPERTIES, *(f"{name}()" for name in _METHODS)))
             raise ConditionError(
-                f"{self.text!r}: {path!r} is not available in a condition (use {known})"
+                f"{shorten(self.text)}: {path!r} is not available in a condition (use {known})"
             )
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
-        if isinstance(function, ast.Name) and function.id == "len" and len(node.args) == 1:
+        if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
+            pass  # the error below
+        elif isinstance(function, ast.Name) and function.id == "len" and len(node.args) == 1:
             argument = self.visit(node.args[0])
             return ast.Call(function, [argument], [])
-        if (
-            isinstance(function, ast.Attribute)
-            and function.attr in _METHODS
-            and not node.args
-            and not node.keywords
-        ):
+        elif isinstance(function, ast.Attribute) and function.attr in _METHODS and not node.args:
             called = ast.Attribute(self.visit(function.value), function.attr, ast.Load())
             return ast.Call(called, [], [])
         known = ", ".join(("len(x)", *(f"x.{name}()" for name in _METHODS)))
         raise ConditionError(
-            f"{self.text!r}: {ast.unparse(node)!r} is not allowed in a condition (use {known})"
+            f"{shorten(self.text)}: {ast.unparse(node)!r} is not allowed in a condition"
+            f" (use {known})"
         )

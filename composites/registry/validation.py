@@ -14,10 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from composites.attribute_types import types_of_argument, types_of_constant
+from composites.attribute_types import (
+    BY_NAME,
+    UnsupportedValueError,
+    types_of_argument,
+    types_of_constant,
+)
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
-from composites.registry.conditions import ConditionError, compile_condition
+from composites.registry.conditions import ConditionError, compile_condition, parse_condition
 from composites.registry.document import (
     AttributeDocument,
     CheckedDocument,
@@ -41,7 +46,7 @@ from composites.registry.operators import (
     names,
 )
 from composites.registry.signatures import check_signature, describe_function
-from composites.registry.yaml_text import YamlText, read_yaml
+from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
 _WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
@@ -54,13 +59,16 @@ def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
         RegistryError: with every problem of the file.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(MAX_CHARACTERS + 1)  # one more than `read_yaml` accepts
     except OSError as error:
         raise RegistryError(
             [Problem(str(path), 1, None, f"cannot be read: {error.strerror}")]
         ) from error
     except UnicodeDecodeError as error:
         raise RegistryError([Problem(str(path), 1, None, "is not UTF-8 text")]) from error
+    except ValueError as error:  # a path with a null character
+        raise RegistryError([Problem(str(path), 1, None, f"cannot be read: {error}")]) from error
     return parse_registry(text, str(path), builtin=builtin)
 
 
@@ -277,9 +285,14 @@ class _EntryReader:
 
     def _operands(self, operator: Operator) -> tuple[str, ...]:
         tensors = names(operator.tensors)
-        if self.entry.operands is None:
-            return tuple(tensors)
-        listed = self.entry.operands
+        listed = tensors if self.entry.operands is None else self.entry.operands
+        if not listed and (tensors or self.entry.op != operator.qualified):
+            known = ", ".join(tensors) or "none: give tensors the type hint torch.Tensor"
+            self._problem(
+                f"operands: a composite needs at least one; the tensors of {operator.qualified}"
+                f" are {known}",
+                "operands",
+            )
         for operand in listed:
             if operand not in tensors:
                 self._problem(
@@ -335,7 +348,14 @@ class _EntryReader:
             )  # fmt: skip
             return None
         type_ = self._type(name, document, types, f"constant {value!r}")
-        return None if type_ is None else Attribute(name, type_, value=_frozen(value))
+        if type_ is None:
+            return None
+        try:
+            BY_NAME[type_].write(value)
+        except UnsupportedValueError as error:
+            self._problem(f"attribute {name}: {error}", "attributes", name)
+            return None
+        return Attribute(name, type_, value=_frozen(value))
 
     def _from_argument(
         self, name: str, document: AttributeDocument, source: str, operator: Operator
@@ -412,6 +432,9 @@ class _EntryReader:
         for name, allowed in self.entry.when.items():
             if name in _WHEN_OF_ALL_OPERANDS:
                 continue
+            if any(value != value for value in allowed):
+                self._problem(f"when: {name}: nan is equal to no value; remove it", "when", name)
+                continue
             if operator is None:
                 values.append((name, tuple(allowed)))
                 continue
@@ -420,7 +443,7 @@ class _EntryReader:
                 choices = [*known, *_WHEN_OF_ALL_OPERANDS]
                 self._problem(
                     f"when: {operator.qualified} has no argument {name!r} that is not a tensor"
-                    f"{did_you_mean(name, choices)} (conditions can be on {', '.join(choices)})",
+                    f"{did_you_mean(name, choices)} (a condition can name {', '.join(choices)})",
                     "when", name,
                 )  # fmt: skip
                 continue
@@ -445,11 +468,13 @@ class _EntryReader:
             if not isinstance(text, str):
                 self._problem(f"when: where: {text!r} is not an expression", "when", "where")
                 continue
-            if callee is not None:
-                try:
-                    compile_condition(text, names(callee.arguments))
-                except ConditionError as error:
-                    self._problem(f"when: where: {error}", "when", "where")
+            try:
+                if callee is None:
+                    parse_condition(text)
+                else:
+                    compile_condition(text, callee.kinds)
+            except ConditionError as error:
+                self._problem(f"when: where: {error}", "when", "where")
             yield text
 
     def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:

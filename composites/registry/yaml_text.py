@@ -2,12 +2,12 @@
 
 Only the safe constructors of YAML 1.1 run, so no tag can create an object. A duplicate key is an
 error; PyYAML alone would keep the last value. Anchors, aliases and merge keys are rejected: a
-registry does not need them, and a few nested ones expand to gigabytes.
+registry does not need them, and a few nested ones expand to gigabytes. Size and depth have limits,
+because PyYAML takes up to a second for 100 kB, and a Python frame for each level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,15 @@ import yaml
 
 from composites.errors import Problem, RegistryError
 
-_PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+MAX_CHARACTERS = 256 * 1024
+"""The size limit of a file. It is ten times the size of the built-in registry."""
+
+MAX_DEPTH = 20
+"""The limit of nested mappings and lists. A registry needs 7."""
+
+_STANDARD = "tag:yaml.org,2002:"
+_NUMBERS = (f"{_STANDARD}int", f"{_STANDARD}float")
+_LARGEST = 2**1024  # beyond the largest f64; `repr` and `float` of larger numbers fail
 
 Path = tuple[str | int, ...]
 
@@ -38,88 +46,156 @@ def read_yaml(text: str, file: str) -> YamlText:
     """Parse `text`.
 
     Raises:
-        RegistryError: the text is not YAML, or has a duplicate key, an anchor, or an unsafe tag.
+        RegistryError: the text is too large or nested too deeply, is not YAML, or has a duplicate
+            key, an anchor, an unsafe tag, or a value that is not of its type.
     """
+    if len(text) > MAX_CHARACTERS:
+        raise RegistryError([Problem(file, 1, None, too_large())])
     try:
-        anchors = list(_anchor_problems(text, file))
-        if anchors:
-            raise RegistryError(anchors)
         loader = yaml.SafeLoader(text)
-        try:
-            root = loader.get_single_node()
-            if root is None:
-                return YamlText(None)
-            lines: dict[Path, int] = {}
-            problems: list[Problem] = []
-            data = _construct(loader, root, (), file, lines, problems)
-        finally:
-            loader.dispose()
+    except yaml.YAMLError as error:  # an invalid character: the error has a position but no mark
+        line = text.count("\n", 0, getattr(error, "position", 0)) + 1
+        raise RegistryError([Problem(file, line, None, f"not valid YAML: {error}")]) from error
+    reader = _Reader(loader, file)
+    try:
+        data = reader.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         raise RegistryError(
             [Problem(file, line, None, f"not valid YAML: {error.problem}")]
         ) from error
-    except yaml.YAMLError as error:  # an invalid character: the error has a position but no mark
-        line = text.count("\n", 0, getattr(error, "position", 0)) + 1
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # PyYAML's scanner passes on errors of `chr` and `int`, as for "\U00110000".
+        line = loader.line + 1
         raise RegistryError([Problem(file, line, None, f"not valid YAML: {error}")]) from error
-    if problems:
-        raise RegistryError(problems)
-    return YamlText(data, lines)
+    finally:
+        loader.dispose()
+    if reader.problems:
+        raise RegistryError(reader.problems)
+    return YamlText(data, reader.lines)
 
 
-def _anchor_problems(text: str, file: str) -> Iterator[Problem]:
-    for token in yaml.scan(text, Loader=yaml.SafeLoader):
-        if isinstance(token, yaml.AnchorToken | yaml.AliasToken):
-            yield Problem(
-                file,
-                token.start_mark.line + 1,
-                None,
-                "anchors and aliases are not supported; write the value out",
-            )
+def too_large() -> str:
+    """The message for a file beyond the size limit."""
+    return (
+        f"the file has more than {MAX_CHARACTERS // 1024} kB, the limit for a registry file; split"
+        " it into several files"
+    )
 
 
-def _construct(
-    loader: yaml.SafeLoader,
-    node: yaml.Node,
-    path: Path,
-    file: str,
-    lines: dict[Path, int],
-    problems: list[Problem],
-) -> Any:
-    lines.setdefault(path, node.start_mark.line + 1)
-    if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS:
-        message = f"tag {node.tag!r} is not supported; write plain keys and values"
-        problems.append(Problem(file, node.start_mark.line + 1, None, message))
-        return None
-    if isinstance(node, yaml.MappingNode):
-        mapping: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = loader.construct_object(key_node, deep=True)
-            line = key_node.start_mark.line + 1
-            if not isinstance(key, str):
-                written = getattr(key_node, "value", key)
-                problems.append(
-                    Problem(
-                        file,
-                        line,
-                        None,
-                        f"key {key!r} is not a string; write it in quotes: {written!r}",
-                    )
-                )
+@dataclass(slots=True)
+class _Reader:
+    """Builds plain data from the events of PyYAML's parser, and collects problems."""
+
+    loader: Any  # types-PyYAML has no types for its methods
+    file: str
+    lines: dict[Path, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def document(self) -> Any:
+        """The data of the only document; None for an empty file."""
+        self.loader.get_event()  # the start of the stream
+        if self.loader.check_event(yaml.StreamEndEvent):
+            return None
+        self.loader.get_event()  # the start of the document
+        data = self._node(self.loader.get_event(), ())
+        self.loader.get_event()  # the end of the document
+        if not self.loader.check_event(yaml.StreamEndEvent):
+            self._problem(self.loader.peek_event(), "a second YAML document starts here; remove it")
+        return data
+
+    def _node(self, event: Any, path: Path) -> Any:
+        self.lines.setdefault(path, event.start_mark.line + 1)
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            self._problem(event, "anchors and aliases are not supported; write the value out")
+            if isinstance(event, yaml.AliasEvent):
+                return None
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event)
+        if len(path) >= MAX_DEPTH:
+            # Reading on would need a Python frame for each further level.
+            message = f"nested more than {MAX_DEPTH} levels deep; no key of a registry needs this"
+            raise RegistryError([Problem(self.file, event.start_mark.line + 1, None, message)])
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        if event.tag not in (None, "!", f"{_STANDARD}{'map' if mapping else 'seq'}"):
+            self._problem(event, f"tag {event.tag!r} is not supported; write plain keys and values")
+        return self._mapping(path) if mapping else self._sequence(path)
+
+    def _sequence(self, path: Path) -> list[Any]:
+        items: list[Any] = []
+        while not self.loader.check_event(yaml.SequenceEndEvent):
+            items.append(self._node(self.loader.get_event(), (*path, len(items))))
+        self.loader.get_event()
+        return items
+
+    def _mapping(self, path: Path) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        while not self.loader.check_event(yaml.MappingEndEvent):
+            event = self.loader.get_event()
+            found_before = len(self.problems)
+            key = self._key(event, path)
+            if isinstance(key, str) and key not in mapping:
+                self.lines[(*path, key)] = event.start_mark.line + 1
+                mapping[key] = self._node(self.loader.get_event(), (*path, key))
                 continue
-            if key in mapping:
-                first = lines[(*path, key)]
-                problems.append(
-                    Problem(file, line, None, f"key {key!r} appears twice, first on line {first}")
+            if isinstance(key, str):
+                first = self.lines[(*path, key)]
+                self._problem(event, f"key {key!r} appears twice, first on line {first}")
+            elif len(self.problems) == found_before:
+                written = event.value
+                self._problem(
+                    event, f"key {key!r} is not a string; write it in quotes: {written!r}"
                 )
-                continue
-            lines[(*path, key)] = line
-            mapping[key] = _construct(loader, value_node, (*path, key), file, lines, problems)
+            self._node(self.loader.get_event(), (*path, ""))  # read past the value
+        self.loader.get_event()
         return mapping
-    if isinstance(node, yaml.SequenceNode):
-        return [
-            _construct(loader, item, (*path, index), file, lines, problems)
-            for index, item in enumerate(node.value)
-        ]
-    return loader.construct_object(node, deep=True)
+
+    def _key(self, event: Any, path: Path) -> Any:
+        if not isinstance(event, yaml.ScalarEvent):
+            self._problem(event, "a key must be text, not a mapping, a list or an alias")
+        return self._node(event, (*path, ""))
+
+    def _scalar(self, event: Any) -> Any:
+        """The value of a scalar; None, with a problem, if it has none."""
+        tag, text = event.tag, event.value
+        if tag in (None, "!"):
+            tag = self.loader.resolve(yaml.ScalarNode, text, event.implicit)
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        if tag == f"{_STANDARD}timestamp":
+            return self._problem(event, f"YAML reads {shown} as a date; write it in quotes")
+        if tag in _NUMBERS and ":" in text:
+            return self._problem(
+                event,
+                f"YAML reads {shown} as a number in base 60; write it in quotes, or write a decimal"
+                " number",
+            )
+        node = yaml.ScalarNode(tag, text, event.start_mark, event.end_mark, event.style)
+        try:
+            value = self.loader.construct_object(node, deep=True)
+        except yaml.constructor.ConstructorError as error:
+            return self._problem(event, f"not valid YAML: {error.problem}")
+        except (ValueError, KeyError, IndexError, OverflowError):
+            if len(text) <= 40:
+                name = tag.removeprefix(_STANDARD)
+                return self._problem(event, f"{text!r} is not a value of type {name}")
+            value = _LARGEST  # Python converts at most 4,300 digits
+        if isinstance(value, bytes):
+            return self._problem(event, f"tag {tag!r} is not supported; write plain text")
+        if isinstance(value, int) and abs(value) >= _LARGEST:
+            return self._problem(
+                event, f"the number {shown} is too large; no attribute type can hold it"
+            )
+        if isinstance(value, str) and (surrogate := _lone_surrogate(value)):
+            return self._problem(
+                event,
+                f"{surrogate!r} is half of a character (a surrogate); write the character itself",
+            )
+        return value
+
+    def _problem(self, event: Any, message: str) -> None:
+        self.problems.append(Problem(self.file, event.start_mark.line + 1, None, message))
+
+
+def _lone_surrogate(text: str) -> str | None:
+    return next((c for c in text if "\ud800" <= c <= "\udfff"), None)

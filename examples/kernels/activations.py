@@ -1,4 +1,4 @@
-"""The kernels of activations.cc, compiled and made known to XLA.
+"""Compile the kernels of activations.cc and register them with XLA.
 
 kernels = load()
 module = to_custom_call(module, kernels.targets)   # custom calls in place of the composites
@@ -22,11 +22,12 @@ NAMES = ("gelu", "gelu_backward", "softmax", "softmax_backward")
 
 @dataclass(frozen=True)
 class Kernels:
-    """The compiled kernels, under the names of the composites that they compute."""
+    """The compiled kernels, by the names of the composites that they compute."""
 
     library: ctypes.CDLL
     targets: dict[str, str]
-    """For `to_custom_call`: by composite, the name that XLA knows the kernel under."""
+    """For `to_custom_call`: by composite, the name under which the kernel is registered with
+    XLA."""
     functions: dict[str, Callable[..., Any]]
     """For `bind`: by composite, a JAX function that calls the kernel."""
 
@@ -59,6 +60,6 @@ def load() -> Kernels:
 
 
 def _call(target: str, *operands: jax.Array, **attributes: Any) -> jax.Array:
-    """All four return a tensor like their first operand."""
+    """Call a kernel. The result has the shape and dtype of the first operand."""
     result = jax.ShapeDtypeStruct(operands[0].shape, operands[0].dtype)
     return jax.ffi.ffi_call(target, result)(*operands, **attributes)

@@ -1,7 +1,7 @@
-"""What litert.yaml and the files beside it name: decompositions and ways to them.
+"""The functions that litert.yaml and the files next to it name: decompositions and adapters.
 
-A vendor ships such a module in a package of its own. Decompositions are made of operators that
-LiteRT runs, because it runs them wherever no delegate has a kernel for a composite.
+A vendor ships such a module in its own package. The decompositions only use operators that LiteRT
+runs, because LiteRT runs them wherever no delegate has a kernel for the composite.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def avg_pool2d(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Tensor:
-    """`[N, C, H, W]`; sizes are (height, width)."""
+    """Average pooling of `[N, C, H, W]`. Sizes are (height, width)."""
     return F.avg_pool2d(
         input, list(kernel_size), list(stride), list(padding), ceil_mode, count_include_pad
     )
@@ -45,12 +45,12 @@ def to_avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """From `aten::avg_pool2d`, where the converter has a pattern."""
+    """Adapt `aten::avg_pool2d` where the converter has a pattern."""
     kernel = _pair(kernel_size)
     steps = _pair(stride) if stride else kernel
     pads = _pair(padding)
     if divisor_override is not None or (ceil_mode and not count_include_pad):
-        raise UnsupportedCallError("the converter has no pattern for it")
+        raise UnsupportedCallError("the converter has no pattern for the call")
     if not count_include_pad and any(pads) and not _is_same(self.shape[2:], kernel, steps, pads):
         raise UnsupportedCallError("the padding is neither SAME nor VALID")
     return composite(
@@ -72,7 +72,7 @@ def tiled_avg_pool2d(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Tensor:
-    """The same for windows that fill `[N, C, H, W]` without overlap, without the operator."""
+    """Average pooling for windows that tile `[N, C, H, W]`, without the pooling operator."""
     height, width = kernel_size
     tiles = input.unflatten(3, (-1, width)).unflatten(2, (-1, height))
     summed: Tensor = tiles.sum((3, 5))
@@ -82,10 +82,10 @@ def tiled_avg_pool2d(
 def from_adaptive_avg_pool2d(
     composite: Composite, self: Tensor, output_size: Sequence[int]
 ) -> Tensor:
-    """From `aten::adaptive_avg_pool2d`, where the input's sizes are multiples of the output's."""
+    """Adapt `aten::adaptive_avg_pool2d` if the input's sizes are multiples of the output's."""
     sizes = list(zip(self.shape[-2:], _pair(output_size), strict=True))
     if any(n == 0 or n % wanted for n, wanted in sizes):
-        raise UnsupportedCallError("windows of several sizes")
+        raise UnsupportedCallError("the windows have different sizes")
     kernel = [n // wanted for n, wanted in sizes]
     return composite(
         self,
@@ -105,8 +105,11 @@ def max_pool2d(
     dilation: Sequence[int] = (1, 1),
     ceil_mode: bool = False,
 ) -> Tensor:
-    """`[N, C, H, W]` in windows beside each other. As in PyTorch, the gradient goes to the first of
-    equal values, and a window that has a NaN in it gives NaN."""
+    """Max pooling of `[N, C, H, W]` in windows that do not overlap.
+
+    As in PyTorch, the gradient goes to the first of equal values, and a window that contains a NaN
+    gives NaN.
+    """
     batch, channels, height, width = self.shape
     high, wide = kernel_size
     windows = self.reshape(batch, channels, height // high, high, width // wide, wide)
@@ -123,7 +126,7 @@ def _pair(sizes: Sequence[int]) -> list[int]:
 def _is_same(
     shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
 ) -> bool:
-    """Whether this is TensorFlow's SAME padding, which keeps `ceil(size / stride)`."""
+    """Whether this is TensorFlow's SAME padding, which gives `ceil(size / stride)` outputs."""
     for size, window, step, pad in zip(shape, kernel, stride, padding, strict=True):
         needed = max(0, (-(-size // step) - 1) * step + window - size)
         if needed != 2 * pad:
@@ -135,7 +138,7 @@ def _is_same(
 
 
 def embedding_lookup(indices: Tensor, table: Tensor) -> Tensor:
-    """Rows of `[V, D]` for indices `[N]`: `[N, D]`."""
+    """Rows of the table `[V, D]` for indices `[N]`: `[N, D]`."""
     return torch.index_select(table, 0, indices)
 
 
@@ -147,7 +150,7 @@ def to_embedding_lookup(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """From `aten::embedding`; the cast and the shapes are outside."""
+    """Adapt `aten::embedding`. The cast and the reshapes stay outside the composite."""
     found = composite(indices.reshape(-1).to(torch.int32), weight)
     return found.reshape(*indices.shape, weight.shape[1])
 
@@ -159,11 +162,12 @@ def embedding_dense_backward(
     padding_idx: int,
     scale_grad_by_freq: bool,
 ) -> Tensor:
-    """`[V, D]`: for each row of the table the sum of the gradients of its uses."""
+    """`[V, D]`: for each row of the table, the sum of the gradients of its uses."""
     rows = indices.reshape(-1, 1)
     table = torch.arange(num_weights, device=indices.device)
     grads = grad_output.reshape(-1, grad_output.shape[-1])
-    # Truth values are combined in unsigned bytes by torch_xla, which LiteRT does not run.
+    # The masks are cast to floats first, because torch_xla combines booleans as unsigned bytes,
+    # which LiteRT does not support.
     counted = (table != padding_idx).to(grads.dtype)
     return ((rows == table).to(grads.dtype) * counted).t() @ grads
 
@@ -172,7 +176,7 @@ def embedding_dense_backward(
 
 
 def rms_norm(input: Tensor, weight: Tensor | None = None, *, epsilon: float) -> Tensor:
-    """`[…, C]` over the last dimension; weight `[C]`."""
+    """RMS norm of `[…, C]` over the last dimension; weight `[C]`."""
     normed = input * torch.rsqrt(_mean(input.square(), -1) + epsilon)
     return normed if weight is None else normed * weight
 
@@ -184,16 +188,16 @@ def to_rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """From `aten::rms_norm`, whose epsilon without one is that of f32."""
+    """Adapt `aten::rms_norm`. Its default epsilon is that of f32."""
     if len(normalized_shape) != 1:
-        raise UnsupportedCallError("over the last dimension only")
+        raise UnsupportedCallError("the norm must be over the last dimension only")
     return composite(input, weight, epsilon=torch.finfo(torch.float32).eps if eps is None else eps)
 
 
 def group_norm(
     input: Tensor, weight: Tensor, bias: Tensor, *, num_groups: int, epsilon: float
 ) -> Tensor:
-    """`[N, H, W, C]`; weight and bias `[C]`."""
+    """Group norm of `[N, H, W, C]`; weight and bias `[C]`."""
     n, height, width, channels = input.shape
     grouped = input.reshape(n, height * width, num_groups, channels // num_groups)
     centered = grouped - _mean(grouped, 1, 3)
@@ -211,16 +215,16 @@ def to_group_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """From `aten::group_norm`; the channels move to the end, and back."""
+    """Adapt `aten::group_norm`. The channels are moved to the end, and back afterwards."""
     if weight is None or bias is None or input.dim() != 4:
-        raise UnsupportedCallError("images, weight and bias are needed")
+        raise UnsupportedCallError("the call needs images, a weight and a bias")
     last = input.permute(0, 2, 3, 1)
     result = composite(last, weight, bias, num_groups=num_groups, epsilon=eps)
     return result.permute(0, 3, 1, 2)
 
 
 def layer_norm(input: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float) -> Tensor:
-    """`[…, C]` over the last dimension; weight and bias `[C]`."""
+    """Layer norm of `[…, C]` over the last dimension; weight and bias `[C]`."""
     centered = input - _mean(input, -1)
     variance = _mean(centered.square(), -1)
     return centered * torch.rsqrt(variance + epsilon) * weight + bias
@@ -235,14 +239,15 @@ def to_layer_norm(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    """From `aten::layer_norm`."""
+    """Adapt `aten::layer_norm`."""
     if weight is None or bias is None or len(normalized_shape) != 1:
-        raise UnsupportedCallError("weight and bias of the last dimension are needed")
+        raise UnsupportedCallError("the call needs a weight and a bias of the last dimension")
     return composite(input, weight, bias, epsilon=eps)
 
 
 def l2_norm(input: Tensor, *, epsilon: float) -> Tensor:
-    """`[…, C]` to vectors of length 1 (litert/test/testdata/l2_norm_composite.mlir of LiteRT)."""
+    """Scale vectors `[…, C]` to length 1 (litert/test/testdata/l2_norm_composite.mlir of
+    LiteRT)."""
     return input * torch.rsqrt(input.square().sum(-1, keepdim=True) + epsilon)
 
 
@@ -254,14 +259,14 @@ def to_l2_norm(
     eps: float = 1e-12,
     out: Tensor | None = None,
 ) -> Tensor:
-    """From `torch.nn.functional.normalize`."""
+    """Adapt `torch.nn.functional.normalize`."""
     if p != 2 or out is not None or dim not in (-1, input.dim() - 1) or input.dim() == 0:
-        raise UnsupportedCallError("the Euclidean norm of the last dimension only")
+        raise UnsupportedCallError("it must be the Euclidean norm of the last dimension")
     return composite(input, epsilon=eps * eps)
 
 
 def _mean(input: Tensor, *dims: int) -> Tensor:
-    """Without `aten::mean`, which is a composite itself."""
+    """The mean, without `aten::mean`, which is a composite itself."""
     return input.sum(dims, keepdim=True) / math.prod(input.shape[dim] for dim in dims)
 
 
@@ -271,9 +276,10 @@ def _mean(input: Tensor, *dims: int) -> Tensor:
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, scale: float
 ) -> Tensor:
-    """Query `[B, T, N, H]`, key and value `[B, S, Nkv, H]`, additive mask to `[B, N, T, S]`.
+    """Query `[B, T, N, H]`, key and value `[B, S, Nkv, H]`, additive mask broadcast to `[B, N, T,
+    S]`.
 
-    The softmax in it is a composite of its own where `odml.softmax` is on, which LiteRT takes.
+    If `odml.softmax` is on, the softmax is a nested composite, which LiteRT supports.
 
     Returns:
         `[B, T, N, H]`.
@@ -300,19 +306,19 @@ def to_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """From PyTorch's attention: heads change places, and what is masked becomes a number.
+    """Adapt PyTorch's attention: transpose the heads, and turn a boolean mask into an additive one.
 
-    That number is the lowest one, so that a row of which nothing is kept stays a number too: the
-    mean of the values, where PyTorch has 0.
+    Masked scores get the lowest finite number. A row that is masked completely therefore gives the
+    mean of the values, where PyTorch gives 0.
     """
     if dropout_p != 0 or not query.dim() == key.dim() == value.dim() == 4:
-        raise UnsupportedCallError("no dropout, and four dimensions")
+        raise UnsupportedCallError("the call must have four dimensions and no dropout")
     if key.shape[1] != query.shape[1] and not enable_gqa:
-        raise UnsupportedCallError("heads are not shared without enable_gqa")
+        raise UnsupportedCallError("heads can only be shared with enable_gqa")
     rows, columns = query.shape[2], key.shape[2]
     if is_causal:
         if attn_mask is not None:
-            raise UnsupportedCallError("causal, and a mask")
+            raise UnsupportedCallError("the call is causal and also has a mask")
         attn_mask = torch.ones(rows, columns, dtype=torch.bool, device=query.device).tril()
     if attn_mask is not None:
         if attn_mask.dim() > 4:
@@ -329,23 +335,24 @@ def to_attention(
     return composite(*operands, attn_mask, scale=factor).transpose(1, 2)
 
 
-# TFLite's own.
+# Operators that only TFLite has.
 
 
 def pack(first: Tensor, second: Tensor, third: Tensor, fourth: Tensor, *, axis: int) -> Tensor:
-    """Four tensors of one shape along a new dimension."""
+    """Stack four tensors of the same shape along a new dimension."""
     return torch.cat([t.unsqueeze(axis) for t in (first, second, third, fourth)], axis)
 
 
 def to_pack(composite: Composite, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """From `aten::stack`."""
+    """Adapt `aten::stack`."""
     if len(tensors) != 4 or len({(t.shape, t.dtype) for t in tensors}) != 1:
-        raise UnsupportedCallError("four tensors of one type only")
+        raise UnsupportedCallError("the call needs four tensors of one type")
     return composite(*tensors, axis=dim if dim >= 0 else dim + tensors[0].dim() + 1)
 
 
 def dynamic_update_slice(x: Tensor, update: Tensor, begin: Tensor) -> Tensor:
-    """`x` with `update` from `begin` on, which is `[rank]` in i32; all of it stays inside."""
+    """Write `update` into `x` at `begin`, an i32 tensor `[rank]`. The position is clamped to
+    fit."""
     places = []
     for dim, (size, new) in enumerate(zip(x.shape, update.shape, strict=True)):
         first = begin[dim].clamp(0, size - new)

@@ -1,11 +1,12 @@
-"""What tenstorrent.yaml and tenstorrent_2026_09.yaml name: decompositions and ways to them.
+"""The functions that tenstorrent.yaml and tenstorrent_2026_09.yaml name: decompositions and
+adapters.
 
-A vendor ships such a module in a package of its own. Shapes are those of tt-mlir's operations
-(include/ttmlir/Dialect/TTIR/IR/TTIROps.td, verifiers in lib/Dialect/TTIR/IR/TTIROps.cpp):
-B batch, Hq and Hkv heads, S sequence, D and Dv head dimensions, R rows, C columns.
+A vendor ships such a module in its own package. Shapes are those of tt-mlir's operations
+(include/ttmlir/Dialect/TTIR/IR/TTIROps.td, verifiers in lib/Dialect/TTIR/IR/TTIROps.cpp): B batch,
+Hq and Hkv heads, S sequence, D and Dv head dimensions, R rows, C columns.
 
-Decompositions are written out where an operator of PyTorch would be a composite of the same
-registry, so that none holds another.
+Where a PyTorch operator would be a composite of the same registry, decompositions use its
+elementary operations instead, so that no composite contains another.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ One = Callable[..., Tensor]
 Several = Callable[..., Sequence[Tensor]]
 
 NO_MASK, CAUSAL, ARBITRARY = range(3)
-"""Values of `mask_type`: none, causal, a mask that is an operand."""
+"""Values of `mask_type`: no mask, a causal mask, or a mask given as an operand."""
 
 TILE = 32
 """Width of a tile, and of the intermediates of `sdpa_fw`."""
@@ -40,7 +41,7 @@ def _is_trained(*tensors: Tensor | None) -> bool:
 def rms_norm(
     input: Tensor, weight: Tensor | None = None, *, normalized_shape: Sequence[int], epsilon: float
 ) -> Tensor:
-    """`[…, C]` over the last dimension; weight `[C]`."""
+    """RMS norm of `[…, C]` over the last dimension; weight `[C]`."""
     return F.rms_norm(input, list(normalized_shape), weight, epsilon)
 
 
@@ -51,10 +52,10 @@ def to_rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """From `aten::rms_norm`, with its epsilon written out.
+    """Adapt `aten::rms_norm`, with its epsilon written out.
 
-    Without epsilon PyTorch takes that of the type it computes in, which is f32 for shorter ones;
-    the composite without epsilon means 1e-5 (TTIROps.td, RMSNormOp).
+    By default, PyTorch uses the epsilon of the type that it computes in, which is at least f32. The
+    default of the composite is 1e-5 (TTIROps.td, RMSNormOp).
     """
     if eps is None:
         wide = torch.float64 if input.dtype == torch.float64 else torch.float32
@@ -68,7 +69,7 @@ def layernorm_fw(
     """Layer norm of `[1, 1, R, C]`; weight and bias `[1, 1, 1, C]`.
 
     Returns:
-        The result, mean and reciprocal standard deviation `[1, 1, R, 1]`.
+        The result, and the mean and reciprocal standard deviation, `[1, 1, R, 1]`.
     """
     wide = input.to(torch.float32)
     mean = wide.mean(-1, keepdim=True)
@@ -81,7 +82,11 @@ def layernorm_fw(
 def layernorm_bw(
     input: Tensor, weight: Tensor, result_1: Tensor, result_2: Tensor, grad_output: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of input, weight and bias from mean, reciprocal deviation and `[1, 1, R, C]`."""
+    """Gradients of input, weight and bias, for a gradient `[1, 1, R, C]` of the result.
+
+    Args:
+        result_1, result_2: mean and reciprocal standard deviation of `layernorm_fw`.
+    """
     wide = grad_output.to(torch.float32)
     normed = (input.to(torch.float32) - result_1) * result_2
     scaled = wide * weight
@@ -103,11 +108,12 @@ def to_layernorm_fw(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    """From `aten::layer_norm` whose gradient is wanted, as four dimensions."""
+    """Adapt `aten::layer_norm` if a gradient is needed, with tensors reshaped to four
+    dimensions."""
     if weight is None or bias is None or len(normalized_shape) != 1:
-        raise UnsupportedCallError("weight and bias of the last dimension are needed")
+        raise UnsupportedCallError("the call needs a weight and a bias of the last dimension")
     if not _is_trained(input, weight, bias):
-        raise UnsupportedCallError("layer_norm does for inference")
+        raise UnsupportedCallError("the entry layer_norm handles inference")
     columns = input.shape[-1]
     result, _, _ = composite(
         input.reshape(1, 1, -1, columns),
@@ -130,7 +136,7 @@ def scaled_dot_product_attention(
     is_causal: bool,
     scale: float,
 ) -> Tensor:
-    """`[B, Hq, S, D]` with key and value `[B, Hkv, Sk, D]` and an additive mask."""
+    """Query `[B, Hq, S, D]`, key and value `[B, Hkv, Sk, D]`, and an additive mask."""
     return F.scaled_dot_product_attention(
         query,
         key,
@@ -154,13 +160,13 @@ def to_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """From PyTorch's attention: four dimensions, an additive mask `[…, Sk]`, a scale in numbers."""
+    """Adapt PyTorch's attention: four dimensions, an additive mask `[…, Sk]`, an explicit scale."""
     if dropout_p != 0:
         raise UnsupportedCallError("the composite has no dropout")
     if query.dim() not in (3, 4) or not query.dim() == key.dim() == value.dim():
-        raise UnsupportedCallError("query, key and value have 3 or 4 dimensions")
+        raise UnsupportedCallError("query, key and value must have 3 or 4 dimensions")
     if key.shape[-3] != query.shape[-3] and not enable_gqa:
-        raise UnsupportedCallError("heads are not shared without enable_gqa")
+        raise UnsupportedCallError("heads can only be shared with enable_gqa")
     if attn_mask is not None:
         if attn_mask.dim() > 4:
             raise UnsupportedCallError("the mask has more than 4 dimensions")
@@ -185,18 +191,18 @@ def sdpa_fw(
     mask_type: int,
     dropout_probability: float,
 ) -> tuple[Tensor, Tensor]:
-    """Attention with the fixed scale `1 / sqrt(D)`, and what its backward takes.
+    """Attention with the fixed scale `1 / sqrt(D)`, and the intermediates for its backward.
 
     Args:
         query: `[B, Hq, S, D]`.
         key: `[B, Hkv, S, D]`.
         value: `[B, Hkv, S, Dv]`.
-        mask: `[1, 1, S, S]`, 1 where a score is kept and 0 where it is dropped, as in tt-metal's
-            kernel (tt-train/sources/ttml/metal/ops/sdpa_fw/device/kernels/compute).
+        mask: `[1, 1, S, S]`, 1 for a score that is kept and 0 for one that is dropped, as in
+            tt-metal's kernel (tt-train/sources/ttml/metal/ops/sdpa_fw/device/kernels/compute).
 
     Returns:
-        `[B, Hq, S, Dv]`, and `[B, Hq, S, 32]` in f32: the logarithm of the sum of exponentials in
-        column 0 of a tile, zeros elsewhere.
+        `[B, Hq, S, Dv]`, and `[B, Hq, S, 32]` in f32. The latter has the logarithm of the sum of
+        exponentials in column 0 of a tile, and zeros elsewhere.
     """
     scores = _scores(query, key, mask, mask_type)
     total = torch.logsumexp(scores, -1, keepdim=True)
@@ -252,18 +258,19 @@ def to_sdpa_fw(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """From PyTorch's attention whose gradient is wanted; a scale of its own goes into `query`."""
+    """Adapt PyTorch's attention if a gradient is needed. A custom scale is multiplied into
+    `query`."""
     if not _is_trained(query, key, value):
-        raise UnsupportedCallError("scaled_dot_product_attention does for inference")
+        raise UnsupportedCallError("the entry scaled_dot_product_attention handles inference")
     if dropout_p != 0 or query.dim() != 4 or key.dim() != 4:
-        raise UnsupportedCallError("no dropout, and four dimensions")
+        raise UnsupportedCallError("the call must have four dimensions and no dropout")
     if key.shape[1] != query.shape[1] and not enable_gqa:
-        raise UnsupportedCallError("heads are not shared without enable_gqa")
+        raise UnsupportedCallError("heads can only be shared with enable_gqa")
     mask_type = CAUSAL if is_causal else NO_MASK
     if attn_mask is not None:
         size = attn_mask.shape
         if is_causal or attn_mask.dtype != torch.bool or any(n != 1 for n in size[:-2]):
-            raise UnsupportedCallError("the mask is one bool mask for all heads")
+            raise UnsupportedCallError("the mask must be a bool mask shared by all heads")
         mask_type = ARBITRARY
         rows = query.shape[2]
         attn_mask = attn_mask.to(query.dtype).reshape(1, 1, *[1] * (2 - len(size[-2:])), *size[-2:])
@@ -290,17 +297,18 @@ def _scores(query: Tensor, key: Tensor, mask: Tensor | None, mask_type: int) -> 
 
 
 def _probabilities(scores: Tensor, total: Tensor) -> Tensor:
-    """Zero where dropped, also in a row of which nothing is kept."""
+    """The probabilities. They are zero for dropped scores, even in a row in which no score is
+    kept."""
     return torch.where(scores == -math.inf, 0.0, torch.exp(scores - total))
 
 
 def _for_heads(shared: Tensor, query: Tensor) -> Tensor:
-    """`[B, Hkv, …]` repeated to `[B, Hq, …]`."""
+    """Repeat `[B, Hkv, …]` to `[B, Hq, …]`."""
     return shared.repeat_interleave(query.shape[1] // shared.shape[1], 1)
 
 
 def _of_shared_heads(grad: Tensor, shared: Tensor) -> Tensor:
-    """The sum of `[B, Hq, …]` over the heads that share one, as `shared`."""
+    """Sum `[B, Hq, …]` over the heads that share one head of `shared`."""
     groups = grad.reshape(grad.shape[0], shared.shape[1], -1, *grad.shape[2:])
     return groups.sum(2).to(shared.dtype)
 
@@ -309,7 +317,7 @@ def _of_shared_heads(grad: Tensor, shared: Tensor) -> Tensor:
 
 
 def cross_entropy_fw(logits: Tensor, target: Tensor) -> Tensor:
-    """The negative log likelihood of each row: logits `[N, 1, H, W]`, target `[N, H]`.
+    """The negative log-likelihood of each row: logits `[N, 1, H, W]`, target `[N, H]`.
 
     Returns:
         `[N, 1, H, 1]`, of the dtype of `logits`.
@@ -339,11 +347,14 @@ def to_cross_entropy_fw(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """From `aten::cross_entropy_loss`; ignored rows and the reduction stay outside."""
+    """Adapt `aten::cross_entropy_loss`. Ignored rows and the reduction stay outside the
+    composite."""
     if weight is not None or label_smoothing != 0 or target.is_floating_point():
-        raise UnsupportedCallError("no class weights, no smoothing, and targets that are indices")
+        raise UnsupportedCallError(
+            "targets must be indices, without class weights or label smoothing"
+        )
     if self.dim() < 2 or self.numel() == 0:
-        raise UnsupportedCallError("rows of classes are needed")
+        raise UnsupportedCallError("the call needs rows of classes")
     counted = target != ignore_index
     labels = torch.where(counted, target, 0).to(torch.int32)
     rows = self.movedim(1, -1).reshape(1, 1, -1, self.shape[1])
@@ -359,7 +370,8 @@ def to_cross_entropy_fw(
 def to_cross_entropy_bw(
     composite: One, grad_output: Tensor, logits: Tensor, target: Tensor
 ) -> Tensor:
-    """The composite knows one gradient for all rows; that of each row is multiplied outside."""
+    """The composite takes one gradient for all rows, so the gradient of each row is multiplied
+    outside."""
     one = torch.ones((1, 1, 1, 1), dtype=logits.dtype, device=logits.device)
     return composite(logits, target, one, scaler=1.0) * grad_output
 
@@ -387,10 +399,10 @@ def adamw(
     epsilon: float,
     weight_decay: float,
 ) -> list[Tensor]:
-    """One step of AdamW; `beta1_pow` is `beta1^t`.
+    """One step of AdamW; `beta1_pow` is `beta1^t`, and `beta2_pow` is `beta2^t`.
 
     Returns:
-        New param, exp_avg, exp_avg_sq, and max_exp_avg_sq where it is given.
+        New param, exp_avg and exp_avg_sq, and new max_exp_avg_sq if it is given.
     """
     state = (param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq)
     decay, step_size = 1 - lr * weight_decay, lr / (1 - beta1_pow)
@@ -412,7 +424,7 @@ def adamw_operands(
     epsilon: float,
     weight_decay: float,
 ) -> list[Tensor]:
-    """The same with `lr`, `beta1^t` and `beta2^t` as `[1]` in f32."""
+    """One step of AdamW with `lr`, `beta1^t` and `beta2^t` as operands, `[1]` in f32."""
     state = (param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq)
     root = (1 - beta2_pow).sqrt().reshape(()).to(param.dtype)
     step_size = (lr / (1 - beta1_pow)).reshape(()).to(param.dtype)
@@ -442,7 +454,7 @@ def _adamw(
 
 
 def to_adamw(composite: Several, *arguments: Any, **keywords: Any) -> None:
-    """From `torch.optim.adam._single_tensor_adam`, where the step count is on the host."""
+    """Adapt `torch.optim.adam._single_tensor_adam` if the step count is on the host."""
     lr, beta1, beta2 = keywords["lr"], keywords["beta1"], keywords["beta2"]
 
     def update(state: Sequence[Tensor | None], step: float | Tensor) -> Sequence[Tensor]:
@@ -455,14 +467,14 @@ def to_adamw(composite: Several, *arguments: Any, **keywords: Any) -> None:
 
 
 def to_adamw_operands(composite: Several, *arguments: Any, **keywords: Any) -> None:
-    """The same, where the step count and `lr` may be on the device (`capturable`) as well."""
+    """The same adapter, but the step count and `lr` may also be on the device (`capturable`)."""
     lr, beta1, beta2 = keywords["lr"], keywords["beta1"], keywords["beta2"]
     scalars: dict[Any, Tensor] = {}
 
     def scalar(value: Any, device: torch.device) -> Tensor:
         if isinstance(value, Tensor):
             return value.to(device=device, dtype=torch.float32).reshape(1)
-        if (value, device) not in scalars:  # filled on the device: a number is data of its graph
+        if (value, device) not in scalars:  # torch.full makes the number data of the graph
             scalars[value, device] = torch.full((1,), value, dtype=torch.float32, device=device)
         return scalars[value, device]
 
@@ -494,7 +506,7 @@ def _adamw_of_each(
     found_inf: Tensor | None,
     **keywords: Any,
 ) -> None:
-    """Update each parameter, by a function of its state and the number of the step."""
+    """Update each parameter with a function of its state and the step number."""
     _check_adamw(grad_scale, found_inf, **keywords)
     updates = []
     for i, param in enumerate(params):
@@ -505,7 +517,7 @@ def _adamw_of_each(
             raise UnsupportedCallError("reading the step count would break a compiled graph")
         step = (state_steps[i].item() if on_host else state_steps[i]) + 1
         updates.append(update((param, grad, exp_avgs[i], exp_avg_sqs[i], largest), step))
-    # Everything is computed before anything is written: a call may yet take the stock route.
+    # Everything is computed before anything is written, because the call may still fall back.
     for i, updated in enumerate(updates):
         state_steps[i] += 1
         state = (params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1])
@@ -527,9 +539,9 @@ def _check_adamw(
     **others: Any,
 ) -> None:
     if not decoupled_weight_decay and weight_decay != 0:
-        raise UnsupportedCallError("this is Adam with an L2 penalty")
+        raise UnsupportedCallError("the call is for Adam with an L2 penalty")
     numbers = (beta1, beta2, weight_decay, eps)
     if differentiable or has_complex or grad_scale is not None or found_inf is not None:
-        raise UnsupportedCallError("only real tensors, without a scaler of gradients")
+        raise UnsupportedCallError("needs real tensors and no gradient scaler")
     if any(isinstance(number, Tensor) for number in numbers):
-        raise UnsupportedCallError("only plain numbers")
+        raise UnsupportedCallError("needs plain numbers")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -29,10 +30,8 @@ def load_function_hook(
     Raises:
         AllowlistError: the entry does not fit the function.
     """
-    try:
+    with _named(entry):
         text = function_hook_source(entry, function, target, registry)
-    except (UnusableFunctionError, ConditionError) as error:
-        raise AllowlistError(f"{entry.location}: {entry.qualified}: {error}") from error
     module = _module(f"lowering.generated.<{entry.qualified} for {target}>", text)
     return module.FUNCTION_HOOKS[entry.name]  # type: ignore[no-any-return]
 
@@ -40,14 +39,28 @@ def load_function_hook(
 def load_condition(
     entry: Composite, function: Callable[..., Any], target: str
 ) -> Callable[..., bool]:
-    """An entry's conditions on calls of `function`, as a function that torch.compile can trace."""
+    """An entry's conditions on calls of `function`, as a function that torch.compile can trace.
+
+    Raises:
+        AllowlistError: the entry does not fit the function.
+    """
     name = f"<conditions of {entry.qualified} on {target}>"
-    text = condition_source(entry, function, target)
+    with _named(entry):
+        text = condition_source(entry, function, target)
     _remember_lines(name, text)
     # The namespace has no `__name__`, because Dynamo would import a module of that name.
     namespace: dict[str, Any] = {"torch": torch}
     exec(compile(text, name, "exec"), namespace)
     return namespace["matches"]  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _named(entry: Composite) -> Iterator[None]:
+    """Name the entry in errors about a function that does not fit it."""
+    try:
+        yield
+    except (UnusableFunctionError, ConditionError) as error:
+        raise AllowlistError(f"{entry.location}: {entry.qualified}: {error}") from error
 
 
 def _module(name: str, text: str) -> ModuleType:

@@ -19,11 +19,18 @@ import torch
 
 from composites import attribute_types
 from composites.element_types import PYTORCH_NAMES
-from composites.errors import UnusableFunctionError, did_you_mean
+from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
-from composites.registry.conditions import compile_condition
+from composites.registry.condition_types import ANY
+from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import Attribute, Composite, Registry
-from composites.registry.operators import ANNOTATIONS, Argument, Operator, find_operator
+from composites.registry.operators import (
+    ANNOTATIONS,
+    Argument,
+    Operator,
+    UnknownOperatorError,
+    find_operator,
+)
 from composites.registry.signatures import describe_function
 
 
@@ -87,26 +94,44 @@ def _environment() -> Any:
 
 
 def generate(registry: Registry, source: str) -> str:
-    """The source of a registry's hooks. `source` is the file name for the header."""
+    """The source of a registry's hooks. `source` is the file name for the header.
+
+    Raises:
+        RegistryError: an entry does not fit its operator or function.
+    """
     functions = _function_names(registry)
     kernels: list[Hook] = []
     at_autograd: list[CompositeHook] = []
     adapted: list[CompositeHook] = []
     for entry in registry.composites:
-        name = functions[entry.name]
-        if entry.op is not None and entry.adapt is None:
-            operator = find_operator(entry.op)
-            kernels.append(_hook(entry, name, operator))
-            if is_caught_at_autograd(entry, operator, registry):
-                values = explicit_backward(entry, registry) is not None
-                at_autograd.append(
-                    _composite_hook(entry, name, operator, keyed=True, values=values)
-                )
-        elif entry.adapt is not None or entry.gradients:
-            operator = _decomposition_signature(entry)
-            values = explicit_backward(entry, registry) is not None
-            adapted.append(_composite_hook(entry, name, operator, keyed=False, values=values))
+        try:
+            _add_hooks(entry, functions[entry.name], registry, kernels, at_autograd, adapted)
+        except (UnusableFunctionError, UnknownOperatorError, ConditionError) as error:
+            place = entry.location
+            problem = Problem(place.file, place.line, entry.name, str(error))
+            raise RegistryError([problem]) from error
     return _render(source, registry, kernels, at_autograd, adapted)
+
+
+def _add_hooks(
+    entry: Composite,
+    name: str,
+    registry: Registry,
+    kernels: list[Hook],
+    at_autograd: list[CompositeHook],
+    adapted: list[CompositeHook],
+) -> None:
+    values = explicit_backward(entry, registry) is not None
+    if entry.op is not None and entry.adapt is None:
+        operator = find_operator(entry.op)
+        kernels.append(_hook(entry, name, operator, registry))
+        if is_caught_at_autograd(entry, operator, registry):
+            at_autograd.append(
+                _composite_hook(entry, name, operator, registry, keyed=True, values=values)
+            )
+    elif entry.adapt is not None or entry.gradients:
+        operator = _decomposition_signature(entry)
+        adapted.append(_composite_hook(entry, name, operator, registry, keyed=False, values=values))
 
 
 def _render(
@@ -159,7 +184,9 @@ def function_hook_source(
     """
     operator = describe_function(function, target)
     values = explicit_backward(entry, registry) is not None
-    hook = _composite_hook(entry, "hook_of_function", operator, keyed=False, values=values)
+    hook = _composite_hook(
+        entry, "hook_of_function", operator, registry, keyed=False, values=values
+    )
     return _render(registry.source, registry, [], [], [hook])
 
 
@@ -195,7 +222,7 @@ def _function_names(registry: Registry) -> dict[str, str]:
     return functions
 
 
-def _hook(entry: Composite, function: str, operator: Operator) -> Hook:
+def _hook(entry: Composite, function: str, operator: Operator, registry: Registry) -> Hook:
     returns = len(operator.results)
     operands = list(entry.operands)
     optional = {argument.name for argument in operator.tensors if argument.optional}
@@ -211,7 +238,7 @@ def _hook(entry: Composite, function: str, operator: Operator) -> Hook:
         operands=operands,
         operand_tuple=_tuple(operands),
         key=_tuple([part for argument in operator.arguments for part in _key(argument)]),
-        matches=_matches(entry, operator),
+        matches=_matches(entry, operator, _checker("_lowering", registry)),
         attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
         returns="Tensor" if returns == 1 else f"tuple[{', '.join(['Tensor'] * returns)}]",
         result=_result(entry, operator, optional),
@@ -219,7 +246,13 @@ def _hook(entry: Composite, function: str, operator: Operator) -> Hook:
 
 
 def _composite_hook(
-    entry: Composite, function: str, operator: Operator, *, keyed: bool, values: bool
+    entry: Composite,
+    function: str,
+    operator: Operator,
+    registry: Registry,
+    *,
+    keyed: bool,
+    values: bool,
 ) -> CompositeHook:
     paths = _paths(entry, operator)
     operands = [_local(name) for name in entry.operands]
@@ -246,7 +279,7 @@ def _composite_hook(
         ),
         operand_tuple=_tuple(operands),
         operands=operands,
-        matches=_matches(entry, operator),
+        matches=_matches(entry, operator, _checker("_composite", registry)),
         attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
         call=", ".join(passed),
         values=plain if values else None,
@@ -322,11 +355,19 @@ def _tuple(items: list[str]) -> str:
 
 
 def _literal(value: Any) -> str:
-    if not isinstance(value, int | float | str | list | tuple | torch.dtype | None):
-        raise UnusableFunctionError(f"the default value {value!r} cannot be written as source")
+    """A constant as source. Subclasses, such as enumerations, are written as what they extend."""
+    if value is None or isinstance(value, bool | torch.dtype | torch.Size):
+        return repr(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, tuple):
+        return _tuple([_literal(item) for item in value])
     if isinstance(value, float) and not math.isfinite(value):
-        return f"float('{value}')"
-    return repr(value)
+        return f"float('{float(value)}')"
+    for type_ in (int, float, str):
+        if isinstance(value, type_):
+            return type_.__repr__(value)
+    raise UnusableFunctionError(f"the default value {value!r} cannot be written as source")
 
 
 def _key(argument: Argument) -> list[str]:
@@ -345,8 +386,15 @@ def _key(argument: Argument) -> list[str]:
     return [name]
 
 
-def _matches(entry: Composite, operator: Operator) -> str:
+def _checker(owner: str, registry: Registry) -> str | None:
+    """The function that reports a condition that fails; None if the conditions are our own."""
+    return None if registry.builtin else f"{owner}.holds"
+
+
+def _matches(entry: Composite, operator: Operator, holds: str | None = None) -> str:
     """The entry's conditions as an expression.
+
+    `holds` is the name of a function that evaluates a condition from its text and a lambda.
 
     A tensor that is not an operand must be None. Consumers read operands by position, so an
     optional operand may be present only if the optional ones before it are.
@@ -360,7 +408,7 @@ def _matches(entry: Composite, operator: Operator) -> str:
     optional = [name for name in entry.operands if _optional(name, operator)]
     known = [name for name in optional if operator.argument(name) is not None]
     terms += [f"({a} is not None or {b} is None)" for a, b in pairwise(known)]
-    terms += [f"{_local(name)} in {values!r}" for name, values in entry.when.values]
+    terms += [f"{_local(name)} in {_literal(values)}" for name, values in entry.when.values]
     if entry.when.ranks:
         terms.append(f"{first}.dim() in {entry.when.ranks!r}")
     if entry.when.dtypes:
@@ -369,8 +417,10 @@ def _matches(entry: Composite, operator: Operator) -> str:
             absent = f"{_local(name)} is None or " if _optional(name, operator) else ""
             term = f"{_local(name)}.dtype in {dtypes}"
             terms.append(f"({absent}{term})" if absent else term)
-    arguments = [a.name for a in operator.arguments] + [n for n in entry.operands if "." in n]
-    terms += [f"({compile_condition(text, arguments)})" for text in entry.when.where]
+    arguments = operator.kinds | {name: ANY for name in entry.operands if "." in name}
+    for text in entry.when.where:
+        condition = compile_condition(text, arguments)
+        terms.append(f"{holds}({text!r}, lambda: {condition})" if holds else f"({condition})")
     return " and ".join(terms) or "True"
 
 
@@ -392,7 +442,7 @@ def _attribute(attribute: Attribute, entry: Composite, operator: Operator) -> st
     )
     writer = f"_attr.{write.__name__}"
     if attribute.argument is None:
-        return f"{writer}({attribute.value!r})"
+        return f"{writer}({_literal(attribute.value)})"
     value = argument = _local(attribute.argument)
     if attribute.normalize:
         many = attribute.type is not None and attribute_types.BY_NAME[attribute.type].is_list

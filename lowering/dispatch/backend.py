@@ -49,6 +49,10 @@ class EntryLowering:
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
         return self.frontend.graph.insert
 
+    def holds(self, text: str, condition: Callable[[], Any]) -> bool:
+        """Whether a condition of the entry holds for a call."""
+        return condition_holds(self.entry, text, condition)
+
     def lower(
         self,
         key: Hashable,
@@ -107,9 +111,8 @@ class EntryLowering:
         expected = _meta_results(self.operator, self.frontend, operands, call)
         expected = expected if expected is None else tuple(self.entry.exposed(expected))
         given = composite.results
-        if expected is not None and len(expected) == len(
-            given
-        ):  # a masked result can have any type
+        # A result that the output mask leaves out can have any type.
+        if expected is not None and len(expected) == len(given):
             expected = tuple(e or ours for e, ours in zip(expected, given, strict=True))
         if expected is not None and expected != given:
             raise LoweringError(
@@ -117,6 +120,22 @@ class EntryLowering:
                 f" {self.entry.decomposition} gives {_written(given)}, but"
                 f" {self.operator.qualified} gives {_written(expected)}"
             )
+
+
+def condition_holds(entry: Composite, text: str, condition: Callable[[], Any]) -> bool:
+    """Whether a condition of an entry holds for a call.
+
+    Raises:
+        LoweringError: the condition cannot be evaluated, such as `self.shape[1]` for a vector.
+    """
+    try:
+        return bool(condition())
+    except Exception as error:
+        raise LoweringError(
+            f"{entry.location}: {entry.qualified}: when: where: {text!r} cannot be evaluated for"
+            f" this call ({type(error).__name__}: {error}); begin it with a condition under which"
+            " it can be, as in `self.dim() == 2 and …`"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -20,7 +21,8 @@ import torch
 
 from composites.errors import ExportError
 from lowering import activation
-from lowering.export.program import Program, Value
+from lowering.export.manifest import Value
+from lowering.export.program import Program
 from lowering.export.tracing import (
     OptimizerFactory,
     Output,
@@ -107,14 +109,24 @@ def export(
         graph = run_passes(graph, cleaning, verify=False)  # verified once, below
         last = [legalize_chlo, expand_batch_norm_grad] if portable else []
         lowered = run_passes(graph, [*passes, *last])
-    return Program(lowered, inputs, _outputs(traced.outputs, frontend.tensors))
+    return Program(lowered, inputs, _outputs(traced.outputs, frontend.tensors, inputs))
 
 
-def _outputs(outputs: Sequence[Output], tensors: Tensors) -> tuple[Value, ...]:
+def _outputs(
+    outputs: Sequence[Output], tensors: Tensors, inputs: Sequence[Value]
+) -> tuple[Value, ...]:
+    """The outputs of `@main`.
+
+    Where the module writes to a tensor that it does not read, there is no input to update. Where it
+    puts a tensor of another type in the place of one, this is not the input's next value.
+    """
+    of_inputs = {value.name: value.type for value in inputs}
     values = []
     for output in outputs:
         type_ = tensors.type_of(output.tensor)
-        values.append(Value(output.name, type_.shape, type_.element_type, output.updates))
+        value = Value(output.name, type_.shape, type_.element_type, output.updates)
+        known = output.updates is not None and of_inputs.get(output.updates) == value.type
+        values.append(value if known else replace(value, updates=None))
     return tuple(values)
 
 

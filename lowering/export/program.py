@@ -5,42 +5,36 @@ On disk a program is a folder:
 | file | content |
 |---|---|
 | `program.mlir` | StableHLO text |
-| `program.mlirbc` | the same module as a portable StableHLO artifact |
-| `manifest.json` | names, types and meaning of inputs and outputs; counts of composites |
-| `weights.safetensors` | values of inputs, if requested |
+| `program.mlirbc` | the same as a portable StableHLO artifact |
+| `manifest.json` | names, types and meaning of inputs and outputs; counts of composites; hashes |
+| `weights.safetensors` | values of inputs, where they were asked for |
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from composites.element_types import BY_NAME
 from composites.errors import MissingPackageError, ProgramError, did_you_mean
-from composites.files import write_atomic
-from lowering.stablehlo import Executable, Module, compile_module, composite_count
-
-FORMAT = 1
-"""Version of manifest.json."""
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """An input or output of a program."""
-
-    name: str
-    """`param:encoder.0.weight`, `buffer:…`, `state:….exp_avg`, `arg:0`, `kwarg:…` or `rng_seed`.
-    Outputs can also be `loss`, `grad:…` and `out:…`."""
-    shape: tuple[int, ...]
-    dtype: str
-    """The element type in StableHLO, such as `f32`."""
-    updates: str | None = None
-    """For an output: the input whose next value it is."""
+from composites.files import replace_folder
+from lowering.export import manifest
+from lowering.export.manifest import Manifest, Value
+from lowering.stablehlo import (
+    Executable,
+    MissingJaxError,
+    Module,
+    StableHLOError,
+    compile_module,
+    composite_count,
+)
 
 
 @dataclass(frozen=True)
@@ -75,12 +69,24 @@ class Program:
             numpy arrays by output name.
 
         Raises:
-            ProgramError: inputs are missing or unknown.
-            RunError: an array has another shape or dtype, or XLA failed.
+            ProgramError: inputs are missing or unknown, or a value is no array.
+            RunError: an array of another shape or dtype, no such platform, or a failure of XLA.
         """
+        if not isinstance(platform, str) or not platform:
+            raise ProgramError(
+                f"the platform must be a name such as 'cpu' or 'cuda', not {platform!r}"
+            )
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
             arrays = tuple(self._ordered(arrays[0]))
-        results = self._executable(platform)(*map(_array, arrays))
+        if len(arrays) != len(self.inputs):
+            raise ProgramError(
+                f"the program takes {len(self.inputs)} inputs, got {len(arrays)}; give one array"
+                " for each of its inputs, or one mapping from their names"
+            )
+        given = [
+            _array(value.name, array) for value, array in zip(self.inputs, arrays, strict=True)
+        ]
+        results = self._executable(platform)(*given)
         return {value.name: result for value, result in zip(self.outputs, results, strict=True)}
 
     def save(
@@ -90,57 +96,75 @@ class Program:
         portable: str | None = None,
         weights: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write the program to a folder, which is created if it does not exist.
+        """Write the program to a folder: whole, or not at all.
+
+        A program that is there is replaced as a whole. Several threads and processes may save to
+        one folder; it then has the program of one of them.
 
         Args:
-            folder: the docstring of this module lists the files.
-            portable: StableHLO version of the artifact, such as `1.0.0`; by default the newest one
-                that the installed jaxlib writes.
-            weights: values of inputs by name, as torch tensors or numpy arrays, written to
-                weights.safetensors. `module_weights` returns the values of a module.
+            folder: see the head of this file for what is written. If it exists, it must be empty,
+                or hold a program and nothing else.
+            portable: StableHLO version that the artifact is for, such as `1.0.0`; the newest one
+                that this jaxlib writes by default.
+            weights: values of inputs by name, as torch tensors or numpy arrays; written to
+                weights.safetensors. `module_weights` gives those of a module.
 
         Raises:
-            ProgramError: `weights` does not fit the inputs, or the folder cannot be written.
-            VersionError: the artifact cannot be written for this version.
+            ProgramError: `weights` does not fit the inputs, inputs and outputs are not those of
+                `@main`, or the folder cannot be written.
+            VersionError: no such version can be written.
         """
-        files: dict[str, str | bytes] = {
-            "program.mlir": self.mlir,
-            "program.mlirbc": self.module.portable(portable),
+        path = _path(folder)
+        differs = manifest.difference(self.module, self.inputs, self.outputs)
+        if differs:
+            raise ProgramError(
+                f"the program's inputs and outputs are not those of @main: {differs}"
+            )
+        files: dict[str, bytes] = {
+            manifest.TEXT: self.mlir.encode(),
+            manifest.ARTIFACT: self.module.portable(portable),
         }
         if weights is not None:
-            files["weights.safetensors"] = self._packed(weights)
-        files["manifest.json"] = json.dumps(self._manifest(), indent=2) + "\n"
+            files[manifest.WEIGHTS] = self._packed(weights)
+        hashes = {name: manifest.digest(content) for name, content in files.items()}
+        written = Manifest(self.inputs, self.outputs, self.composites, hashes)
+        files[manifest.NAME] = written.text.encode()
         try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            for name, content in files.items():
-                write_atomic(Path(folder) / name, content)
+            replace_folder(path, files, partial(_check_replaceable, path))
         except OSError as error:
-            raise ProgramError(f"{folder} cannot be written: {error.strerror}") from error
+            raise ProgramError(f"{path} cannot be written: {error.strerror}") from error
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Program:
         """Read a program from a folder.
 
         Raises:
-            ProgramError: the manifest is missing, damaged or of another format.
+            ProgramError: there is none, it is damaged or of a newer format, or manifest.json does
+                not describe `@main`.
         """
-        path = Path(folder) / "manifest.json"
+        path = _path(folder)
+        source = path / manifest.NAME
+        read = manifest.parse(_read(source), str(source))
+        text = _read(path / manifest.TEXT)
+        for name, expected in read.sha256.items():
+            found = manifest.digest(text) if name == manifest.TEXT else _digest(path / name)
+            if found != expected:
+                raise ProgramError(
+                    f"{path / name} is not the file that was saved: its SHA-256 is not the one in"
+                    f" {manifest.NAME}; save the program again"
+                )
         try:
-            manifest = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ProgramError(f"{path} cannot be read: {error.strerror}") from error
-        except ValueError as error:
-            raise ProgramError(f"{path} is not JSON: {error}") from error
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        if found != FORMAT:
-            raise ProgramError(f"{path} has format {found!r}; this version reads {FORMAT}")
-        try:
-            inputs, outputs = (tuple(map(_value, manifest[key])) for key in ("inputs", "outputs"))
-            return cls(Module.read(path.parent / "program.mlir"), inputs, outputs)
-        except (KeyError, TypeError) as error:
-            raise ProgramError(f"{path} is damaged: {error!r}") from error
-        except OSError as error:
-            raise ProgramError(f"{error.filename} cannot be read: {error.strerror}") from error
+            module = Module.from_bytes(text, str(path / manifest.TEXT))
+            program = cls(module, read.inputs, read.outputs)
+            differs = manifest.difference(module, read.inputs, read.outputs)
+            differs = differs or manifest.count_difference(read.composites, program.composites)
+        except MissingJaxError:
+            raise
+        except StableHLOError as error:
+            raise ProgramError(f"{path} is damaged: {error}") from error
+        if differs:
+            raise ProgramError(f"{source} does not describe {manifest.TEXT}: {differs}")
+        return program
 
     def _executable(self, platform: str) -> Executable:
         cache: dict[str, Executable] = self.__dict__.setdefault("_executables", {})
@@ -159,9 +183,15 @@ class Program:
         known = [value.name for value in self.inputs]
         for name in named:
             if name not in known:
-                raise ProgramError(f"there is no input {name!r}{did_you_mean(name, known)}")
+                close = did_you_mean(name, known) if isinstance(name, str) else ""
+                raise ProgramError(f"there is no input {name!r}{close}")
 
     def _packed(self, weights: Mapping[str, Any]) -> bytes:
+        if not isinstance(weights, Mapping):
+            raise ProgramError(
+                "weights must be a mapping from names of inputs to tensors, not"
+                f" {type(weights).__name__}; program.module_weights(module) makes one"
+            )
         if find_spec("safetensors") is None:
             raise MissingPackageError(
                 "weights are written with safetensors, which is not installed;"
@@ -169,19 +199,15 @@ class Program:
             )
         self._check_names(weights)
         for value in self.inputs:
-            given = tuple(weights[value.name].shape) if value.name in weights else value.shape
-            if given != value.shape:
-                raise ProgramError(
-                    f"{value.name} has shape {value.shape}, but its value has shape {given}"
-                )
-        if all(hasattr(value, "detach") for value in weights.values()):
-            from safetensors.torch import save as save_torch
-
-            tensors = {k: v.detach().cpu().contiguous() for k, v in weights.items()}
-            return bytes(save_torch(tensors))
-        from safetensors.numpy import save as save_numpy
-
-        return bytes(save_numpy({name: _array(value) for name, value in weights.items()}))
+            if value.name in weights:
+                _check_weight(value, weights[value.name])
+        try:
+            return _safetensors(weights)
+        except ProgramError:
+            raise
+        # Tensors may be of any subclass, and what safetensors raises differs between versions.
+        except Exception as error:
+            raise ProgramError(f"the weights cannot be written: {error}") from error
 
     def module_weights(self, module: Any) -> dict[str, Any]:
         """The values of a torch module for the parameters and buffers of this program, by input
@@ -191,28 +217,121 @@ class Program:
         known = {value.name for value in self.inputs}
         return {name: value for name, value in tensors.items() if name in known}
 
-    def _manifest(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "inputs": [asdict(value) for value in self.inputs],
-            "outputs": [asdict(value) for value in self.outputs],
-            "composites": self.composites,
-        }
+
+# ---- the folder ----
 
 
-def _value(item: Mapping[str, Any]) -> Value:
-    return Value(item["name"], tuple(item["shape"]), item["dtype"], item["updates"])
+def _path(folder: str | os.PathLike[str]) -> Path:
+    """The path, where it is one that a folder can have."""
+    try:
+        path = Path(folder)
+        usable = b"\0" not in os.fsencode(path)
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
+        raise ProgramError(f"the folder must be a path, not {folder!r}")
+    return path
 
 
-def _array(value: Any) -> Any:
-    """A torch tensor as a numpy array; other values unchanged. bfloat16 is converted bit by bit,
-    because torch cannot convert it."""
-    if not hasattr(value, "detach"):
-        return value
-    tensor = value.detach().cpu()
-    if str(tensor.dtype) != "torch.bfloat16":
-        return tensor.numpy()
+def _check_replaceable(folder: Path, names: Sequence[str]) -> None:
+    """Whether a folder with these files may be replaced: it is empty, or has only a program."""
+    others = [name for name in names if name not in (manifest.NAME, *manifest.FILES)]
+    missing = [name for name in (manifest.NAME, manifest.TEXT) if name not in names]
+    if names and (others or missing):
+        there = f"{', '.join(names[:5])}{', …' if names[5:] else ''}"
+        raise ProgramError(
+            f"{folder} holds something else than a program ({there}); nothing is written. Name"
+            " another folder, or one to make in it"
+        )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ProgramError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _digest(path: Path) -> str:
+    """The hash of a file that may be larger than the memory."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ProgramError(f"{path} cannot be read: {error.strerror}") from error
+
+
+# ---- values of inputs ----
+
+
+def _check_weight(value: Value, weight: Any) -> None:
+    _check_array(value.name, weight)
+    if tuple(weight.shape) != value.shape:
+        raise ProgramError(f"{value.name} has shape {value.shape}, its value {tuple(weight.shape)}")
+    given = _dtype_name(weight)
+    wanted = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
+    if given != wanted:
+        raise ProgramError(f"{value.name} has dtype {wanted}, its value {given}")
+
+
+def _check_array(name: str, value: Any) -> None:
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        raise ProgramError(
+            f"the value of {name} must be a torch tensor, a numpy array or a jax array, not"
+            f" {type(value).__name__}"
+        )
+
+
+def _dtype_name(value: Any) -> str:
+    """The name of an array's dtype, in which PyTorch and numpy agree."""
+    return str(getattr(value.dtype, "name", value.dtype)).removeprefix("torch.")
+
+
+def _safetensors(weights: Mapping[str, Any]) -> bytes:
+    if not all(hasattr(value, "detach") for value in weights.values()):
+        import numpy as np
+        from safetensors.numpy import save as save_arrays
+
+        # asarray: safetensors cannot read jax arrays.
+        arrays = {name: np.asarray(_array(name, value)) for name, value in weights.items()}
+        return bytes(save_arrays(arrays))
+    from safetensors.torch import save as save_tensors
+
+    tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
+    storages = Counter(tensor.untyped_storage().data_ptr() for tensor in tensors.values())
+    # safetensors refuses tensors that share memory; each input gets a value of its own.
+    separate = {
+        name: tensor.clone() if storages[tensor.untyped_storage().data_ptr()] > 1 else tensor
+        for name, tensor in tensors.items()
+    }
+    return bytes(save_tensors(separate))
+
+
+def _array(name: str, value: Any) -> Any:
+    """The value of an input as a numpy array, or as the jax array that it is."""
+    import numpy as np
+
+    if isinstance(value, bool | int | float | complex):
+        return np.asarray(value)
+    _check_array(name, value)
+    try:
+        if hasattr(value, "detach"):
+            return _numpy(value)
+        np.dtype(value.dtype)  # jax has arrays whose dtype numpy does not know
+    # Tensors may be of any subclass; those without data raise errors of several types.
+    except Exception as error:
+        raise ProgramError(f"the value of {name} cannot be read: {error}") from error
+    return value
+
+
+def _numpy(tensor: Any) -> Any:
+    """A torch tensor as numpy. Types that numpy has from ml_dtypes are handed over bit by bit."""
     import ml_dtypes
+
+    dtype = getattr(ml_dtypes, _dtype_name(tensor), None)
+    if dtype is None:
+        return tensor.numpy(force=True)
     import torch
 
-    return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    bits = {1: torch.uint8, 2: torch.int16}[tensor.element_size()]
+    return tensor.detach().cpu().view(bits).numpy().view(dtype)

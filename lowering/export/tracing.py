@@ -17,7 +17,7 @@ import torch
 from composites import torch_internals
 from composites.errors import ExportError
 from composites.torch_internals import pytree
-from lowering.export.program import Value
+from lowering.export.manifest import Value
 from lowering.frontends.protocols import Frontend, Recording, Tensors
 from lowering.stablehlo import Module, order_inputs
 
@@ -161,10 +161,14 @@ class _Tracer:
     def placeholder(self, name: str, like: torch.Tensor) -> torch.Tensor:
         """A tensor to compute with. It is a copy, because updates write to it and the input must be
         kept."""
+        if name in self.traced.inputs:
+            raise ExportError(f"two tensors of the call have the name {name!r}; rename a key")
         self.traced.inputs[name] = self.frontend.tensors.placeholder(like)
         return self.traced.inputs[name].clone()
 
     def output(self, name: str, tensor: torch.Tensor, updates: str | None = None) -> None:
+        if any(output.name == name for output in self.traced.outputs):
+            raise ExportError(f"two outputs have the name {name!r}; rename a key of the result")
         self.traced.outputs.append(Output(name, tensor, updates))
 
     def call(self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

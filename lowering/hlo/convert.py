@@ -1,7 +1,7 @@
-"""HLO to StableHLO by jaxlib's converter, for the graphs that it converts as torch_xla's does.
+"""HLO to StableHLO with jaxlib's converter, for graphs that it converts as torch_xla's does.
 
 torch_xla's own converter takes about twice as long: it converts and verifies every instruction
-several times, and half of them are simplified away beforehand here.
+several times. Here, half of the instructions are simplified away before the conversion.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PIPELINE = (
     "builtin.module(func.func(stablehlo-legalize-deprecated-ops,canonicalize,cse),symbol-dce)"
 )
 
-_SAID = "mhlo.frontend_attributes"
+_FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
 
 # Attributes that the converter writes with their default values.
 _WINDOW = ("window_strides", "padding")
@@ -63,10 +63,10 @@ _EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
 
 def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})) -> Module | None:
-    """The StableHLO of a serialized HLO module; None where this converter is no match for it.
+    """The StableHLO of a serialized HLO module; None if jaxlib's converter cannot be used for it.
 
     Args:
-        modules: what the module refers to, see `link`.
+        modules: the modules that it refers to by name, see `link`.
 
     Decompositions are shared; but for their names, `clean` finds nothing to do.
     """
@@ -94,12 +94,12 @@ def convert(module: Any, converter: Callable[[bytes], bytes]) -> Module:
         _restore_erf(result.ir)
     bindings.run_pipeline(result.ir, _PIPELINE)
     fold_splats(result.ir)
-    _drop_what_says_nothing(result.ir)
+    _drop_default_attributes(result.ir)
     strip_module_attributes(result.ir)
     return result
 
 
-def _drop_what_says_nothing(module: IrModule) -> None:
+def _drop_default_attributes(module: IrModule) -> None:
     # One walk for all: it takes longer than what is done on the way.
     for operation in bindings.find_operations(module.operation, *_DEFAULTS, *WITH_LAYOUT, _PAD):
         name, given = operation.name, operation.attributes
@@ -129,9 +129,10 @@ def _restore_erf(module: IrModule) -> None:
 
 
 def _call_plainly(module: Any) -> None:
-    """Make composites of several results plain calls, which keep what the composites say.
+    """Turn composites with several results into plain calls that keep the frontend attributes.
 
-    The converter gives a composite of a tuple one result, which is invalid; a call gets several.
+    The converter gives a composite with a tuple result one result, which is invalid StableHLO. It
+    gives a call several results.
     """
     for computation in module.computations:
         for item in computation.instructions:
@@ -140,11 +141,11 @@ def _call_plainly(module: Any) -> None:
 
 
 def _restore_composites(module: IrModule) -> None:
-    """Composites again, of the calls that say what they were."""
+    """Turn calls with the frontend attributes of a composite into composites again."""
     for call in bindings.find_operations(module.operation, CALL):
-        if _SAID not in call.attributes:
+        if _FRONTEND_ATTRIBUTES not in call.attributes:
             continue
-        said = {item.name: item.attr.value for item in call.attributes[_SAID]}
+        given = {item.name: item.attr.value for item in call.attributes[_FRONTEND_ATTRIBUTES]}
         ir = bindings.ir()
         with bindings.building(call.context):
             composite = ir.Operation.create(
@@ -152,10 +153,10 @@ def _restore_composites(module: IrModule) -> None:
                 results=[result.type for result in call.results],
                 operands=list(call.operands),
                 attributes={
-                    "name": ir.StringAttr.get(said["composite.name"]),
-                    "composite_attributes": ir.Attribute.parse(said["composite.attributes"]),
+                    "name": ir.StringAttr.get(given["composite.name"]),
+                    "composite_attributes": ir.Attribute.parse(given["composite.attributes"]),
                     "decomposition": call.attributes["callee"],
-                    "version": ir.Attribute.parse(f"{said['composite.version']} : i32"),
+                    "version": ir.Attribute.parse(f"{given['composite.version']} : i32"),
                 },
                 ip=ir.InsertionPoint(call),
             )

@@ -1,4 +1,4 @@
-"""Constants of HLO as numpy arrays, for the folds that leave every bit alone."""
+"""Constants of HLO as numpy arrays, for constant folding that keeps every bit."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _LOGIC = _COMPARISONS | {"and": operator.and_, "or": operator.or_}
 _INTEGER = _LOGIC | {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
 _FLOAT = _INTEGER | {"divide": operator.truediv}
 _OPERATIONS = {"b": _LOGIC, "i": _INTEGER, "u": _INTEGER, "f": _FLOAT}
-"""What is folded, by the kind of the numpy dtype. Integers wrap around, as those of XLA do."""
+"""The operations that are folded, by kind of numpy dtype. Integers wrap around, as in XLA."""
 
 
 def values(literal: Any) -> Values | None:
-    """The values of a scalar literal, or of a small table of integers; None for others."""
+    """The values of a scalar literal or of a small table of integers; None for other literals."""
     shape = tuple(literal.shape.dimensions)
     name = hlo_proto.ELEMENT_TYPE_NAMES.get(literal.shape.element_type)
     if name is None or name not in (_TABLES if shape else _NUMBERS):
@@ -47,14 +47,14 @@ def values(literal: Any) -> Values | None:
 
 
 def is_number(found: Values, number: int) -> bool:
-    """Whether a value is this zero or one, and no negative zero."""
+    """Whether a value equals `number`, which is 0 or 1. A negative zero does not equal 0."""
     return found.ndim == 0 and bool(found == number) and not np.signbit(found.astype(np.float64))
 
 
 def fold(operation: str, left: Values, right: Values) -> Values | None:
-    """An operation on values of one type; None where it stays to be done.
+    """The result of an operation on values of one type; None if the operation is not folded.
 
-    IEEE 754 leaves one result for an operation on two finite numbers. Those of 16 bits stay.
+    IEEE 754 defines one result for two finite numbers. Floats of 16 bits are not folded.
     """
     compute = _OPERATIONS.get(left.dtype.kind, {}).get(operation)
     if compute is None or left.dtype.itemsize == 2:
@@ -64,7 +64,7 @@ def fold(operation: str, left: Values, right: Values) -> Values | None:
 
 
 def convert(found: Values, element_type: int) -> Values | None:
-    """Values in another type, rounded once; None where that is not known here."""
+    """Values converted to another type, with one rounding; None if the conversion is not folded."""
     name = hlo_proto.ELEMENT_TYPE_NAMES.get(element_type)
     if name is None or name not in _NUMBERS or found.dtype.itemsize == 2:
         return None
@@ -89,10 +89,10 @@ def _finite(found: Values) -> Values | None:
 
 
 def literal_of(found: Values, shape: Any) -> Any | None:
-    """Values as a literal; a scalar where all are the same, None for a table that is not made.
+    """Values as a literal: a scalar if all are equal; None if the table is too large to print.
 
     Args:
-        shape: the shape (protobuf) that they have; it names the element type.
+        shape: the shape of the values (protobuf), with the element type.
     """
     if not found.size:
         return None

@@ -10,10 +10,13 @@ from lowering.hlo.simplify import Body
 
 
 def shrink(computations: Sequence[Any]) -> dict[int, Body]:
-    """The simplified bodies of computations, callees first, by id; their messages are taken over.
+    """The simplified bodies of computations by id. The computations' messages are changed in place.
 
-    A graph holds a copy of a composite's decomposition for each call. Copies become one where the
-    calls agree in name, version and attributes; they keep the id of the first.
+    A graph holds a copy of a decomposition for each call. Copies are merged if the calls
+    have the same name, version and attributes. A merged copy keeps the id of the first.
+
+    Args:
+        computations: HLO computations (protobuf), callees before their callers.
     """
     callers = {c.id: [i for i in c.instructions if i.called_computation_ids] for c in computations}
     composites = _composite_attributes(callers)
@@ -36,7 +39,7 @@ def shrink(computations: Sequence[Any]) -> dict[int, Body]:
 
 
 def reachable(entry: Body, bodies: Mapping[int, Body]) -> list[Body]:
-    """The bodies that one calls, itself included, in the order of the computations."""
+    """A body and all bodies that it calls, in the order of the computations."""
     reached = {entry.computation_id}
     pending = [entry]
     while pending:
@@ -49,7 +52,7 @@ def reachable(entry: Body, bodies: Mapping[int, Body]) -> list[Body]:
 
 
 def replace_computations(module: Any, computations: Sequence[Any], bodies: Sequence[Body]) -> None:
-    """Give the module these bodies for computations; their messages are taken over."""
+    """Replace the computations of the module by these bodies. The messages are changed in place."""
     heads = {computation.id: computation for computation in computations}
     next_id = 1 + max(heads)  # no id of a computation is that of an instruction
     module.ClearField("computations")
@@ -67,7 +70,7 @@ def replace_computations(module: Any, computations: Sequence[Any], bodies: Seque
 
 
 def _composite_attributes(callers: Mapping[int, list[Any]]) -> dict[int, bytes]:
-    """What the composite says that calls a computation, by computation."""
+    """For each computation that a composite calls: the composite's frontend attributes."""
     return {
         called: instruction.frontend_attributes.SerializeToString(deterministic=True)
         for instructions in callers.values()

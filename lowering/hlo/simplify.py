@@ -1,13 +1,13 @@
-"""simplify: what a tracer writes once for every call, written once.
+"""simplify: instructions that a tracer repeats for every call are written once.
 
 Of the 15,000 instructions that torch_xla records for a training step of a 12-layer GPT-2, more
 than half are constants, broadcasts of constants, multiplications by one, reshapes of reshapes, and
 copies of decompositions. Everything after this (conversion to StableHLO, the passes, printing)
 takes time for each instruction.
 
-torch_xla's own converter makes these simplifications, and a few more, after the conversion. All
-leave every bit of the results alone but one, `x + 0.0`, which would turn a negative zero into a
-positive one.
+torch_xla's own converter makes these simplifications, and a few more, after the conversion. They
+keep every bit of the results, with one exception: `x + 0.0` becomes `x`, so a negative zero stays
+negative.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from lowering.emission import hlo_proto
 from lowering.hlo import literals
 from lowering.hlo.literals import Values
 
-# Instructions of the same operands and attributes that have the same value wherever they are.
-# A call is not one of them: two composites stay two, whoever replaces them.
+# Opcodes whose value depends on operands and attributes alone. A call is not one of them: two calls
+# of a composite stay two, because a consumer may replace each of them.
 _PURE = """
     abs add and atan2 batch-norm-grad batch-norm-inference batch-norm-training broadcast cbrt
     ceil clamp compare complex concatenate constant convert convolution cosine
@@ -47,15 +47,15 @@ class Body:
         self.opcodes: list[str] = []
         self.serialized: list[bytes] = []
         self.operands: list[list[int]] = []
-        """The places of each instruction's operands; the messages themselves have none."""
+        """The positions of each instruction's operands. The messages hold no operands."""
         self.root = -1
         self._called = called
         self._places: dict[tuple[bytes | int, ...], int] = {}
         self._scalars: dict[int, int] = {}
-        """The scalar constant that a value is filled with, where it is."""
+        """For a value that is filled with one number: the position of that scalar constant."""
 
         self._values: dict[int, Values] = {}
-        """What is known of constants, and of what is filled with them."""
+        """The values of constants, and of tensors that are filled with a constant."""
 
     @classmethod
     def of(cls, computation: Any, called: Mapping[int, Body]) -> Body:

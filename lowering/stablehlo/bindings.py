@@ -213,7 +213,7 @@ def _target_version(version: str | None) -> Version:
     if version is None:
         return current_version()
     oldest, newest = minimum_version(), current_version()
-    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+    if not isinstance(version, str) or not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise VersionError(
             f"{version!r} is not a StableHLO version; write it like {_dotted(newest)!r}"
         )

@@ -47,8 +47,8 @@ def numpy_dtype(element_type: str) -> Any:
 
 
 def byte_size(type_: IrType) -> int:
-    """Size of a value in bytes. A dynamic dimension counts as 1. The result is 0 if it is not a
-    tensor."""
+    """Size of a value in bytes: 0 for a value that is not a tensor. A dynamic dimension counts as
+    1."""
     if not hasattr(type_, "element_type") or not type_.has_rank:
         return 0
     element = str(type_.element_type)
@@ -62,8 +62,7 @@ def byte_size(type_: IrType) -> int:
 
 @cache
 def holds(wide: str, narrow: str) -> bool:
-    """Whether every value of `narrow` is a value of `wide`, so that casting there and back is
-    exact.
+    """Whether casting every value of `narrow` to `wide` and back is exact.
 
     `i1` counts as the integers 0 and 1. A NaN only has to remain a NaN. Complex and quantized
     types, and types that are not in the table, only hold themselves.

@@ -27,4 +27,4 @@ class InPlacePass(Generic[P]):
 
 
 in_place = InPlacePass
-"""The same as a decorator."""
+"""`InPlacePass` under its name as a decorator."""

@@ -39,8 +39,11 @@ class Executable:
 
         self._check([np.shape(array) for array in arrays], [_dtype(array) for array in arrays])
         # 64-bit types are enabled, because jax would otherwise silently convert them to 32 bits.
-        with enable_x64():
-            buffers = [jax.device_put(array, self.device) for array in arrays]
+        try:
+            with enable_x64():
+                buffers = [jax.device_put(array, self.device) for array in arrays]
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise RunError(f"the arrays cannot be put on {self.platform}: {error}") from error
         try:
             results = self.loaded.execute_sharded(buffers)
             shards = results.disassemble_into_single_device_arrays()

@@ -32,6 +32,7 @@ def test_share_of_models(tmp_path: Path, models: set[str]) -> None:
         assert float(gradients) <= 1e-5
 
 
+@pytest.mark.exhaustive
 def test_an_unknown_model_is_named() -> None:
     command = (sys.executable, "-m", "benchmarks.share", "--models", "brt")
     process = run(*command, cwd=REPOSITORY)

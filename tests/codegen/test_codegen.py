@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+import enum
+import math
 import traceback
 from pathlib import Path
 
 import pytest
+import torch
 
+from composites.errors import RegistryError
 from composites.registry.catalog import builtin_registry_path
 from composites.registry.operators import find_operator
 from composites.registry.reference import reference
 from composites.registry.validation import load_registry, parse_registry
 from lowering.codegen.loader import load_hooks
-from lowering.codegen.source import generate
+from lowering.codegen.source import _literal, generate
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "lowering" / "generated" / "ptxla.py"
@@ -113,3 +117,80 @@ def test_tracebacks_show_the_generated_lines() -> None:
     shown = "".join(traceback.format_exception(raised.value))
     assert "<acme from acme.yaml>" in shown
     assert "_key = (self.shape, self.dtype, approximate)" in shown
+
+
+def test_infinity_in_conditions_and_constants() -> None:
+    source = (
+        "schema: 1\nnamespace: acme\ncomposites:\n  clip:\n    op: aten::leaky_relu\n"
+        "    when: {negative_slope: [.inf, -.inf, 1]}\n"
+        "    attributes:\n"
+        "      a: {value: .inf}\n"
+        "      b: {value: -.inf, type: f64}\n"
+        "      c: {value: .nan}\n"
+        "      d: {value: [.inf, 1.5]}\n"
+    )
+    registry = parse_registry(source, "acme.yaml")
+    text = generate(registry, registry.source)
+    assert "negative_slope in (float('inf'), float('-inf'), 1)" in text
+
+    class Lowering:
+        computations: dict[object, object] = {}  # noqa: RUF012
+        insert = None
+        found: tuple[object, object]
+
+        def lower(self, key: object, *, matches: object, attributes: object, **_: object) -> object:
+            self.found = matches, attributes()  # type: ignore[operator]
+            raise StopIteration
+
+    lowering = Lowering()
+    hook = load_hooks(registry).BACKEND_HOOKS["clip"](lowering, None)
+    for slope, expected in ((float("inf"), True), (1, True), (2.0, False)):
+        with pytest.raises(StopIteration):
+            hook(torch.ones(1), slope)
+        assert lowering.found == (
+            expected,
+            {
+                "a": "0x7F800000 : f32",
+                "b": "0xFFF0000000000000 : f64",
+                "c": "0x7FC00000 : f32",
+                "d": "dense<[0x7F800000, 1.5]> : tensor<2xf32>",
+            },
+        )
+
+
+def adapter(composite, x):
+    return composite(x)
+
+
+def without_operands(x: int) -> torch.Tensor: ...
+
+
+def with_strange_default(x: torch.Tensor, y=object()) -> torch.Tensor: ...  # noqa: B008
+
+
+def adapted(function: str, extra: str = "") -> str:
+    return (
+        "schema: 1\nnamespace: acme\ncomposites:\n  e:\n    op: aten::gelu\n"
+        f"    adapt: {__name__}:adapter\n    decomposition: {__name__}:{function}\n{extra}"
+    )
+
+
+def test_entry_without_operands() -> None:
+    for extra in ("", "    operands: []\n"):
+        with pytest.raises(RegistryError, match=r"acme\.yaml:\d: e: operands: a composite needs"):
+            parse_registry(adapted("without_operands", extra), "acme.yaml")
+
+
+def test_default_that_cannot_be_written() -> None:
+    registry = parse_registry(adapted("with_strange_default"), "acme.yaml")
+    with pytest.raises(RegistryError, match=r"acme\.yaml:4: e: the default value <object object"):
+        generate(registry, registry.source)
+
+
+def test_defaults_of_subclasses() -> None:
+    class Number(float):
+        def __repr__(self) -> str:
+            return "Number"
+
+    assert _literal(Number(2)) == "2.0"
+    assert _literal((enum.IntEnum("Color", "RED").RED, [math.nan])) == "(1, [float('nan')])"

@@ -103,17 +103,17 @@ MUST = (
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("HERE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
-        ("HERE:number", "number of HERE is not a function; it is of type int"),
+        ("FILE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
+        ("FILE:number", "number of HERE is not a function; it is of type int"),
         (
             "net.py",
             "'net.py' does not name a function; write FILE.py:FUNCTION or package.module:FUNCTION",
         ),
         ("nowhere.py:linear", "there is no file nowhere.py"),
-        ("HERE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
-        ("HERE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
+        ("FILE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
+        ("FILE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
         (
-            "HERE:tensor_argument",
+            "FILE:tensor_argument",
             f"HERE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor",
         ),
     ],
@@ -136,7 +136,10 @@ def test_a_factory_that_cannot_be_used(
     [
         (("--ops", "gelo"), "there is no composite 'gelo'; did you mean 'gelu'?"),
         (("--train",), "with train=True, Linear must return a scalar loss"),
-        (("--optimizer", "torch.optim:Adamm"), "module torch.optim has no function Adamm; did you"),
+        (
+            ("--optimizer", "torch.optim:Adamm"),
+            "module torch.optim has no function Adamm; did you mean 'Adam'?",
+        ),
         (("--portable", "99.0.0"), "StableHLO 99.0.0 cannot be written"),
     ],
 )

@@ -258,7 +258,7 @@ WRONG = {
         entry(GELU, "when: {aproximate: tanh}"),
         [
             "6: e: when: aten::gelu has no argument 'aproximate' that is not a tensor; did you mean"
-            " 'approximate'? (conditions can be on approximate, dtypes, rank, where)"
+            " 'approximate'? (a condition can name approximate, dtypes, rank, where)"
         ],
     ),
     "condition of another kind": (
@@ -338,3 +338,22 @@ def test_file_that_is_not_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RegistryError, match="is not UTF-8 text"):
         load_registry(path)
+
+
+def test_values_that_no_call_or_attribute_has() -> None:
+    leaky = "op: aten::leaky_relu"
+    assert messages(entry(leaky, "when: {negative_slope: [1, .nan]}")) == [
+        "acme.yaml:6: e: when: negative_slope: nan is equal to no value; remove it"
+    ]
+    assert messages(entry("function: m:f", "operands: [x]", "when: {p: .nan}")) == [
+        "acme.yaml:7: e: when: p: nan is equal to no value; remove it"
+    ]
+    assert messages(entry("op: aten::_softmax", "when: {dim: .inf}")) == [
+        "acme.yaml:6: e: when: dim is of kind int; inf is not"
+    ]
+    assert messages(entry(leaky, "attributes: {a: {value: 99999999999999999999}}")) == [
+        "acme.yaml:6: e: attribute a: 99999999999999999999 is not a 64-bit integer"
+    ]
+    assert messages(entry(leaky, "attributes: {a: {value: .inf, type: i64}}")) == [
+        "acme.yaml:6: e: attribute a: constant inf cannot be of type i64; it can be f32, f64"
+    ]

@@ -1,6 +1,10 @@
 """write_atomic: the old file or the new one, links and devices included."""
 
 import os
+import secrets
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +41,40 @@ def test_a_link_keeps_pointing_at_its_file(tmp_path: Path) -> None:
 def test_a_device_is_written_to() -> None:
     write_atomic("/dev/null", "text")
     assert Path("/dev/null").is_char_device()
+
+
+def test_a_pipe_is_written_to() -> None:
+    program = "from composites.files import write_atomic; write_atomic('/dev/stdout', 'text')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout == b"text"
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / f".out.{os.getpid()}.tmp").symlink_to(victim)  # the name that was used once
+    write_atomic(tmp_path / "out", "text")
+    assert (victim.read_text(), (tmp_path / "out").read_text()) == ("mine", "text")
+    # Even with the right name, the link is neither followed nor removed.
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "known")
+    planted = tmp_path / ".composites-known.tmp"
+    planted.symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        write_atomic(tmp_path / "out", "more")
+    assert (victim.read_text(), planted.is_symlink()) == ("mine", True)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_a_file_has_the_permissions_that_the_umask_leaves(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_atomic(tmp_path / "out", "text")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o666 & ~umask
+
+
+def test_a_name_as_long_as_a_name_can_be(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 255)
+    write_atomic(path, "text")
+    assert path.read_text() == "text"

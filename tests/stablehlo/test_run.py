@@ -64,7 +64,7 @@ def test_an_unregistered_kernel_and_platform_are_reported(load: Load) -> None:
     )
     with pytest.raises(RunError, match=r"nobody"):
         run(module, np.ones(2, np.float32))
-    with pytest.raises(RunError, match=r"jax has no platform 'abacus' here"):
+    with pytest.raises(RunError, match=r"jax has no platform 'abacus' on this machine"):
         run(load("block"), platform="abacus")
 
 

@@ -22,7 +22,6 @@ import torch_xla.core.xla_model as xm
 import torch_xla.debug.metrics as met
 import yaml
 from composites_testing import tensors
-from composites_testing.selection import FAST_FLOATS
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
@@ -86,7 +85,7 @@ def variants() -> Iterator[Any]:
             if (info.name, info.variant_test_name) == (operator.name, operator.variant):
                 for dtype in FLOATS:
                     name = ".".join(filter(None, (info.name, operator.variant)))
-                    marks = [] if dtype in FAST_FLOATS else [pytest.mark.exhaustive]
+                    marks = [] if dtype == torch.float32 else [pytest.mark.exhaustive]
                     yield pytest.param(operator, info, dtype, id=f"{name}-{dtype}", marks=marks)
 
 

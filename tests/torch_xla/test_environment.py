@@ -19,7 +19,6 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 import yaml
 from composites_testing.processes import run, run_python
-from composites_testing.selection import exhaustive
 
 import composites
 from lowering.dispatch import backend as hooks
@@ -135,9 +134,8 @@ def test_the_backward_of_gelu_is_one_composite(ours: Facts) -> None:
 # torch_xla's switches
 
 
-@pytest.mark.parametrize(
-    "switch", ["XLA_STABLEHLO_COMPILE", *exhaustive("XLA_DISABLE_FUNCTIONALIZATION")]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("switch", ["XLA_STABLEHLO_COMPILE", "XLA_DISABLE_FUNCTIONALIZATION"])
 def test_switches_of_torch_xla(
     written_composites: Callable[[str], Counter[str]], stock: Facts, switch: str
 ) -> None:

@@ -24,7 +24,7 @@ SLICES = {
     "OpInfo in bf16": ("test_opinfo_fidelity.py", "not compiled and bfloat16"),
     "OpInfo in f16": ("test_opinfo_fidelity.py", "not compiled and float16 and not bfloat16"),
     "OpInfo in f64": ("test_opinfo_fidelity.py", "not compiled and float64"),
-    "OpInfo, compiled": ("test_opinfo_fidelity.py", "compiled and one"),
+    "OpInfo, compiled": ("test_opinfo_fidelity.py", "compiled and three"),
 }
 EVERYTHING = "exhaustive or not exhaustive"
 

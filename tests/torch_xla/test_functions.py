@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla
+from composites_testing.environment import is_full_level
 from composites_testing.selection import exhaustive
 from composites_testing.tensors import compilations, values
 from torch import nn
@@ -522,14 +523,18 @@ def test_optimizer_steps_are_those_of_stock(
     expected, found = stock.left(), ours.left()
     assert list(found) == list(expected)
     for key, tensor in expected.items():
-        if dtype == torch.float64 or (dtype == torch.float32 and composite == "sgd"):
+        exact = dtype == torch.float64 or (dtype == torch.float32 and composite == "sgd")
+        if exact and (is_full_level() or name not in ROUNDED_WITHOUT_FUSION):
             assert same_bits(tensor, found[key]), key
         else:
-            difference = (found[key].float() - tensor.float()).abs().max()
-            assert difference <= UNITS[dtype] * tensor.float().abs().max(), key
+            difference = (found[key].double() - tensor.double()).abs().max()
+            assert difference <= UNITS[dtype] * tensor.double().abs().max(), key
 
 
-UNITS = {torch.float32: 5e-7, torch.bfloat16: 8e-3}
+ROUNDED_WITHOUT_FUSION = ("Adam, weight decay", "Adam, everything")
+"""Whose last bit in f64 is stock's as users compile, where XLA fuses; see composites_testing."""
+
+UNITS = {torch.float64: 1e-15, torch.float32: 5e-7, torch.bfloat16: 8e-3}
 """How far the other cases may be from stock after four steps, of the largest value.
 
 XLA fuses the update in another way: the last bit of a parameter changes (f32: 1.5e-7 of the largest

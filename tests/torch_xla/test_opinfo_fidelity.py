@@ -3,7 +3,8 @@
 OPERATORS lists the operators of the database that reach one of registry.yaml, found by running the
 samples of all. Those that are an operator of the registry run in every floating-point type, those
 that only call one in one or two: every graph is compiled twice, and that is where the time goes.
-A change is tested in f32 and bf16; the other types are for the exhaustive run.
+A change is tested in f32, and an operator of the registry in bf16 too; the other types are for the
+exhaustive run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from composites_testing.selection import FAST_FLOATS, exhaustive
+from composites_testing.selection import FAST_FLOATS
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
@@ -183,7 +184,7 @@ OPERATORS = (
         (),
         may=("max_pool2d", "max_pool2d_backward"),
         takes=lambda number, sample: one_in(17, number) and not is_dilated(sample),
-        fast=(torch.float32,),
+        fast=(),  # test_pooling.py has some of each form
     ),
     Reaches(
         "nn.functional.max_pool2d",
@@ -191,7 +192,7 @@ OPERATORS = (
         (),
         differentiates=False,
         takes=lambda number, sample: one_in(17, number) and is_dilated(sample),
-        fast=(torch.float32,),
+        fast=(),
     ),
     Reaches(
         "nn.functional.avg_pool1d",
@@ -257,7 +258,9 @@ def variants(dtypes_of: Callable[[Reaches], tuple[torch.dtype, ...]]) -> Iterato
                 name = ".".join(filter(None, (info.name, info.variant_test_name)))
                 for dtype in dtypes_of(operator):
                     if dtype in info.dtypes:
-                        marks = [] if dtype in operator.fast else [pytest.mark.exhaustive]
+                        direct = operator.floats == FLOATS or dtype == torch.float32
+                        fast = dtype in operator.fast and direct
+                        marks = [] if fast else [pytest.mark.exhaustive]
                         yield pytest.param(operator, info, dtype, id=f"{name}-{dtype}", marks=marks)
 
 
@@ -415,15 +418,21 @@ def compiled(function: Callable[..., Any], sample: SampleInput) -> dict[str, Any
         return error
 
 
-@pytest.mark.parametrize("every", [False, *exhaustive(True)], ids=["one sample", "three samples"])
-@pytest.mark.parametrize(
-    ("operator", "info", "dtype"),
-    [
-        variant
-        for variant in variants(lambda operator: ONE)
-        if variant.values[0].name not in (*WITH_STATE, *WITH_WRONG_GRADIENT)
-    ],
-)
+def compiled_variants() -> Iterator[Any]:
+    """One sample of every operator of the registry, and three of all that reach one."""
+    for variant in variants(lambda operator: ONE):
+        operator, *_ = variant.values
+        if operator.name in (*WITH_STATE, *WITH_WRONG_GRADIENT):
+            continue
+        if operator.floats == FLOATS:
+            marks = [mark for mark in variant.marks if not operator.fast]
+            yield pytest.param(*variant.values, False, id=f"one, {variant.id}", marks=marks)
+        yield pytest.param(
+            *variant.values, True, id=f"three, {variant.id}", marks=pytest.mark.exhaustive
+        )
+
+
+@pytest.mark.parametrize(("operator", "info", "dtype", "every"), compiled_variants())
 def test_compiled_results_and_gradients_are_those_of_stock(
     operator: Reaches, info: OpInfo, dtype: torch.dtype, every: bool
 ) -> None:

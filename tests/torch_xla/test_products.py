@@ -229,7 +229,9 @@ class MatmulInto(torch.nn.Module):
         return matmul_into(a, b, torch.empty(self.shape, dtype=self.dtype, device=a.device))
 
 
-@pytest.mark.parametrize(("given", "wanted"), [(BF16, F32), (I8, I32)])
+@pytest.mark.parametrize(
+    ("given", "wanted"), [(BF16, F32), pytest.param(I8, I32, marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 def test_matmul_respects_the_dtype_of_out(
     left: tuple[int, ...], right: tuple[int, ...], given: torch.dtype, wanted: torch.dtype

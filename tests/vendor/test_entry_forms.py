@@ -12,7 +12,7 @@ import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
 
 import composites
-from composites.errors import UnsupportedCallError
+from composites.errors import LoweringError, UnsupportedCallError
 from lowering import activation
 
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
@@ -91,6 +91,34 @@ def test_conditions(enable: Callable[[str], None], condition: str, claims: list[
         F.scaled_dot_product_attention(q, k, k, mask),
     ]
     assert [bool(emitted(result)) for result in results] == claims
+
+
+@pytest.mark.parametrize("backward", ["", ", backward: derive"])
+def test_a_condition_that_cannot_be_evaluated_names_its_entry(
+    enable: Callable[[str], None], tmp_path: Path, backward: str
+) -> None:
+    condition = "self.shape[1] > 2"
+    enable(f"  gelu: {{op: aten::gelu, when: {{where: [{condition!r}]}}{backward}}}\n")
+    assert emitted(F.gelu(leaf(2, 8))) == ["gelu"]
+    with pytest.raises(LoweringError) as raised:
+        F.gelu(leaf(8))
+    assert str(raised.value) == (
+        f"{tmp_path / 'umbra.yaml'}:4: umbra.gelu: when: where: {condition!r} cannot be evaluated"
+        " for this call (IndexError: tuple index out of range); begin it with a condition under"
+        " which it can be, as in `self.dim() == 2 and …`"
+    )
+    assert emitted(F.gelu(leaf(2, 8))) == ["gelu"]
+
+
+def test_infinity_in_a_condition_and_a_constant(enable: Callable[[str], None]) -> None:
+    enable(
+        "  clip:\n    op: aten::leaky_relu\n    when: {negative_slope: .inf}\n"
+        "    attributes: {slope: {value: .inf}}\n"
+    )
+    x = leaf(4).detach()
+    claimed, stock = F.leaky_relu(x, float("inf")), F.leaky_relu(x, 0.5)
+    assert (emitted(claimed), emitted(stock)) == (["clip"], [])
+    assert "slope = 0x7F800000 : f32" in xm.get_stablehlo([claimed])
 
 
 def test_an_absent_operand_before_a_present_one_takes_the_stock_route(

@@ -254,9 +254,8 @@ def test_an_operator_that_never_reaches_a_hook_is_refused(
     with pytest.raises(composites.AllowlistError) as raised:
         composites.enable("silu", "norm")
     assert str(raised.value) == (
-        f"umbra.norm ({path}:3): the frontend decomposes aten::native_layer_norm before"
-        " its XLA kernel is called; write `backward: derive` to catch the call at autograd's"
-        " dispatch key"
+        f"umbra.norm ({path}:3): the frontend decomposes aten::native_layer_norm before its XLA"
+        " kernel is called; write `backward: derive` to catch the call at autograd's dispatch key"
     )
     assert composites.active() == ("ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu")
     assert len(composite_calls(F.gelu(data(2, 3)))) == 1

@@ -8,7 +8,7 @@ separate entry.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from lowering.dispatch.autograd.computation import (
 from lowering.dispatch.autograd.definition import Definition, Operands
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.autograd.step import Step
+from lowering.dispatch.backend import condition_holds
 from lowering.dispatch.computations import FALLBACK, remember
 from lowering.dispatch.decomposition import Call
 from lowering.dispatch.differentiable import Differentiable
@@ -84,6 +85,10 @@ class CompositeFunction:
             random_numbers.advance(computation.draws)
         return self._returned(results, arguments, computation)
 
+    def holds(self, text: str, condition: Callable[[], Any]) -> bool:
+        """Whether a condition of the entry holds for a call."""
+        return condition_holds(self.definition.entry, text, condition)
+
     def _step(self, arguments: Arguments, computation: Computation, seed: Seed | None) -> Step:
         return Step(
             definition=self.definition,
@@ -131,7 +136,7 @@ class CompositeFunction:
         if wanted is None:
             return arguments.call(self.operator.call, *operands)
         # With dynamic shapes the backward consists of stock operators, which run the forward once
-        # more. This is only worth its time if the composite means more than the stock lowering.
+        # more. This is only worth its time if the composite's meaning is not the stock lowering.
         if definition.entry.decomposition.target is None or self.operator.draws:
             return arguments.otherwise()
         autocast = definition.frontend.tracing.autocast_dtype()

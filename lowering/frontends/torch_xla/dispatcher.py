@@ -102,9 +102,9 @@ class XlaDispatching:
             library = torch.library.Library(OPERATOR_NAMESPACE, "FRAGMENT")
             library.define(f"{name}{schema}")
             library.impl(name, meaning, "CompositeExplicitAutograd")
-            # Results on FakeTensors come from PyTorch's decomposition if there is one. Otherwise
-            # PyTorch calls `meaning` on meta tensors, where `aten::cross_entropy_loss` never
-            # returns.
+            # Results on FakeTensors come from PyTorch's decomposition if there is one. Without a
+            # registered kernel, PyTorch would call `meaning` on meta tensors, and
+            # `aten::cross_entropy_loss` never returns there.
             shapes = torch_internals.decomposition_of(meaning) or meaning
             torch.library.register_fake(f"{OPERATOR_NAMESPACE}::{name}", shapes, lib=library)
             self._defined[name] = library

@@ -21,7 +21,7 @@ def clean_passes(*, share: bool = True) -> list[Pass]:
         expand_tuples,
         drop_unused_functions,
         share_decompositions if share else unshare_decompositions,
-        legalize_mhlo_custom_calls,  # after sharing: fewer operations to look at
+        legalize_mhlo_custom_calls,  # after sharing, when there are fewer operations
         rename_decompositions,
     ]
 

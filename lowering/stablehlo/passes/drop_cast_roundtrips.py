@@ -165,9 +165,8 @@ class _Movement:
         if value in self.splats:
             return _splat(with_element(value.type, origin), self.splats[value], before)
         while value.type.element_type != origin:
-            value = value.owner.operands[
-                0
-            ]  # only casts remain, because data movement before this is already narrow
+            # The owner is a cast, because earlier data movement is already narrow.
+            value = value.owner.operands[0]
         return value
 
 

@@ -29,6 +29,11 @@ def prepare() -> None:
     os.environ["XLA_FLAGS"] = _xla_flags(os.environ)
 
 
+def is_full_level() -> bool:
+    """Whether XLA optimizes in this process, as it does in users'."""
+    return os.environ.get(LEVEL) == FULL
+
+
 def full_level() -> dict[str, str]:
     """Variables with which a process that is started compiles as users' processes do."""
     changed = {LEVEL: FULL}

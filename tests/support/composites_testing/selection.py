@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import pytest
@@ -19,6 +19,13 @@ def only_fast(cases: Iterable[Any], *fast: Any) -> list[Any]:
     cases = list(cases)
     assert set(fast) <= set(cases), set(fast) - set(cases)
     return [case if case in fast else exhaustive(case)[0] for case in cases]
+
+
+def first_of_each(cases: Iterable[Any], kind: Callable[[Any], Hashable]) -> list[Any]:
+    """All of these parameters; of each kind the first in every run, the others exhaustive."""
+    cases = list(cases)
+    first = {kind(case): case for case in reversed(cases)}
+    return only_fast(cases, *first.values())
 
 
 FAST_FLOATS = (torch.float32, torch.bfloat16)

@@ -1,0 +1,223 @@
+"""manifest.json: what the inputs and outputs of a program are, checked against its `@main`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from reprlib import repr as shortened
+from typing import Any
+
+from composites.errors import ProgramError
+from lowering.stablehlo import Module
+from lowering.stablehlo.run import function_types
+from lowering.stablehlo.symbols import functions
+
+FORMAT = 2
+"""Version of manifest.json. Format 1 has no `sha256`."""
+
+NAME = "manifest.json"
+TEXT = "program.mlir"
+ARTIFACT = "program.mlirbc"
+WEIGHTS = "weights.safetensors"
+FILES = (TEXT, ARTIFACT, WEIGHTS)
+"""The other files of a program's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An input or output of a program."""
+
+    name: str
+    """`param:encoder.0.weight`, `buffer:…`, `state:….exp_avg`, `arg:0`, `kwarg:…`, `rng_seed`;
+    of outputs also `loss`, `grad:…` and `out:…`."""
+    shape: tuple[int, ...]
+    dtype: str
+    """Element type as StableHLO names it, such as `f32`."""
+    updates: str | None = None
+    """For an output: the input whose next value it is."""
+
+    @property
+    def type(self) -> str:
+        """The tensor type as MLIR text, such as `tensor<2x4xf32>`."""
+        return f"tensor<{'x'.join([*map(str, self.shape), self.dtype])}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What manifest.json says."""
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    composites: Mapping[str, int]
+    """How many calls there are of each composite, by name."""
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    """Hashes of the other files by name; empty for format 1."""
+
+    @property
+    def text(self) -> str:
+        """The content of the file."""
+        content = {
+            "format": FORMAT,
+            "inputs": [asdict(value) for value in self.inputs],
+            "outputs": [asdict(value) for value in self.outputs],
+            "composites": dict(self.composites),
+            "sha256": dict(self.sha256),
+        }
+        return json.dumps(content, indent=2) + "\n"
+
+
+def digest(content: bytes) -> str:
+    """The hash of a file's content, as manifest.json has it."""
+    return hashlib.sha256(content).hexdigest()
+
+
+# ---- reading ----
+
+
+def parse(content: bytes, source: str) -> Manifest:
+    """Read manifest.json.
+
+    Raises:
+        ProgramError: it is not JSON, or has not the form of a manifest; `source` is named.
+    """
+    try:
+        document = json.loads(content.decode())
+    except RecursionError as error:
+        raise ProgramError(f"{source} is not a manifest: it is nested too deeply") from error
+    except ValueError as error:
+        raise ProgramError(f"{source} is not JSON: {error}") from error
+    found = document.get("format") if isinstance(document, dict) else None
+    if type(found) is not int or found not in (1, FORMAT):  # True is equal to 1
+        raise ProgramError(f"{source} has format {shortened(found)}; this version reads 1 and 2")
+    try:
+        inputs, outputs = (_values(document, key) for key in ("inputs", "outputs"))
+        counts = _typed(document, "composites", dict)
+        for name in counts:
+            _typed(counts, name, int, "composites.")
+        if found == 1:
+            return Manifest(inputs, _with_possible_updates(inputs, outputs), counts)
+        return Manifest(inputs, outputs, counts, _hashes(document))
+    except ValueError as error:
+        raise ProgramError(f"{source} is damaged: {error}") from error
+
+
+def _values(document: Mapping[str, Any], key: str) -> tuple[Value, ...]:
+    items = _typed(document, key, list)
+    return tuple(_value(item, f"{key}[{index}]") for index, item in enumerate(items))
+
+
+def _value(item: Any, place: str) -> Value:
+    if not isinstance(item, dict):
+        raise ValueError(f"{place} must be an object, not {shortened(item)}")
+    shape = _typed(item, "shape", list, f"{place}.")
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"{place}.shape must be a list of sizes, not {shortened(shape)}")
+    updates = None if item.get("updates", "") is None else _typed(item, "updates", str, f"{place}.")
+    name, dtype = (_typed(item, key, str, f"{place}.") for key in ("name", "dtype"))
+    return Value(name, tuple(shape), dtype, updates)
+
+
+def _hashes(document: Mapping[str, Any]) -> dict[str, str]:
+    hashes = _typed(document, "sha256", dict)
+    for name in hashes:
+        _typed(hashes, name, str, "sha256.")
+    unknown = [name for name in hashes if name not in FILES]
+    if unknown:  # a path would lead out of the folder
+        raise ValueError(f"sha256 names {shortened(unknown[0])}, which is no file of a program")
+    missing = [name for name in (TEXT, ARTIFACT) if name not in hashes]
+    if missing:
+        raise ValueError(f"sha256.{missing[0]} is missing")
+    return dict(hashes)
+
+
+_KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
+
+
+def _typed(item: Mapping[str, Any], key: str, kind: type, place: str = "") -> Any:
+    """The value of a key, which must be of this type."""
+    if key not in item:
+        raise ValueError(f"{place}{key} is missing")
+    if type(item[key]) is not kind:
+        raise ValueError(f"{place}{key} must be {_KINDS[kind]}, not {shortened(item[key])}")
+    return item[key]
+
+
+def _with_possible_updates(inputs: Sequence[Value], outputs: Sequence[Value]) -> tuple[Value, ...]:
+    """Outputs of a format-1 program. It wrote `updates` also where the module writes to a tensor
+    that it does not read, so that there is no such input, and where the type changes."""
+    possible = {(value.name, value.type) for value in inputs}
+    return tuple(
+        replace(value, updates=None)
+        if value.updates == value.name and (value.updates, value.type) not in possible
+        else value
+        for value in outputs
+    )
+
+
+# ---- comparing with the program ----
+
+
+def difference(module: Module, inputs: Sequence[Value], outputs: Sequence[Value]) -> str:
+    """How inputs and outputs differ from those of `@main`; empty where they do not.
+
+    Of many differences the first three are told.
+    """
+    return "; ".join(islice(_differences(module, inputs, outputs), 3))
+
+
+def _differences(
+    module: Module, inputs: Sequence[Value], outputs: Sequence[Value]
+) -> Iterator[str]:
+    main = functions(module.ir).get("main")
+    if main is None:
+        yield "the program has no function @main"
+        return
+    for kind, values, types in zip(
+        ("input", "output"), (inputs, outputs), function_types(main), strict=True
+    ):
+        yield from _different_types(kind, values, types)
+        names = [value.name for value in values]
+        repeated = (name for name, count in Counter(names).items() if count > 1)
+        yield from (f"two {kind}s have the name {name!r}" for name in repeated)
+    by_name = {value.name: value for value in inputs}
+    for value in inputs:
+        if value.updates is not None:
+            yield f"input {value.name!r} updates {value.updates!r}; only outputs update inputs"
+    for value in outputs:
+        if value.updates is None:
+            continue
+        if value.updates not in by_name:
+            yield f"output {value.name!r} updates {value.updates!r}, which is no input"
+        elif by_name[value.updates].type != value.type:
+            yield (
+                f"output {value.name!r} is {value.type}, and updates {value.updates!r}, which is"
+                f" {by_name[value.updates].type}"
+            )
+
+
+def _different_types(kind: str, values: Sequence[Value], types: Sequence[str]) -> Iterator[str]:
+    if len(values) != len(types):
+        yield f"@main has {_count(len(types), kind)}, and {len(values)} are described"
+        return
+    for index, (value, type_) in enumerate(zip(values, types, strict=True)):
+        if value.type != type_:
+            yield f"{kind} {index} of @main is {type_}, and {value.name!r} is {value.type!r}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def count_difference(written: Mapping[str, int], counted: Mapping[str, int]) -> str:
+    """How counts of composites differ; empty where they do not."""
+    differing = (
+        f"{name!r} is called {_count(counted.get(name, 0), 'time')}, and"
+        f" {shortened(written.get(name, 0))} are described"
+        for name in sorted({*written, *counted})
+        if written.get(name, 0) != counted.get(name, 0)
+    )
+    return "; ".join(islice(differing, 3))
