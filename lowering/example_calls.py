@@ -21,27 +21,30 @@ _VALUES = {"int": 1, "float": 1.0, "bool": False, "scalar": 1.0, "ints": [1], "b
 
 def example_call(entry: Composite, operator: Operator) -> Callable[[str], Any] | None:
     """A call that the entry claims, as a function of the device; None if no guess is accepted."""
-    overload = find_overload(operator)
     for shape in _shapes(entry):
-        values = {a.name: _value(a, entry, shape) for a in operator.arguments}
-        if any(value is ... for value in values.values()):
-            return None
-        positional = [values[a.name] for a in operator.arguments if not a.keyword_only]
-        keywords = {a.name: values[a.name] for a in operator.arguments if a.keyword_only}
-
-        def call(device: str, positional: Any = positional, keywords: Any = keywords) -> Any:
-            def placed(value: Any) -> Any:
-                return value.to(device) if isinstance(value, torch.Tensor) else value
-
-            named = {name: placed(value) for name, value in keywords.items()}
-            return overload(*map(placed, positional), **named)
-
         try:
+            call = _call(entry, operator, shape)
             call("cpu")
-        except Exception:
+        except Exception:  # whatever a kernel raises; the guess was wrong
             continue
         return call
     return None
+
+
+def _call(entry: Composite, operator: Operator, shape: tuple[int, ...]) -> Callable[[str], Any]:
+    overload = find_overload(operator)
+    values = {a.name: _value(a, entry, shape) for a in operator.arguments}
+    keyword_only = {a.name for a in operator.arguments if a.keyword_only}
+
+    def call(device: str) -> Any:
+        placed = {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in values.items()
+        }
+        positional = [value for name, value in placed.items() if name not in keyword_only]
+        return overload(*positional, **{name: placed[name] for name in keyword_only})
+
+    return call
 
 
 def _shapes(entry: Composite) -> Iterator[tuple[int, ...]]:
@@ -50,7 +53,11 @@ def _shapes(entry: Composite) -> Iterator[tuple[int, ...]]:
 
 
 def _value(argument: Argument, entry: Composite, shape: tuple[int, ...]) -> Any:
-    """A plain value of an argument, or `...` if there is none."""
+    """A plain value of an argument.
+
+    Raises:
+        LookupError: none is known.
+    """
     if argument.is_tensor:
         if argument.optional and argument.name not in entry.operands:
             return None
@@ -62,7 +69,7 @@ def _value(argument: Argument, entry: Composite, shape: tuple[int, ...]) -> Any:
         return argument.default
     if argument.optional:
         return None
-    return _VALUES.get(argument.kind, ...)
+    return _VALUES[argument.kind]
 
 
 def _tensor(entry: Composite, shape: tuple[int, ...]) -> torch.Tensor:

@@ -17,6 +17,7 @@ from composites.allowlist import resolve
 from composites.cli.app import app
 from composites.errors import AllowlistError, CompositesWarning, RegistryError
 from composites.registry.catalog import load_catalog
+from lowering.autoload import autoload
 
 GOOD = "schema: 1\nnamespace: umbra\ncomposites:\n  glow: {op: aten::gelu}\n"
 BROKEN = {
@@ -163,6 +164,13 @@ def test_a_misspelled_variable_is_warned_of_once(
     assert [str(warning.message) for warning in warned] == [
         f"the environment variable {name} is set, but nothing reads it{hint}"
     ]
+
+
+def test_import_torch_warns_of_a_misspelled_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch calls `autoload`, which has nothing else to do then."""
+    monkeypatch.setenv("XLA_COMPOSITES_OP", "gelu")
+    with pytest.warns(CompositesWarning, match="XLA_COMPOSITES_OP is set, but nothing reads it"):
+        autoload()
 
 
 def test_variables_of_others_are_theirs() -> None:
