@@ -7,6 +7,7 @@ import enum
 import math
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -158,14 +159,16 @@ def test_infinity_in_conditions_and_constants() -> None:
         )
 
 
-def adapter(composite, x):
+def adapter(composite: Any, x: torch.Tensor) -> Any:
     return composite(x)
 
 
-def without_operands(x: int) -> torch.Tensor: ...
+def without_operands(x: int) -> torch.Tensor:
+    return torch.ones(x)
 
 
-def with_strange_default(x: torch.Tensor, y=object()) -> torch.Tensor: ...  # noqa: B008
+def with_strange_default(x: torch.Tensor, y: Any = object()) -> torch.Tensor:  # noqa: B008
+    return x
 
 
 def adapted(function: str, extra: str = "") -> str:
@@ -192,5 +195,8 @@ def test_defaults_of_subclasses() -> None:
         def __repr__(self) -> str:
             return "Number"
 
+    class Color(enum.IntEnum):
+        RED = 1
+
     assert _literal(Number(2)) == "2.0"
-    assert _literal((enum.IntEnum("Color", "RED").RED, [math.nan])) == "(1, [float('nan')])"
+    assert _literal((Color.RED, [math.nan])) == "(1, [float('nan')])"

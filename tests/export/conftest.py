@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 import composites
 from composites import Program, export
 from composites.cli.factories import load_factory
-from lowering.export.program import Value
+from lowering.export.manifest import Value
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models.py"
 

@@ -103,17 +103,17 @@ MUST = (
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("FILE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
-        ("FILE:number", "number of HERE is not a function; it is of type int"),
+        ("HERE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
+        ("HERE:number", "number of HERE is not a function; it is of type int"),
         (
             "net.py",
             "'net.py' does not name a function; write FILE.py:FUNCTION or package.module:FUNCTION",
         ),
         ("nowhere.py:linear", "there is no file nowhere.py"),
-        ("FILE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
-        ("FILE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
+        ("HERE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
+        ("HERE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
         (
-            "FILE:tensor_argument",
+            "HERE:tensor_argument",
             f"HERE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor",
         ),
     ],
