@@ -134,9 +134,11 @@ def schema() -> None:
 
 
 def _hooks(registry: Path, *, builtin: bool = False) -> str:
+    from composites.registry.catalog import builtin_registry_path
     from composites.registry.validation import load_registry
     from lowering.codegen.source import generate
 
+    builtin = builtin or registry.resolve() == builtin_registry_path().resolve()
     return generate(load_registry(registry, builtin=builtin), registry.name)
 
 
