@@ -54,8 +54,8 @@ def string(value: Any) -> str:
     """Write a quoted MLIR string. Quotes, backslashes and non-printable bytes become `\\XX`."""
     try:
         raw = str(value).encode()
-    except UnicodeEncodeError as error:
-        raise UnsupportedValueError(f"{value!r} has a lone surrogate, which is no text") from error
+    except ValueError as error:  # a lone surrogate, or a number of too many digits
+        raise UnsupportedValueError(f"{_shown(value)} cannot be written as text") from error
     plain = "".join(
         chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in raw
     )
@@ -63,17 +63,17 @@ def string(value: Any) -> str:
 
 
 def i64_list(values: Iterable[Any]) -> str:
-    items = [str(_integer(value, 64)) for value in values]
+    items = [str(_integer(value, 64)) for value in _items(values)]
     return f"{_dense(items)} : tensor<{len(items)}xi64>"
 
 
 def f32_list(values: Iterable[Any]) -> str:
-    items = [_float(value, "f", "I") for value in values]
+    items = [_float(value, "f", "I") for value in _items(values)]
     return f"{_dense(items)} : tensor<{len(items)}xf32>"
 
 
 def boolean_list(values: Iterable[Any]) -> str:
-    items = [boolean(value) for value in values]
+    items = [boolean(value) for value in _items(values)]
     return f"{_dense(items)} : tensor<{len(items)}xi1>"
 
 
@@ -89,15 +89,16 @@ def by_value(value: Any) -> str:
         if isinstance(value, kind):
             return writer(value)
     raise UnsupportedValueError(
-        f"{value!r} cannot be an attribute: it is neither a number nor text"
+        f"{_shown(value)} cannot be an attribute: it is neither a number nor text"
     )
 
 
 def element_type(dtype: Any) -> str:
     """The StableHLO name of a torch dtype, for an attribute of type string."""
-    name = NAME_OF_PYTORCH.get(str(dtype).removeprefix("torch."))
+    written = dtype if isinstance(dtype, str) else _shown(dtype)
+    name = NAME_OF_PYTORCH.get(written.removeprefix("torch."))
     if name not in REGISTRY_TYPES:
-        raise UnsupportedValueError(f"{dtype} is not an element type that an attribute can name")
+        raise UnsupportedValueError(f"{written} is not an element type that an attribute can name")
     return name
 
 
@@ -174,6 +175,19 @@ def _key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else string(name)
 
 
+def _items(values: Any) -> Iterable[Any]:
+    if not isinstance(values, Iterable):
+        raise UnsupportedValueError(f"{_shown(values)} is not a list")
+    return values
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes integers of at most 4,300 digits
+        return f"this {type(value).__name__}"
+
+
 def _dense(items: list[str]) -> str:
     return f"dense<[{', '.join(items)}]>" if items else "dense<>"
 
@@ -185,7 +199,7 @@ def _integer(value: Any, bits: int) -> int:
     except (TypeError, ValueError, OverflowError):
         exact = False
     if not exact or not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
-        raise UnsupportedValueError(f"{value!r} is not a {bits}-bit integer")
+        raise UnsupportedValueError(f"{_shown(value)} is not a {bits}-bit integer")
     return number
 
 
@@ -193,7 +207,7 @@ def _float(value: Any, code: str, bits_code: str) -> str:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:  # complex, or an int beyond f64
-        raise UnsupportedValueError(f"{value!r} is not a real number") from error
+        raise UnsupportedValueError(f"{_shown(value)} is not a real number") from error
     try:
         packed = struct.pack(f"<{code}", number)
     except OverflowError:  # beyond the largest f32

@@ -72,6 +72,11 @@ class MissingPackageError(CompositesError):
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """`; did you mean 'gelu'?` with the closest name in `known`; empty if no name is close."""
+    """`; did you mean 'gelu'?` with the closest name in `known`; empty if no name is close.
+
+    Comparing takes time that grows with the square of the length, so long names get no hint.
+    """
+    if len(name) > 100:
+        return ""
     matches = get_close_matches(name, known, n=1)
     return f"; did you mean {matches[0]!r}?" if matches else ""

@@ -159,6 +159,9 @@ class _Types:
         for number, operator in enumerate(node.ops):
             left, right = kinds[number], kinds[number + 1]
             if isinstance(operator, ast.Is | ast.IsNot):
+                for side in (sides[number], sides[number + 1]):
+                    if not _is_unique(side):
+                        raise self.complain(side, "cannot be compared with `is`; write `==`")
                 continue
             if isinstance(operator, ast.In | ast.NotIn):
                 self._need(sides[number + 1], _SIZED, "is neither a list nor text")
@@ -173,6 +176,13 @@ class _Types:
                 other = repr(ast.unparse(sides[number]))
                 raise self.complain(sides[number + 1], f"cannot be ordered with {other}")
         return _NUMBER
+
+
+def _is_unique(node: ast.expr) -> bool:
+    """Whether Python has only one object of this value. Python warns of `is` with others."""
+    if isinstance(node, ast.Constant):
+        return node.value is None or isinstance(node.value, bool)
+    return not isinstance(node, ast.Tuple | ast.List)
 
 
 def _ordered(left: Kinds, right: Kinds) -> bool:

@@ -181,6 +181,11 @@ class RegistryDocument(_Strict):
     composites: dict[Name, CompositeDocument]
 
 
+HINTS = 20
+"""How many problems of a file get a hint such as `did you mean`. Hints for thousands would take
+minutes."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedDocument:
     """The well-formed entries of a file, and the problems of the rest."""
@@ -205,13 +210,17 @@ def read_document(text: YamlText, file: str) -> CheckedDocument:
         namespace = RegistryDocument.model_validate(data).namespace
     except ValidationError as error:
         namespace = ""
-        problems.extend(_problem(dict(detail), (), text, file) for detail in error.errors())
+        for detail in error.errors():
+            hints = len(problems) < HINTS
+            problems.append(_problem(dict(detail), (), text, file, hints=hints))
     for name, entry in composites.items() if isinstance(composites, dict) else ():
         try:
             entries[name] = CompositeDocument.model_validate(entry)
         except ValidationError as error:
             place: Path = ("composites", name)
-            problems.extend(_problem(dict(detail), place, text, file) for detail in error.errors())
+            for detail in error.errors():
+                hints = len(problems) < HINTS
+                problems.append(_problem(dict(detail), place, text, file, hints=hints))
     names = tuple(composites) if isinstance(composites, dict) else ()
     return CheckedDocument(namespace, names, entries, problems)
 
@@ -228,7 +237,9 @@ _MODELS: dict[int, type[BaseModel]] = {
 }
 
 
-def _problem(detail: dict[str, Any], place: Path, text: YamlText, file: str) -> Problem:
+def _problem(
+    detail: dict[str, Any], place: Path, text: YamlText, file: str, *, hints: bool
+) -> Problem:
     # pydantic adds parts to the location that are not keys of the file: "[key]" for an invalid
     # key, and the type that it tried for a union.
     path = place
@@ -236,22 +247,23 @@ def _problem(detail: dict[str, Any], place: Path, text: YamlText, file: str) -> 
         if (*path, part) in text.lines or detail["type"] in ("missing", "extra_forbidden"):
             path = (*path, part)
     entry = str(path[1]) if len(path) > 1 and path[0] == "composites" else None
-    return Problem(file, text.line(path), entry, _message(detail, path))
+    return Problem(file, text.line(path), entry, _message(detail, path, hints=hints))
 
 
-def _message(detail: dict[str, Any], path: Path) -> str:
+def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
     kind, key = detail["type"], path[-1] if path else ""
     if kind == "extra_forbidden":
         model = _MODELS.get(len(path) - 1, RegistryDocument)
         keys = [info.alias or name for name, info in model.model_fields.items()]
-        return f"unknown key {key!r}{did_you_mean(str(key), keys)} (the keys are {', '.join(keys)})"
+        hint = did_you_mean(str(key), keys) if hints else ""
+        return f"unknown key {key!r}{hint} (the keys are {', '.join(keys)})"
     if kind == "missing":
         return f"key {key!r} is missing"
     if kind in ("model_type", "dict_type"):
         return f"{_where(path)} must be a mapping of keys to values, not {_written(detail)}"
     message = str(detail["msg"]).removeprefix("Value error, ")
     if kind == "literal_error" and key == "type":
-        hint = did_you_mean(str(detail["input"]), attribute_types.NAMES)
+        hint = did_you_mean(str(detail["input"]), attribute_types.NAMES) if hints else ""
         known = ", ".join(attribute_types.NAMES)
         return f"{_written(detail)} is not an attribute type{hint} (known: {known})"
     if kind == "literal_error":

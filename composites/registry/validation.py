@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from composites.errors import Problem, RegistryError, UnusableFunctionError, did
 from composites.functions import find_function
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
 from composites.registry.document import (
+    HINTS,
     AttributeDocument,
     CheckedDocument,
     CompositeDocument,
@@ -91,13 +92,15 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
 
 def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Problem]:
     owner: dict[str, str] = {}
+    hints = HINTS
     for name, entry in document.entries.items():
         if entry.backward in (None, DERIVE):
             continue
         assert entry.backward is not None
         line = text.line(("composites", name, "backward"))
         if entry.backward not in document.names:
-            hint = did_you_mean(entry.backward, document.names)
+            hint = did_you_mean(entry.backward, document.names) if hints > 0 else ""
+            hints -= 1
             yield Problem(
                 source, line, name, f"backward: there is no entry {entry.backward!r}{hint}"
             )
@@ -164,8 +167,13 @@ class _EntryReader:
         try:
             return find_operator(self.entry.op)
         except UnknownOperatorError as error:
-            self._problem(str(error), "op")
+            self._problem(f"{error}{self._hint(error)}", "op")
             return None
+
+    def _hint(self, unknown: str | UnknownOperatorError, known: Sequence[str] = ()) -> str:
+        if len(self.problems) >= HINTS:
+            return ""
+        return did_you_mean(unknown, known) if isinstance(unknown, str) else unknown.hint()
 
     def _callee(self, operator: Operator | None) -> Operator | None:
         """The signature that takes the composite's operands and attributes as its arguments.
@@ -249,7 +257,9 @@ class _EntryReader:
                 find_function(target)
                 if "::" in caught:
                     caught = find_operator(caught).qualified
-            except (UnusableFunctionError, UnknownOperatorError) as error:
+            except UnknownOperatorError as error:
+                self._problem(f"rewrites: {error}{self._hint(error)}", "rewrites", caught)
+            except UnusableFunctionError as error:
                 self._problem(f"rewrites: {error}", "rewrites", caught)
             yield caught, target
 
@@ -293,11 +303,11 @@ class _EntryReader:
                 f" are {known}",
                 "operands",
             )
-        for operand in listed:
+        for operand in dict.fromkeys(listed):
             if operand not in tensors:
                 self._problem(
                     f"operands: {operator.qualified} has no tensor argument {operand!r}"
-                    f"{did_you_mean(operand, tensors)} (it has {', '.join(tensors)})",
+                    f"{self._hint(operand, tensors)} (it has {', '.join(tensors)})",
                     "operands",
                 )
         if len(set(listed)) < len(listed):
@@ -370,7 +380,7 @@ class _EntryReader:
             )
             self._problem(
                 f"attribute {name}: {operator.qualified} has no argument {source!r}"
-                f"{did_you_mean(source, known)} ({there})",
+                f"{self._hint(source, known)} ({there})",
                 "attributes", name,
             )  # fmt: skip
             return None
@@ -443,7 +453,7 @@ class _EntryReader:
                 choices = [*known, *_WHEN_OF_ALL_OPERANDS]
                 self._problem(
                     f"when: {operator.qualified} has no argument {name!r} that is not a tensor"
-                    f"{did_you_mean(name, choices)} (a condition can name {', '.join(choices)})",
+                    f"{self._hint(name, choices)} (a condition can name {', '.join(choices)})",
                     "when", name,
                 )  # fmt: skip
                 continue

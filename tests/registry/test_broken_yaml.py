@@ -111,3 +111,29 @@ def test_size_limit(tmp_path: Path) -> None:
 def test_path_with_a_null_character() -> None:
     with pytest.raises(RegistryError, match="cannot be read: embedded null"):
         load_registry("a\0.yaml")
+
+
+MANY = {
+    "unknown operators": "".join(f"  a{n}: {{op: aten::gell{n}}}\n" for n in range(2000)),
+    "unknown operators to rewrite": "  e:\n    op: aten::gelu\n    rewrites:\n"
+    + "".join(f"      aten::gell{n}: torch:mm\n" for n in range(2000)),
+    "one unknown operator": "".join(f"  a{n}: {{op: aten::gellu}}\n" for n in range(2000)),
+    "unknown backwards": "".join(
+        f"  a{n}: {{op: aten::gelu, backward: a{n}b}}\n" for n in range(2000)
+    ),
+    "unknown keys": "  e:\n    op: aten::gelu\n"
+    + "".join(f"    operand{n}: 1\n" for n in range(5000)),
+    "unknown operands": "  e:\n    op: aten::gelu\n    operands:\n"
+    + "".join(f"      - sel{n}\n" for n in range(5000)),
+    "long name": f"  e:\n    op: aten::{'gelu' * 50_000}\n",
+}
+
+
+@pytest.mark.parametrize("case", MANY)
+def test_many_problems_take_little_time(case: str) -> None:
+    begin = time.perf_counter()
+    found = messages(f"schema: 1\nnamespace: acme\ncomposites:\n{MANY[case]}")
+    assert time.perf_counter() - begin < 5
+    if case != "long name":
+        assert len(found) >= 2000
+        assert ("did you mean" in found[0], "did you mean" in found[-1]) == (True, False)
