@@ -17,7 +17,7 @@ def drop_unused_functions(module: IrModule) -> None:
     found = functions(module).values()
     if found and all(map(is_private, found)):
         raise UnsupportedOperationError(
-            "all functions of the module are private, so nothing would be left of it; take `private`"
-            " from the one that is called from outside"
+            "all functions of the module are private, so nothing would be left of it; take"
+            " `private` from the one that is called from outside"
         )
     bindings.run_pipeline(module, "builtin.module(symbol-dce)")
