@@ -139,10 +139,12 @@ _KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
 
 def _typed(item: Mapping[str, Any], key: str, kind: type, place: str = "") -> Any:
     """The value of a key, which must be of this type."""
+    # JSON can name what cannot be printed, such as half of a surrogate pair.
+    label = place + (key if key.isprintable() else repr(key))
     if key not in item:
-        raise ValueError(f"{place}{key} is missing")
+        raise ValueError(f"{label} is missing")
     if type(item[key]) is not kind:
-        raise ValueError(f"{place}{key} must be {_KINDS[kind]}, not {shortened(item[key])}")
+        raise ValueError(f"{label} must be {_KINDS[kind]}, not {shortened(item[key])}")
     return item[key]
 
 

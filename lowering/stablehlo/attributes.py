@@ -7,7 +7,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .bindings import IrAttribute, dictionary_items, ir
+from .bindings import IrAttribute, dictionary_items, ir, string_value
 from .errors import AttributeConversionError
 
 # Element types whose dense attributes can be read as a buffer. Other types (bf16) abort the process
@@ -39,11 +39,14 @@ def to_python(attribute: IrAttribute) -> Any:
     | `dense<..>`, `array<..>`   | nested tuples (a scalar for rank 0)     |
     | `[..]`, `{..}`             | tuple, dict                             |
     | `f32`, `@f`, anything else | its text: `"f32"`, `"@f"`               |
+
+    Raises:
+      AttributeConversionError: for a string that is not UTF-8.
     """
     kinds = ir()
-    if isinstance(attribute, kinds.BoolAttr | kinds.StringAttr):
-        return attribute.value
-    if isinstance(attribute, kinds.IntegerAttr | kinds.FloatAttr):
+    if isinstance(attribute, kinds.StringAttr):
+        return string_value(attribute)
+    if isinstance(attribute, kinds.BoolAttr | kinds.IntegerAttr | kinds.FloatAttr):
         return attribute.value
     if isinstance(attribute, kinds.UnitAttr):
         return True

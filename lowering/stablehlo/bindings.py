@@ -14,7 +14,14 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
-from .errors import BytecodeError, MissingJaxError, ParseError, VerificationError, VersionError
+from .errors import (
+    AttributeConversionError,
+    BytecodeError,
+    MissingJaxError,
+    ParseError,
+    VerificationError,
+    VersionError,
+)
 
 # The bindings have no types that mypy can read. These names say what each `Any` is.
 IrContext: TypeAlias = Any
@@ -260,6 +267,21 @@ def attributes(operation: IrOperation) -> dict[str, IrAttribute]:
     """
     named = operation.attributes
     return {named[i].name: named[i].attr for i in range(len(named))}
+
+
+def string_value(attribute: IrAttribute) -> str:
+    """The value of a StringAttr.
+
+    Raises:
+      AttributeConversionError: it is not UTF-8; MLIR allows any bytes.
+    """
+    try:
+        return str(attribute.value)
+    # jaxlib's bindings raise the one or the other, by release.
+    except (RuntimeError, UnicodeDecodeError):
+        raise AttributeConversionError(
+            f"the string {attribute} is not UTF-8; write it in UTF-8"
+        ) from None
 
 
 def dictionary_items(attribute: IrAttribute) -> dict[str, IrAttribute]:

@@ -45,7 +45,7 @@ class Module:
     def name(self) -> str:
         """The module's symbol name, or an empty string."""
         name = bindings.attributes(self.ir.operation).get("sym_name")
-        return "" if name is None else str(name.value)
+        return "" if name is None else bindings.string_value(name)
 
     def write(self, path: str | os.PathLike[str], *, portable: str | None = None) -> None:
         """Write text, or a portable artifact if `portable` names a StableHLO version.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from .bindings import IrModule, IrOperation, attributes, building, ir
+from .bindings import IrModule, IrOperation, attributes, building, ir, string_value
 from .errors import UnsupportedOperationError
 
 COMPOSITE = "stablehlo.composite"
@@ -34,7 +34,7 @@ def functions(module: IrModule) -> dict[str, IrOperation]:
 
 def function_name(function: IrOperation) -> str:
     """The symbol name of a function, without the @."""
-    return str(function.attributes["sym_name"].value)
+    return string_value(function.attributes["sym_name"])
 
 
 def is_private(function: IrOperation) -> bool:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import shutil
+import stat
+import subprocess
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,7 @@ from safetensors.numpy import load_file
 
 import composites
 from composites import Program, ProgramError
+from lowering.export.manifest import Value
 from lowering.stablehlo import Module, RunError, VersionError
 
 
@@ -192,3 +199,512 @@ def test_a_manifest_that_cannot_be_read(small: Any, tmp_path: Path) -> None:
     (tmp_path / "program.mlir").unlink()
     missing = tmp_path / "program.mlir"
     refused(lambda: Program.load(tmp_path), f"{missing} cannot be read: No such file or directory")
+
+
+# ---- manifest.json and @main ----
+
+
+@pytest.fixture(scope="module")
+def saved(small: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`small` on disk; tests work on copies."""
+    folder = tmp_path_factory.mktemp("saved") / "program"
+    small[1].save(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved, tmp_path / "program"))
+
+
+def change(folder: Path, edit: Callable[[Any], object]) -> None:
+    """Edit the manifest in place."""
+    path = folder / "manifest.json"
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+DIFFERENT = {
+    "dtype": (
+        lambda m: m["inputs"][0].update(dtype="f64"),
+        "input 0 of @main is tensor<4x4xf32>, and 'param:linear.weight' is 'tensor<4x4xf64>'",
+    ),
+    "shape": (
+        lambda m: m["outputs"][0].update(shape=[4, 2]),
+        "output 0 of @main is tensor<2x4xf32>, and 'out:0' is 'tensor<4x2xf32>'",
+    ),
+    "order": (
+        lambda m: m["inputs"].reverse(),
+        "input 0 of @main is tensor<4x4xf32>, and 'arg:0' is 'tensor<2x4xf32>'; "
+        "input 2 of @main is tensor<2x4xf32>, and 'param:linear.weight' is 'tensor<4x4xf32>'",
+    ),
+    "an input too few": (
+        lambda m: m["inputs"].pop(),
+        "@main has 3 inputs, and 2 are described",
+    ),
+    "an output too many": (
+        lambda m: m["outputs"].append(m["outputs"][0] | {"name": "out:1"}),
+        "@main has 1 output, and 2 are described",
+    ),
+    "one name twice": (
+        lambda m: m["inputs"][0].update(name="arg:0"),
+        "two inputs have the name 'arg:0'",
+    ),
+    "no such input to update": (
+        lambda m: m["outputs"][0].update(updates="arg:1"),
+        "output 'out:0' updates 'arg:1', which is no input",
+    ),
+    "an input of another type to update": (
+        lambda m: m["outputs"][0].update(updates="param:linear.bias"),
+        "output 'out:0' is tensor<2x4xf32>, and updates 'param:linear.bias', which is"
+        " tensor<4xf32>",
+    ),
+    "an input that updates": (
+        lambda m: m["inputs"][0].update(updates="arg:0"),
+        "input 'param:linear.weight' updates 'arg:0'; only outputs update inputs",
+    ),
+    "counts": (
+        lambda m: m["composites"].update({"ptxla.gelu": 2, "ptxla.silu": 1}),
+        "'ptxla.gelu' is called 1 time, and 2 are described; "
+        "'ptxla.silu' is called 0 times, and 1 are described",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_a_manifest_that_does_not_describe_main(case: str, folder: Path) -> None:
+    edit, message = DIFFERENT[case]
+    change(folder, edit)
+    refused(
+        lambda: Program.load(folder),
+        f"{folder / 'manifest.json'} does not describe program.mlir: {message}",
+    )
+
+
+DAMAGED = {
+    "a name that is none": (
+        lambda m: m["inputs"][0].update(name=[]),
+        "inputs[0].name must be a string, not []",
+    ),
+    "a shape that is text": (
+        lambda m: m["inputs"][2].update(shape="24"),
+        "inputs[2].shape must be a list, not '24'",
+    ),
+    "sizes that are none": (
+        lambda m: m["outputs"][0].update(shape=[True, 4]),
+        "outputs[0].shape must be a list of sizes, not [True, 4]",
+    ),
+    "an input that is a number": (
+        lambda m: m["inputs"].insert(1, 3),
+        "inputs[1] must be an object, not 3",
+    ),
+    "no updates": (lambda m: m["outputs"][0].pop("updates"), "outputs[0].updates is missing"),
+    "no counts": (lambda m: m.pop("composites"), "composites is missing"),
+    "a count that is none": (
+        lambda m: m["composites"].update({"ptxla.gelu": True}),
+        "composites.ptxla.gelu must be an integer, not True",
+    ),
+    "a name that cannot be printed": (
+        lambda m: m["composites"].update({"\ud800": "x"}),
+        "composites.'\\ud800' must be an integer, not 'x'",
+    ),
+    "no hashes": (lambda m: m.pop("sha256"), "sha256 is missing"),
+    "a file without a hash": (
+        lambda m: m["sha256"].pop("program.mlir"),
+        "sha256.program.mlir is missing",
+    ),
+    "a file elsewhere": (
+        lambda m: m["sha256"].update({"/dev/zero": "0"}),
+        "sha256 names '/dev/zero', which is no file of a program",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_manifest_that_is_damaged(case: str, folder: Path) -> None:
+    edit, message = DAMAGED[case]
+    change(folder, edit)
+    refused(lambda: Program.load(folder), f"{folder / 'manifest.json'} is damaged: {message}")
+
+
+@pytest.mark.parametrize("found", [True, 1.0, "2", None])
+def test_a_format_that_is_none(found: Any, folder: Path) -> None:
+    change(folder, lambda m: m.update(format=found))
+    refused(
+        lambda: Program.load(folder),
+        f"{folder / 'manifest.json'} has format {found!r}; this version reads 1 and 2",
+    )
+
+
+def test_a_manifest_nested_too_deeply(folder: Path) -> None:
+    (folder / "manifest.json").write_text("[" * 100_000)
+    refused(
+        lambda: Program.load(folder),
+        f"{folder / 'manifest.json'} is not a manifest: it is nested too deeply",
+    )
+
+
+@pytest.mark.parametrize("name", ["program.mlir", "program.mlirbc", "weights.safetensors"])
+def test_a_file_that_was_changed(name: str, small: Any, tmp_path: Path) -> None:
+    module, program = small
+    program.save(tmp_path, weights=program.module_weights(module))
+    changed = tmp_path / name
+    changed.write_bytes(changed.read_bytes() + b" ")
+    refused(
+        lambda: Program.load(tmp_path),
+        f"{changed} is not the file that was saved: its SHA-256 is not the one in manifest.json;"
+        " save the program again",
+    )
+    changed.unlink()
+    refused(lambda: Program.load(tmp_path), f"{changed} cannot be read: No such file or directory")
+
+
+def as_format_1(manifest: Any) -> None:
+    manifest["format"] = 1
+    del manifest["sha256"]
+
+
+def test_a_program_of_format_1_is_read(small: Any, folder: Path) -> None:
+    _, program = small
+    change(folder, as_format_1)
+    loaded = Program.load(folder)
+    assert (loaded.mlir, loaded.inputs, loaded.outputs) == (
+        program.mlir,
+        program.inputs,
+        program.outputs,
+    )
+    (folder / "program.mlir").write_text("func.func")
+    with pytest.raises(ProgramError, match=re.escape(f"{folder} is damaged: ")):
+        Program.load(folder)
+    (folder / "program.mlir").write_text("module {}")
+    refused(
+        lambda: Program.load(folder),
+        f"{folder / 'manifest.json'} does not describe program.mlir: the program has no function"
+        " @main",
+    )
+
+
+def test_updates_of_format_1_that_name_no_input(folder: Path) -> None:
+    """It wrote them for what the module writes and does not read."""
+    change(folder, as_format_1)
+    change(folder, lambda m: m["outputs"][0].update(name="buffer:b", updates="buffer:b"))
+    assert [(v.name, v.updates) for v in Program.load(folder).outputs] == [("buffer:b", None)]
+
+
+class Writes(torch.nn.Module):
+    """Buffers that are not read, that grow, and that change their type."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("unread", "grown", "cast", "kept"):
+            self.register_buffer(name, torch.zeros(1, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.unread.fill_(2)
+        self.grown = torch.cat([self.grown, x])
+        self.cast = (self.cast + 1).half()
+        self.kept += 1
+        return x + 1
+
+
+def test_an_output_updates_an_input_of_its_type(x: torch.Tensor, tmp_path: Path) -> None:
+    program = composites.export(Writes(), (x,))
+    assert {value.name: value.updates for value in program.outputs} == {
+        "out:0": None,
+        "buffer:unread": None,
+        "buffer:grown": None,
+        "buffer:cast": None,
+        "buffer:kept": "buffer:kept",
+    }
+    program.save(tmp_path)
+    assert Program.load(tmp_path).outputs == program.outputs
+
+
+def test_two_values_with_one_name(computed: Any, x: torch.Tensor) -> None:
+    twice = {"a.b": x, "a": {"b": x + 1}}
+    returns = computed(lambda self, x: {"a.b": x, "a": {"b": x + 1}})
+    refused(
+        lambda: composites.export(returns, (x,)),
+        "two outputs have the name 'out:a.b'; rename a key of the result",
+        composites.ExportError,
+    )
+    takes = computed(lambda self, d: d["a.b"] * d["a"]["b"])
+    refused(
+        lambda: composites.export(takes, (twice,)),
+        "two tensors of the call have the name 'arg:0.a.b'; rename a key",
+        composites.ExportError,
+    )
+
+
+def test_a_program_that_does_not_describe_itself_is_not_saved(small: Any, tmp_path: Path) -> None:
+    _, program = small
+    wrong = Program(program.module, program.inputs[:2], program.outputs)
+    refused(
+        lambda: wrong.save(tmp_path / "program"),
+        "the program's inputs and outputs are not those of @main: @main has 3 inputs, and 2 are"
+        " described",
+    )
+    assert not list(tmp_path.iterdir())
+
+
+# ---- the folder is whole or not there ----
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+FILES = ["manifest.json", "program.mlir", "program.mlirbc"]
+
+
+def test_a_program_is_replaced_as_a_whole(small: Any, tmp_path: Path) -> None:
+    module, program = small
+    folder = tmp_path / "program"
+    program.save(folder, weights=program.module_weights(module))
+    assert names(folder) == [*FILES, "weights.safetensors"]
+    program.save(folder)
+    assert names(folder) == FILES
+    assert names(tmp_path) == ["program"]
+    Program.load(folder)
+
+
+@pytest.mark.parametrize("failing", ["write", "first rename", "second rename", "last rename"])
+def test_a_save_that_fails_keeps_what_was_there(
+    failing: str, small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, program = small
+    folder = tmp_path / "program"
+    program.save(folder, weights=program.module_weights(module))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    rename, calls = os.rename, iter(["first rename", "second rename", "last rename"])
+
+    def failing_rename(source: Path, target: Path) -> None:
+        if next(calls, None) == failing:
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    def failing_write(path: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "rename", failing_rename)
+    if failing == "write":
+        monkeypatch.setattr(Path, "write_bytes", failing_write)
+    refused(lambda: program.save(folder), f"{folder} cannot be written: No space left on device")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert names(tmp_path) == ["program"]
+
+
+def test_an_interrupt_keeps_what_was_there(
+    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, program = small
+    folder = tmp_path / "program"
+    program.save(folder)
+    before, rename, calls = folder.stat().st_ino, os.rename, []
+
+    def interrupted(source: Path, target: Path) -> None:
+        rename(source, target)
+        calls.append(target)
+        if len(calls) == 1:  # what was there is beside now, and nothing in its place
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        program.save(folder)
+    assert folder.stat().st_ino == before
+    assert names(tmp_path) == ["program"]
+
+
+@pytest.mark.parametrize("mine", ["notes.txt", "manifest.json", "data/", "program.mlir/"])
+def test_a_folder_with_something_else_is_kept(mine: str, small: Any, tmp_path: Path) -> None:
+    _, program = small
+    there = tmp_path / mine
+    there.mkdir() if mine.endswith("/") else there.write_text("mine")
+    refused(
+        lambda: program.save(tmp_path),
+        f"{tmp_path} holds something else than a program ({mine}); nothing is written. Name another"
+        " folder, or one to make in it",
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [mine.strip("/")]
+
+
+def test_a_program_with_something_beside_it_is_kept(small: Any, tmp_path: Path) -> None:
+    _, program = small
+    program.save(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ProgramError, match=r"something else than a program \(.*notes\.txt"):
+        program.save(tmp_path)
+    assert names(tmp_path) == sorted([*FILES, "notes.txt"])
+
+
+def test_the_working_directory_is_not_replaced(
+    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, program = small
+    monkeypatch.chdir(tmp_path)
+    refused(
+        lambda: program.save("."),
+        ". cannot be written: it is the working directory; name a folder in it",
+    )
+    program.save("program")
+    assert names(tmp_path) == ["program"]
+
+
+def test_a_link_keeps_pointing_at_its_folder(small: Any, tmp_path: Path) -> None:
+    _, program = small
+    (tmp_path / "link").symlink_to(tmp_path / "program")
+    for _ in range(2):
+        program.save(tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        assert names(tmp_path / "program") == FILES
+
+
+def test_a_folder_has_the_permissions_that_the_umask_leaves(small: Any, tmp_path: Path) -> None:
+    _, program = small
+    before = os.umask(0o027)
+    try:
+        program.save(tmp_path / "program")
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert modes == {"program": 0o750, **dict.fromkeys(FILES, 0o640)}
+
+
+def test_threads_save_to_one_folder(small: Any, tmp_path: Path) -> None:
+    module, program = small
+    folder = tmp_path / "program"
+    weights = program.module_weights(module)
+
+    def save(number: int) -> None:
+        for turn in range(10):
+            program.save(folder, weights=weights if (number + turn) % 2 else None)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(save, range(8)))
+    assert Program.load(folder).mlir == program.mlir
+    assert names(tmp_path) == ["program"]
+
+
+def test_processes_save_to_one_folder(saved: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "program"
+    code = (
+        "from lowering.export.program import Program\n"
+        f"program = Program.load({str(saved)!r})\n"
+        f"for _ in range(50): program.save({str(folder)!r})\n"
+        "import sys; assert 'torch' not in sys.modules\n"
+    )
+    started = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    assert [process.wait() for process in started] == [0, 0]
+    Program.load(folder)
+    assert names(tmp_path) == ["program"]
+
+
+# ---- arguments ----
+
+NOT_AN_ARRAY = "the value of arg:0 must be a torch tensor, a numpy array or a jax array, not"
+
+
+@pytest.mark.parametrize("value", [None, "x", [1.0], [[1], [1, 2]], {}, object()])
+def test_a_value_that_is_no_array(value: Any, small: Any, tmp_path: Path) -> None:
+    module, program = small
+    message = f"{NOT_AN_ARRAY} {type(value).__name__}"
+    values = program.module_weights(module) | {"arg:0": value}
+    refused(lambda: program.run(values), message)
+    refused(lambda: program.run(*values.values()), message)
+    refused(lambda: program.save(tmp_path / "program", weights={"arg:0": value}), message)
+    assert not (tmp_path / "program").exists()
+
+
+def test_a_tensor_without_data(small: Any, tmp_path: Path) -> None:
+    module, program = small
+    empty = {"arg:0": torch.ones(2, 4, device="meta")}
+    with pytest.raises(ProgramError, match="the value of arg:0 cannot be read: Cannot copy"):
+        program.run(program.module_weights(module) | empty)
+    with pytest.raises(ProgramError, match="the weights cannot be written: Cannot copy"):
+        program.save(tmp_path, weights=empty)
+
+
+def test_a_jax_array_without_data(small: Any) -> None:
+    import jax
+
+    module, program = small
+    deleted = jax.numpy.ones((2, 4))
+    deleted.delete()
+    with pytest.raises(RunError, match=r"the arrays cannot be put on cpu: .*deleted"):
+        program.run(program.module_weights(module) | {"arg:0": deleted})
+
+
+@pytest.mark.parametrize("platform", [None, 3, [], b"cpu", ""])
+def test_a_platform_that_is_no_name(platform: Any, small: Any) -> None:
+    _, program = small
+    refused(
+        lambda: program.run(platform=platform),
+        f"the platform must be a name such as 'cpu' or 'cuda', not {platform!r}",
+    )
+
+
+@pytest.mark.parametrize("folder", [None, 3, "a\0b", "\ud800"])
+def test_a_folder_that_is_no_path(folder: Any, small: Any) -> None:
+    _, program = small
+    message = f"the folder must be a path, not {folder!r}"
+    refused(lambda: program.save(folder), message)
+    refused(lambda: Program.load(folder), message)
+
+
+@pytest.mark.parametrize("weights", [[1], "weights", 3, torch.nn.Linear(4, 4)])
+def test_weights_that_are_no_mapping(weights: Any, small: Any, tmp_path: Path) -> None:
+    _, program = small
+    refused(
+        lambda: program.save(tmp_path, weights=weights),
+        f"weights must be a mapping from names of inputs to tensors, not {type(weights).__name__};"
+        " program.module_weights(module) makes one",
+    )
+
+
+@pytest.mark.parametrize("value", [torch.ones(2, 4).double(), np.ones((2, 4))])
+def test_weights_of_another_dtype(value: Any, small: Any, tmp_path: Path) -> None:
+    _, program = small
+    refused(
+        lambda: program.save(tmp_path, weights={"arg:0": value}),
+        "arg:0 has dtype float32, its value float64",
+    )
+
+
+def test_names_and_versions_that_are_no_strings(small: Any, tmp_path: Path) -> None:
+    _, program = small
+    refused(lambda: program.run({1: torch.ones(2, 4)}), "there is no input 1")
+    refused(lambda: program.save(tmp_path, weights={1: np.ones(4)}), "there is no input 1")
+    version: Any = 1
+    with pytest.raises(VersionError, match="not a StableHLO version: 1; write it as in"):
+        program.save(tmp_path, portable=version)
+
+
+def test_weights_that_share_memory(small: Any, tmp_path: Path) -> None:
+    _, program = small
+    weight = torch.arange(16.0).reshape(4, 4)
+    program.save(tmp_path, weights={"param:linear.weight": weight, "param:linear.bias": weight[1]})
+    written = load_file(tmp_path / "weights.safetensors")
+    np.testing.assert_array_equal(written["param:linear.weight"], weight.numpy())
+    np.testing.assert_array_equal(written["param:linear.bias"], weight[1].numpy())
+
+
+def test_jax_arrays_are_weights(small: Any, tmp_path: Path) -> None:
+    import jax
+
+    _, program = small
+    program.save(tmp_path, weights={"arg:0": jax.numpy.ones((2, 4))})
+    written = load_file(tmp_path / "weights.safetensors")
+    np.testing.assert_array_equal(written["arg:0"], np.ones((2, 4), "f4"))
+
+
+def test_float8_tensors_are_run_with() -> None:
+    text = "func.func @main(%a: tensor<2xf8E4M3FN>) -> tensor<2xf32> {{ {} }}".format(
+        "%0 = stablehlo.convert %a : (tensor<2xf8E4M3FN>) -> tensor<2xf32>\n"
+        "return %0 : tensor<2xf32>"
+    )
+    program = Program(
+        Module.parse(text), (Value("a", (2,), "f8E4M3FN"),), (Value("out:0", (2,), "f32"),)
+    )
+    got = program.run(torch.tensor([0.5, 448.0]).to(torch.float8_e4m3fn))
+    np.testing.assert_array_equal(got["out:0"], [0.5, 448.0])

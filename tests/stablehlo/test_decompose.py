@@ -5,7 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
-from lowering.stablehlo import Module, UnknownCompositeError, clean, decompose
+from lowering.stablehlo import (
+    Module,
+    StableHLOError,
+    UnknownCompositeError,
+    UnsupportedOperationError,
+    clean,
+    decompose,
+    inspect,
+)
 
 Load = Callable[[str], Module]
 
@@ -75,3 +83,53 @@ def test_without_composites_there_is_nothing_to_do(load: Load) -> None:
     with pytest.raises(UnknownCompositeError) as caught:
         decompose(module, only="acme.*")
     assert str(caught.value) == "no composite matches 'acme.*'; the module has none"
+
+
+ONE_COMPOSITE = """
+func.func {visibility} @main(%a: tensor<f32>) -> tensor<f32> {{
+  %0 = stablehlo.composite "x.y" %a {{composite_attributes = {{k = "{text}"}}, decomposition = @d}}
+    : (tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}}
+func.func private @d{decomposition}
+"""
+BODY = "(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }"
+DECLARATION = "(tensor<f32>) -> tensor<f32>"
+
+
+def one_composite(visibility: str = "", decomposition: str = BODY, text: str = "v") -> Module:
+    return Module.parse(
+        ONE_COMPOSITE.format(visibility=visibility, decomposition=decomposition, text=text)
+    )
+
+
+@pytest.mark.parametrize("change", [decompose, clean])
+def test_a_module_without_a_public_function(change: Callable[[Module], Module]) -> None:
+    with pytest.raises(UnsupportedOperationError) as caught:
+        change(one_composite("private"))
+    assert str(caught.value) == (
+        "all functions of the module are private, so nothing would be left of it; take `private`"
+        " from the one that is called from outside"
+    )
+
+
+def test_a_decomposition_that_is_a_declaration() -> None:
+    module = one_composite(decomposition=DECLARATION)
+    with pytest.raises(UnsupportedOperationError) as caught:
+        decompose(module)
+    assert str(caught.value) == (
+        "@d, the decomposition of x.y, is a declaration; give it a body, or keep the composite"
+        " (--keep x.y)"
+    )
+    assert left(decompose(module, keep="x.y")) == {"x.y"}
+
+
+def test_strings_that_are_not_utf8() -> None:
+    message = r'the string "\\FF" is not UTF-8; write it in UTF-8'
+    with pytest.raises(StableHLOError, match=message):
+        inspect(one_composite(text=r"\FF"))
+    with pytest.raises(StableHLOError, match=message):
+        inspect(Module.parse(r'func.func @"\FF"() { return }'))
+    module = Module.parse(r'module @"\FF" {}')
+    with pytest.raises(StableHLOError, match=message):
+        print(module.name)

@@ -9,8 +9,10 @@ from functools import partial
 
 from .. import bindings
 from ..composites import composite_name, composites_of, select
+from ..errors import UnsupportedOperationError
 from ..module import Module
 from ..options import Option, PassOptions
+from ..symbols import functions
 from .drop_unused_functions import drop_unused_functions
 from .flatten_calls import flatten_calls
 
@@ -29,6 +31,7 @@ def decompose(
 
     Raises:
         UnknownCompositeError: a name or glob matches no composite of the module.
+        UnsupportedOperationError: a decomposition has no body, or all functions are private.
     """
     composites = composites_of(module.ir)
     existing = {composite_name(composite) for composite in composites}
@@ -41,6 +44,14 @@ def decompose(
         for composite in composites
         if composite_name(composite) in chosen
     }
+    by_name = functions(module.ir)
+    for composite in composites:
+        target = composite.attributes["decomposition"].value
+        if target in inlined and target in by_name and not by_name[target].regions[0].blocks:
+            raise UnsupportedOperationError(
+                f"@{target}, the decomposition of {composite_name(composite)}, is a declaration;"
+                f" give it a body, or keep the composite (--keep {composite_name(composite)})"
+            )
     result = module.copy_ir()
     kept = sorted(existing - chosen)
     options = f"{{except={','.join(kept)}}}" if kept else ""

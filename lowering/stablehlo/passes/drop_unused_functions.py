@@ -2,10 +2,22 @@
 
 from .. import bindings
 from ..bindings import IrModule
+from ..errors import UnsupportedOperationError
 from ..in_place import in_place
+from ..symbols import functions, is_private
 
 
 @in_place
 def drop_unused_functions(module: IrModule) -> None:
-    """Remove private functions that no public function reaches (MLIR's `symbol-dce`)."""
+    """Remove private functions that no public function reaches (MLIR's `symbol-dce`).
+
+    Raises:
+      UnsupportedOperationError: all functions are private, so that nothing would be left.
+    """
+    found = functions(module).values()
+    if found and all(map(is_private, found)):
+        raise UnsupportedOperationError(
+            "all functions of the module are private, so nothing would be left of it; take"
+            " `private` from the one that is called from outside"
+        )
     bindings.run_pipeline(module, "builtin.module(symbol-dce)")

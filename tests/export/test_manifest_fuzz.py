@@ -1,0 +1,160 @@
+"""Manifests that are changed at random: loading says what is wrong, or gives the program."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import composites
+from composites import Program
+from composites.errors import ProgramError
+
+TEXT = st.text(st.characters(exclude_categories=()))  # with surrogates, which JSON can escape
+SIMPLE = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | TEXT
+    # What a manifest has elsewhere, so that some changes come close.
+    | st.sampled_from(
+        ["f32", "f64", "arg:0", "out:0", "param:linear.bias", "ptxla.gelu", "\ud800", 0, 1, 2]
+    )
+)
+ANY_JSON = st.recursive(
+    SIMPLE, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=8
+)
+Place = tuple[Any, ...]
+TYPES = ["tensor<4x4xf32>", "tensor<4xf32>", "tensor<f32>", "tensor<2x4xf32>"]
+"""Of the inputs of the program below: a weight, a bias, a count and an argument."""
+
+
+def places(document: Any, at: Place = ()) -> Iterator[Place]:
+    """The keys and indices that lead to each value of a document."""
+    yield at
+    items: Any = ()
+    if isinstance(document, dict):
+        items = document.items()
+    elif isinstance(document, list):
+        items = enumerate(document)
+    for key, value in items:
+        yield from places(value, (*at, key))
+
+
+def changed(document: Any, place: Place, change: str, value: Any) -> Any:
+    """A copy in which one value is replaced, taken away, repeated, or given something more."""
+    if not place:
+        return value
+    result = copy.deepcopy(document)
+    parent = result
+    for key in place[:-1]:
+        parent = parent[key]
+    if change == "remove":
+        del parent[place[-1]]
+    elif change == "repeat" and isinstance(parent, list):
+        parent.append(copy.deepcopy(parent[place[-1]]))
+    elif change == "add" and isinstance(parent[place[-1]], list):
+        parent[place[-1]].append(value)
+    elif change == "add" and isinstance(parent[place[-1]], dict):
+        parent[place[-1]][str(value)] = value
+    else:
+        parent[place[-1]] = value
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program whose manifest has everything: a composite, and an output that updates an input."""
+
+    class Counts(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 4)
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count += 1
+            return torch.nn.functional.gelu(self.linear(x))
+
+    folder = tmp_path_factory.mktemp("fuzzed") / "program"
+    composites.export(Counts(), (torch.ones(2, 4),)).save(folder)
+    (folder / "original.json").write_bytes((folder / "manifest.json").read_bytes())
+    return folder
+
+
+def load(folder: Path, manifest: bytes) -> None:
+    """Only ProgramError comes out, with a message that can be printed; or the program."""
+    (folder / "manifest.json").write_bytes(manifest)
+    try:
+        program = Program.load(folder)
+    except ProgramError as error:
+        message = str(error)
+    else:
+        assert [value.type for value in program.inputs] == TYPES
+        return
+    assert message.startswith(str(folder))
+    message.encode()
+
+
+def structured(folder: Path, data: st.DataObject) -> bytes:
+    document = json.loads((folder / "original.json").read_text())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.sampled_from(list(places(document))))
+        change = data.draw(st.sampled_from(["replace", "remove", "repeat", "add"]))
+        document = changed(document, place, change, data.draw(ANY_JSON))
+    return json.dumps(document, ensure_ascii=data.draw(st.booleans())).encode(
+        errors="surrogatepass"
+    )
+
+
+def mutated(folder: Path, data: st.DataObject) -> bytes:
+    """A part of the file replaced by other bytes, or by another part of it."""
+    content = (folder / "original.json").read_bytes()
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(content))] * 2)))
+    other = data.draw(st.integers(0, len(content)))
+    inserted = data.draw(st.binary(max_size=8) | st.just(content[other : other + 40]))
+    return content[:start] + inserted + content[end:]
+
+
+few = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+many = settings(few, max_examples=5000)
+
+
+@few
+@given(data=st.data())
+def test_a_manifest_with_other_values(folder: Path, data: st.DataObject) -> None:
+    load(folder, structured(folder, data))
+
+
+@few
+@given(data=st.data())
+def test_a_manifest_with_other_bytes(folder: Path, data: st.DataObject) -> None:
+    load(folder, mutated(folder, data))
+
+
+@pytest.mark.exhaustive
+@many
+@given(data=st.data())
+def test_many_manifests_with_other_values(folder: Path, data: st.DataObject) -> None:
+    load(folder, structured(folder, data))
+
+
+@pytest.mark.exhaustive
+@many
+@given(data=st.data())
+def test_many_manifests_with_other_bytes(folder: Path, data: st.DataObject) -> None:
+    load(folder, mutated(folder, data))
