@@ -75,6 +75,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program whose manifest has everything: a composite, and an output that updates an input."""
 
     class Counts(torch.nn.Module):
+        count: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.linear = torch.nn.Linear(4, 4)

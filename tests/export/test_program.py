@@ -395,6 +395,11 @@ def test_updates_of_format_1_that_name_no_input(folder: Path) -> None:
 class Writes(torch.nn.Module):
     """Buffers that are not read, that grow, and that change their type."""
 
+    unread: torch.Tensor
+    grown: torch.Tensor
+    cast: torch.Tensor
+    kept: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         for name in ("unread", "grown", "cast", "kept"):
