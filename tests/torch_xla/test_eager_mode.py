@@ -25,7 +25,7 @@ def test_composites_run_in_eager_mode() -> None:
             assert torch.equal(gradient(F.gelu), stock)
 
 
-def test_an_operator_that_dissolves_runs_as_one_in_eager_mode() -> None:
+def test_an_implicit_autograd_operator_runs_as_one_in_eager_mode() -> None:
     # Stock eager mode rounds between the eleven operators of silu_backward; as a composite they
     # are compiled together, so the last bit may differ.
     with eager_mode_context(True):
