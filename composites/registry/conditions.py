@@ -52,7 +52,13 @@ def compile_condition(text: str, arguments: Mapping[str, Kinds]) -> str:
         return ConditionError(f"{shorten(text)}: {shorten(ast.unparse(part))} {what}")
 
     check_types(tree.body, arguments, complain)
-    return ast.unparse(ast.fix_missing_locations(checked))
+    written = ast.unparse(ast.fix_missing_locations(checked))
+    try:
+        with warnings.catch_warnings(action="error"):  # no user sees warnings of generated code
+            compile(written, "<condition>", "eval")
+    except SyntaxError as error:  # as for `x.shape[0.5]` and `dim is -1`
+        raise ConditionError(f"{shorten(text)} cannot be evaluated: {error.msg}") from None
+    return written
 
 
 def parse_condition(text: str) -> ast.Expression:

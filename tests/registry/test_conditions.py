@@ -35,6 +35,8 @@ WRONG = {
     "dim in 'abc'": "'dim' is not text",
     "dim.shape == 3": "'dim' is not a tensor, so it has no shape",
     "dim.numel() == 3": "'dim' is not a tensor, so it has no numel()",
+    "dim is -1": 'cannot be evaluated: "is" with',
+    "(1, 2)[0.5] == 1": "cannot be evaluated: tuple indices must be integers",
     "dim is 1": "'1' cannot be compared with `is`; write `==`",
     "self == 1": "'self' is a tensor; compare its shape or dtype, or write `is None`",
     "self": "'self' is a tensor, which is neither true nor false",
