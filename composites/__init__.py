@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from composites.errors import (
         AllowlistError,
         CompositesError,
+        CompositesWarning,
         ExportError,
         InvalidCallError,
         LoweringError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AllowlistError",
     "CompositesError",
+    "CompositesWarning",
     "ExportError",
     "InvalidCallError",
     "LoweringError",

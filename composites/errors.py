@@ -52,7 +52,7 @@ class InvalidCallError(CompositesError, RuntimeError):
 
 
 class LoweringError(CompositesError):
-    """An entry's own decomposition could not be lowered for a call."""
+    """An entry's decomposition or condition failed for a call."""
 
 
 class ExportError(CompositesError):

@@ -44,19 +44,19 @@ def replace_folder(
 ) -> None:
     """Make a folder of these files: whole, or not at all.
 
-    The files are written beside the folder, which then takes the place of what is there. Several
-    threads and processes may do so at once; one of them is the last. A symbolic link keeps pointing
-    at its folder. After a failure there is what was there before.
+    The files are written to a temporary folder, which then replaces the folder. Several threads and
+    processes may do so at once; the last one wins. A symbolic link keeps pointing at its folder. A
+    failure leaves what was there before.
 
     Args:
-        folder: made where it is not there, with the folders that it is in.
+        folder: created if missing, with its parents.
         files: their content by name.
         check: called with the names of what is in the folder already, those of folders with a "/"
             at the end; raises if that is not to be replaced.
     """
     target = Path(os.path.realpath(folder))
     _check_entries(target, check)  # before anything is made
-    if target.exists() and target.samefile(os.curdir):
+    if _is_working_directory(target):
         raise OSError(errno.EBUSY, "it is the working directory; name a folder in it")
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -91,10 +91,12 @@ def _take_the_place(
                 return
             except OSError as error:
                 if error.errno == errno.EBUSY:
-                    raise OSError(errno.EBUSY, "it is a mount; name a folder in it") from error
+                    raise OSError(
+                        errno.EBUSY, "it is a mount point; name a folder in it"
+                    ) from error
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
-            shutil.rmtree(old, ignore_errors=True)  # of the round before
+            shutil.rmtree(old, ignore_errors=True)  # what the last round moved there
             with suppress(FileNotFoundError):
                 os.rename(target, old)
                 _check_entries(old, check)  # something may have come between
@@ -104,10 +106,17 @@ def _take_the_place(
         raise
 
 
+def _is_working_directory(folder: Path) -> bool:
+    try:
+        return folder.samefile(os.curdir)
+    except FileNotFoundError:  # also where another thread is replacing it just now
+        return False
+
+
 def _check_entries(folder: Path, check: Callable[[Sequence[str]], None]) -> None:
     """`check` what is in a folder; nothing if there is no such folder.
 
-    A folder that another process is replacing meanwhile is read again: of it, a part could be seen.
+    A folder that changes while it is read is read again, because a part of it may have been seen.
     """
     try:
         while True:

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import import_module
 
 from composites.allowlist import resolve
-from composites.errors import AllowlistError, CompositesWarning, MissingPackageError
+from composites.errors import AllowlistError, CompositesWarning
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import Composite
 from composites.registry.operators import find_operator
@@ -23,6 +22,7 @@ from composites.settings import ALLOWLIST
 from lowering.dispatch import wide_products
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
+from lowering.frontends.chosen import import_package, is_installed, make_frontend
 from lowering.frontends.protocols import Frontend, Override
 from lowering.installation.install import Installation, install
 
@@ -94,7 +94,7 @@ def enable(*names: str) -> None:
         RegistryError: a registry file is invalid.
     """
     added = resolve(names, catalog())
-    _import_frontend()
+    import_package()
     _active.change(_ordered((*_active.entries, *added)))
 
 
@@ -104,10 +104,11 @@ def disable(*names: str) -> None:
     Without names, all composites are turned off.
 
     Raises:
-        AllowlistError: a name is unknown or ambiguous. Nothing is changed in this case.
+        AllowlistError: a name, given here or in XLA_COMPOSITE_OP, is unknown or ambiguous. In this
+            case nothing is changed.
     """
-    if ALLOWLIST.read():  # importing torch_xla later would turn its composites on again
-        _import_frontend()
+    if ALLOWLIST.read() and is_installed():
+        import_package()  # a later import would turn on again what the variable names
     removed = resolve(names, catalog()) if names else _active.entries
     _active.change(tuple(entry for entry in _active.entries if entry not in removed))
 
@@ -116,7 +117,7 @@ def disable(*names: str) -> None:
 def enabled(*names: str) -> Iterator[None]:
     """Turn composites on for a `with` block. The previous state is restored afterwards."""
     added = resolve(names, catalog())
-    _import_frontend()
+    import_package()
     before = _active.entries
     _active.change(_ordered((*before, *added)))
     try:
@@ -130,7 +131,7 @@ def exactly(*names: str) -> Iterator[None]:
     """Have only these composites on for a `with` block. The previous state is restored
     afterwards."""
     entries = resolve(names, catalog())
-    _import_frontend()
+    import_package()
     with _only(entries, _active.exporting):
         yield
 
@@ -150,7 +151,7 @@ def for_export(names: Sequence[str] | None) -> Iterator[None]:
     to computations, so they do not share computations with graphs that run.
     """
     chosen = None if names is None else resolve(names, catalog())
-    _import_frontend()
+    import_package()
     entries = _active.entries or resolve(("all",), catalog()) if chosen is None else chosen
     with _only(entries, exporting=True):
         yield
@@ -207,30 +208,12 @@ def backend() -> Backend:
     Raises:
         MissingPackageError: torch_xla is not installed.
     """
-    _import_frontend()
+    import_package()
     return _backend()
-
-
-def _import_frontend() -> None:
-    """Import torch_xla, which turns on the composites that XLA_COMPOSITE_OP names.
-
-    This must come first, so that the caller's changes apply on top of those of the variable.
-    """
-    try:
-        import_module("torch_xla")
-    except ModuleNotFoundError as error:
-        if error.name != "torch_xla":
-            raise
-        raise MissingPackageError(
-            "composites need torch_xla, which is not installed;"
-            " pip install 'torch-xla-composites[torch]'"
-        ) from error
 
 
 @cache
 def _backend() -> Backend:
-    from lowering.frontends.torch_xla.frontend import make_frontend
-
     frontend = make_frontend()
     compiled_calls = CompiledCalls()
     compiled_calls.implement(frontend.dispatching.dispatch_key)

@@ -16,7 +16,7 @@ def autoload() -> None:
     """The entry point of `torch.backends`."""
     warn_of_unknown_variables()
     if ALLOWLIST.read():
-        from lowering.frontends.torch_xla import LAST_IMPORTED_MODULE
+        from lowering.frontends.chosen import LAST_IMPORTED_MODULE
         from lowering.import_hook import after_import
 
         after_import(LAST_IMPORTED_MODULE, enable_allowlist)

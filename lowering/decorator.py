@@ -18,7 +18,7 @@ from composites.registry.model import (
     When,
 )
 from composites.registry.named_arguments import named_signature
-from lowering.frontends.torch_xla import LAST_IMPORTED_MODULE
+from lowering.frontends.chosen import LAST_IMPORTED_MODULE
 from lowering.import_hook import after_import
 
 if TYPE_CHECKING:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -14,6 +12,7 @@ from torch.nn import functional
 
 from composites.operators import wide_products
 from lowering.activation import backend, enable
+from lowering.frontends.chosen import is_installed
 
 __all__ = ["MainParameters", "accumulate_gradients_in_fp32"]
 
@@ -102,7 +101,7 @@ def accumulate_gradients_in_fp32(module: nn.Module) -> MainParameters:
     `backward()` only, not from `torch.autograd.grad`, and their own hooks do not run. If torch_xla
     is installed, `mm` and `matmul_accumulate` are turned on.
     """
-    if _has_frontend():
+    if is_installed():
         enable("mm", "matmul_accumulate")
     return MainParameters(module)
 
@@ -172,9 +171,4 @@ def _accumulate_product(main: nn.Parameter, one: Tensor, other: Tensor) -> None:
 
 def _is_lowered(tensor: Tensor) -> bool:
     """Whether products of a tensor become composites."""
-    return _has_frontend() and backend().frontend.tensors.owns(tensor)
-
-
-@cache
-def _has_frontend() -> bool:
-    return find_spec("torch_xla") is not None
+    return is_installed() and backend().frontend.tensors.owns(tensor)

@@ -99,7 +99,7 @@ def _call(entry: Composite) -> None:
     if call is None:
         return
     try:
-        call(activation.backend().frontend.dispatching.dispatch_key.lower())
+        call(activation.backend().frontend.tensors.device_type)
     except LoweringError:
         raise
     except Exception:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,9 +60,11 @@ def generate(check: Check = False) -> None:
     with clear_errors():
         if not registry.is_file():
             fail("there is no registry.yaml here; run this at the root of a checkout")
+        sample = Path("tests/codegen/golden/sample.yaml")
         for output, text in (
-            (Path("lowering/generated/ptxla.py"), _hooks(registry, builtin=True)),
+            (Path("lowering/generated/ptxla.py"), _hooks(registry)),
             (Path("docs/operators.md"), _reference(registry)),
+            (sample.with_suffix(".py"), _hooks(sample)),
         ):
             _generated(text, output, "composites generate", check=check)
 
@@ -133,13 +135,14 @@ def schema() -> None:
     typer.echo(json.dumps(json_schema(), indent=2))
 
 
-def _hooks(registry: Path, *, builtin: bool = False) -> str:
-    from composites.registry.catalog import builtin_registry_path
+def _hooks(registry: Path) -> str:
+    from composites.registry.catalog import BUILTIN_NAMESPACE
     from composites.registry.validation import load_registry
     from lowering.codegen.source import generate
 
-    builtin = builtin or registry.resolve() == builtin_registry_path().resolve()
-    return generate(load_registry(registry, builtin=builtin), registry.name)
+    loaded = load_registry(registry)
+    # Told by its namespace: an installed package has a copy of the file.
+    return generate(replace(loaded, builtin=loaded.namespace == BUILTIN_NAMESPACE), registry.name)
 
 
 def _reference(registry: Path) -> str:

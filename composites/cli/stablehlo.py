@@ -71,14 +71,14 @@ def _lower_command() -> Callable[..., None]:
     """Make `composites lower` with the options that the passes declare."""
 
     def lower(*, file: Path, output: Path, portable: str | None = None, **values: Any) -> None:
-        """Lower a module. The passes run in this order: clean, bind, custom calls, decompose, CHLO,
-        casts."""
         with clear_errors():
             passes: list[Pass] = []
             for declared in COMMAND_LINE:
                 passes += declared.passes([values[option.name] for option in declared.options])
             run_passes(Module.read(file), passes).write(output, portable=portable)
 
+    order = ", ".join(option.flag.partition("/")[0] for p in COMMAND_LINE for option in p.options)
+    lower.__doc__ = f"Lower a module. The passes run in the order of their options: {order}."
     command: Any = lower
     command.__signature__ = signatures.Signature(list(_parameters()))
     command.__annotations__ = {p.name: p.annotation for p in _parameters()}

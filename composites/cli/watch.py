@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from lowering.frontends.torch_xla.dumps import dumping_to, read_dump
+from lowering.frontends.chosen import dumping_to, read_dump
 from lowering.stablehlo import Module, Report, inspect
 from lowering.stablehlo.inspection.table import readable_value
 

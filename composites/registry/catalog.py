@@ -17,6 +17,9 @@ from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.validation import load_registry
 from composites.settings import registry_files, warn_of_unknown_variables
 
+BUILTIN_NAMESPACE = "ptxla"
+"""The namespace of the built-in registry."""
+
 
 def builtin_registry_path() -> Path:
     """The built-in registry.yaml, inside an installed package or at the root of a checkout."""

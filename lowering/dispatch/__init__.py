@@ -3,7 +3,8 @@
 | module | what it does |
 |---|---|
 | `backend` | calls caught at the backend's dispatch key |
-| `autograd` | calls caught above autograd, forward and backward |
+| `autograd` | calls caught at autograd's dispatch key, forward and backward |
+| `differentiable` | a call as autograd sees it, live or in a compiled graph |
 | `dynamo` | calls that torch.compile traces |
 | `decomposition` | the decomposition of an entry as HLO |
 | `computations`, `keys` | the cache of lowered computations, and the keys of calls |

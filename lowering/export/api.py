@@ -27,6 +27,7 @@ from lowering.export.tracing import (
     OptimizerFactory,
     Output,
     graph_of,
+    recording_of,
     trace_inference,
     trace_training,
 )
@@ -99,7 +100,7 @@ def export(
         else:
             traced = trace_inference(frontend, module, args, kwargs or {})
         step("lowering to StableHLO")
-        graph, clean, inputs = traced.lower(frontend.recording)
+        graph, clean, inputs = traced.lower(recording_of(frontend))
         step("cleaning")
         if clean:
             sharing = [] if share_decompositions else [unshare_decompositions]

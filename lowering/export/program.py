@@ -267,11 +267,13 @@ def _digest(path: Path) -> str:
 def _check_weight(value: Value, weight: Any) -> None:
     _check_array(value.name, weight)
     if tuple(weight.shape) != value.shape:
-        raise ProgramError(f"{value.name} has shape {value.shape}, its value {tuple(weight.shape)}")
+        raise ProgramError(
+            f"{value.name} has shape {value.shape}, but its value has shape {tuple(weight.shape)}"
+        )
     given = _dtype_name(weight)
     wanted = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
     if given != wanted:
-        raise ProgramError(f"{value.name} has dtype {wanted}, its value {given}")
+        raise ProgramError(f"{value.name} has dtype {wanted}, but its value has {given}")
 
 
 def _check_array(name: str, value: Any) -> None:

@@ -207,7 +207,7 @@ class _Tracer:
         written = {f"buffer:{name}": tensor for name, tensor in self.buffers.items()}
         written |= self.arguments
         inputs = [self.traced.inputs[name] for name in written]
-        unchanged = self.frontend.recording.unchanged(list(written.values()), inputs)
+        unchanged = recording_of(self.frontend).unchanged(list(written.values()), inputs)
         for (name, tensor), same in zip(written.items(), unchanged, strict=True):
             if not same:
                 self.output(name, tensor, updates=name)
@@ -270,6 +270,17 @@ def _capturable(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return optimizer
 
 
+def recording_of(frontend: Frontend) -> Recording:
+    """What records programs.
+
+    Raises:
+        ExportError: the frontend cannot record.
+    """
+    if frontend.recording is None:
+        raise ExportError("this frontend cannot export programs")
+    return frontend.recording
+
+
 @contextmanager
 def _recording(frontend: Frontend) -> Iterator[_Tracer]:
     """Run Python on placeholders, in the mode in which torch.export runs it.
@@ -277,7 +288,7 @@ def _recording(frontend: Frontend) -> Iterator[_Tracer]:
     Libraries such as transformers (for attention masks) skip checks of values while
     `torch.compiler.is_exporting()` is true.
     """
-    recording = frontend.recording
+    recording = recording_of(frontend)
     try:
         with torch_internals.exporting(), recording.recording():
             yield _Tracer(frontend)

@@ -1,8 +1,7 @@
 """What a frontend provides, with one protocol for each part of the project that uses it.
 
-A `Frontend` consists of these parts. A second frontend implements only the protocols that apply:
-one that does not build PyTorch graphs lazily has no `RandomNumbers`, and one that runs nothing has
-no `Dispatching`.
+A `Frontend` consists of these parts. Dispatching, a graph and tracing are what composites need. A
+second frontend implements the others only if they apply to it.
 """
 
 from __future__ import annotations
@@ -236,8 +235,11 @@ class Frontend:
 
     tensors: Tensors
     dispatching: Dispatching
-    compiled_graphs: CompiledGraphs
     graph: Graph
     tracing: Tracing
-    random_numbers: RandomNumbers
-    recording: Recording
+    compiled_graphs: CompiledGraphs | None = None
+    """None: torch.compile does not keep composites in its graphs."""
+    random_numbers: RandomNumbers | None = None
+    """None: no decomposition that is traced draws random numbers."""
+    recording: Recording | None = None
+    """None: programs cannot be exported."""

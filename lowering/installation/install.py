@@ -159,8 +159,11 @@ class _Installer:
                 kernel = _in_inference_mode(kernel, stock.call_boxed)
             self.overrides.append(dispatching.override(operator, key, kernel))
 
-    def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator:
+    def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator | None:
         """The entry's operator for torch.compile; see `OwnOperator`."""
+        compiled_graphs = self.frontend.compiled_graphs
+        if compiled_graphs is None:
+            return None
         name = source.operator_name(entry)
         # Operators such as aten::mm.dtype run on CUDA only. A decomposition written in PyTorch runs
         # everywhere, so it is preferred.
@@ -168,14 +171,14 @@ class _Installer:
         target = entry.decomposition.target if torch_function else None
         overload = find_overload(operator)
         meaning = overload if target is None else find_function(target)
-        own = self.frontend.compiled_graphs.define_operator(name, operator, meaning)
+        own = compiled_graphs.define_operator(name, operator, meaning)
         dispatching = self.frontend.dispatching
         stock = dispatching.stock_kernel(operator, dispatching.autograd_key)
         lowering = self._lowering(entry, operator, stock)
         # The hook at autograd's key has checked the entry's conditions. Calls that cannot be
         # lowered fall back to the stock kernel.
         kernel = self._hooks(entry).BACKEND_HOOKS[entry.name](lowering, stock)
-        self.overrides.append(self.frontend.compiled_graphs.implement(name, kernel))
+        self.overrides.append(compiled_graphs.implement(name, kernel))
         draws = torch.Tag.nondeterministic_seeded in overload.tags
         return OwnOperator(own, draws)
 

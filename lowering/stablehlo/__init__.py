@@ -79,7 +79,7 @@ COMMAND_LINE = (
     TO_CUSTOM_CALL_OPTIONS,
     DECOMPOSE_OPTIONS,
     LEGALIZE_CHLO_OPTIONS,
-    DROP_CAST_ROUNDTRIPS_OPTIONS,  # first: a wide type that is gone asks for no wider product
+    DROP_CAST_ROUNDTRIPS_OPTIONS,  # before widen_dots, which would widen products for these casts
     WIDEN_DOTS_OPTIONS,
 )
 """The passes that `composites lower` offers, in the order in which it runs them."""

@@ -15,6 +15,7 @@ import composites
 from composites.cli.app import app
 from composites.cli.output import print_table
 from composites.cli.watch import Graph, Watched, composites_table
+from composites.registry.catalog import builtin_registry_path
 from lowering.stablehlo import Module, inspect
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +97,7 @@ def test_list_as_json() -> None:
         "attributes": ["approximate"],
         "group": None,
         "on": False,
-        "file": str(ROOT / "registry.yaml"),
+        "file": str(builtin_registry_path()),
         "line": 0,
     }
 

@@ -107,7 +107,9 @@ def test_mutated_files(text: str) -> None:
     load(text)
 
 
-NUMBERS = st.integers() | st.floats() | st.sampled_from([2**31, 2**63, 10**400, -1])
+# XLA:CPU makes its process flush subnormal numbers, and hypothesis then refuses to make them.
+FLOATS = st.floats(allow_subnormal=False)
+NUMBERS = st.integers() | FLOATS | st.sampled_from([2**31, 2**63, 10**400, -1])
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=8) | st.dates()
 VALUES = st.recursive(
     SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=2)
@@ -209,7 +211,7 @@ def test_structured_files(entries: dict[str, Any]) -> None:
 
 
 @budget(small=100, large=1000)
-@given(OPERATORS, st.dictionaries(NAMES, st.floats() | SCALARS, min_size=1, max_size=1))
+@given(OPERATORS, st.dictionaries(NAMES, FLOATS | SCALARS, min_size=1, max_size=1))
 def test_values_of_conditions(operator: str, values: dict[str, Any]) -> None:
     entry = {"op": operator, "when": values}
     document = {"schema": 1, "namespace": "acme", "composites": {"e": entry}}

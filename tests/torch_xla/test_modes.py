@@ -23,7 +23,7 @@ import composites
 
 FORWARD = {"gelu", "softmax", "log_softmax", "silu", "hardswish", "mish", "elu"}
 BACKWARD = {f"{name}_backward" for name in FORWARD}
-DECOMPOSED_ABOVE = {"silu_backward", "mish_backward"}
+IMPLICIT = {"silu_backward", "mish_backward"}
 """Backwards that PyTorch decomposes where autograd has to see them, as torch.func always does."""
 
 Named = Mapping[str, Any]
@@ -182,7 +182,11 @@ def test_no_grad(same_as_stock: SameAsStock) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "emits"),
-    [(torch.no_grad, DECOMPOSED_ABOVE), (nullcontext, DECOMPOSED_ABOVE), (torch.inference_mode, DECOMPOSED_ABOVE)],
+    [
+        (torch.no_grad, IMPLICIT),
+        (nullcontext, IMPLICIT),
+        (torch.inference_mode, IMPLICIT),
+    ],
 )
 def test_backward_operators_without_autograd(
     same_as_stock: SameAsStock, mode: Callable[[], AbstractContextManager[Any]], emits: set[str]
@@ -233,16 +237,16 @@ def scalar(x: torch.Tensor) -> torch.Tensor:
 TRANSFORMS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "grad": (
         lambda: torch.func.grad(scalar)(values(16, 32)),
-        (FORWARD | BACKWARD) - DECOMPOSED_ABOVE,
+        (FORWARD | BACKWARD) - IMPLICIT,
     ),
     "vjp": (
         lambda: torch.func.vjp(network, values(16, 32))[1](values(16, 32, seed=1)),
-        (FORWARD | BACKWARD) - DECOMPOSED_ABOVE,
+        (FORWARD | BACKWARD) - IMPLICIT,
     ),
     "jvp": (
         lambda: torch.func.jvp(network, (values(16, 32),), (values(16, 32, seed=1),)),
         # The derivatives of the softmaxes that run forward are made of small operators.
-        (FORWARD | BACKWARD) - DECOMPOSED_ABOVE - {"softmax_backward", "log_softmax_backward"},
+        (FORWARD | BACKWARD) - IMPLICIT - {"softmax_backward", "log_softmax_backward"},
     ),
     "vmap": (lambda: torch.func.vmap(network)(values(16, 32)), FORWARD),
     "vmap over the last dimension": (
@@ -251,7 +255,7 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     ),
     "gradient of each row": (
         lambda: torch.func.vmap(torch.func.grad(scalar))(values(16, 32)),
-        (FORWARD | BACKWARD) - DECOMPOSED_ABOVE,
+        (FORWARD | BACKWARD) - IMPLICIT,
     ),
     "jacrev": (
         lambda: torch.func.jacrev(lambda x: F.log_softmax(F.softmax(F.gelu(x), -1), -1))(
@@ -278,7 +282,7 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], set[str]]] = {
         lambda: torch.func.grad(lambda x: torch.func.grad(scalar)(x).square().sum())(
             values(16, 32)
         ),
-        (FORWARD | BACKWARD) - DECOMPOSED_ABOVE,
+        (FORWARD | BACKWARD) - IMPLICIT,
     ),
 }
 

@@ -5,5 +5,6 @@
 | `function` | a call: a composite, inside a `torch.autograd.Function` if there are gradients |
 | `step` | a call between its forward and its backward: saved tensors, and gradients |
 | `definition` | the meaning of an entry in one frontend; shared by both |
+| `computation` | the forward of a call as a computation, once for each kind of call |
 | `gradients` | the gradients of a function of tensors, computed with autograd |
 """

@@ -75,13 +75,13 @@ class CompositeFunction:
         if computation is FALLBACK:
             return arguments.otherwise()
         random_numbers = definition.frontend.random_numbers
-        seed = random_numbers.seed() if computation.draws else None
+        seed = random_numbers.seed() if computation.draws and random_numbers else None
         if any(computation.differentiable):
             step = self._step(arguments, computation, seed)
             results = _Differentiable.apply(step, step, *operands)  # type: ignore[no-untyped-call]
         else:
             results = definition.insert(definition.symbol, operands, seed, computation.handle)
-        if seed is not None:
+        if seed is not None and random_numbers is not None:
             random_numbers.advance(computation.draws)
         return self._returned(results, arguments, computation)
 

@@ -8,6 +8,7 @@ gradients are those of the stock lowering.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,9 +147,10 @@ class _Backward:
                 f" operator, which reads {', '.join(lost)}; add it to `saves`"
             )
 
+        random_numbers = definition.frontend.random_numbers
         with (
             definition.lowering.raised(),
-            definition.frontend.random_numbers.random_state(self.step.seed),
+            random_numbers.random_state(self.step.seed) if random_numbers else nullcontext(),
         ):
             return gradients_of(
                 self.step.run,
