@@ -65,14 +65,16 @@ def replace_folder(
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror} in {target.parent}") from error
     new, old = beside / "new", beside / "old"
+    replaced = False
     try:
         new.mkdir()
         for name, content in files.items():
             (new / name).write_bytes(content.encode() if isinstance(content, str) else content)
         _take_the_place(new, target, old, check)
+        replaced = True
     finally:
         # If what was there could neither be replaced nor put back, it stays here.
-        if target.exists() or not old.exists():
+        if replaced or target.exists() or not old.exists():
             shutil.rmtree(beside, ignore_errors=True)
 
 
