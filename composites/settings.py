@@ -61,7 +61,7 @@ def registry_files() -> tuple[str, ...]:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Variables that look like those of this project and are none of them."""
+    """Variables whose names look like those of this project, but are not."""
     known = {variable.name for variable in VARIABLES}
     return tuple(n for n in environment if n.upper().startswith(_OURS) and n not in known)
 

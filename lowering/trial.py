@@ -1,7 +1,7 @@
-"""Whether the entries of registries can be turned on: each is on for a moment.
+"""Whether the entries of registries can be turned on. Each is turned on and off again.
 
-`composites check` calls this. In go the registries and the catalog that they are part of; out come
-the problems that `enable`, and the first call, would report.
+`composites check` calls this. It takes the registries and the catalog that they are part of, and
+returns the problems that `enable`, and the first call, would report.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _call(entry: Composite) -> None:
     except LoweringError:
         raise
     except Exception:
-        return  # torch_xla may refuse what the CPU computes; this is no fault of the entry
+        return  # torch_xla may refuse what the CPU computes. The entry is not to blame
 
 
 def _problem(message: str, entry: Composite, entries: Iterable[Composite]) -> Problem:

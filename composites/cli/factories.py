@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from composites.errors import CompositesError
+from composites.errors import UnusableFunctionError
 from composites.functions import load_function
-
-
-class FactoryError(CompositesError):
-    """The factory returns something other than a module and its arguments."""
 
 
 def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
     """Call a factory and return the module, its example arguments and its keyword arguments.
 
     Raises:
-        UnusableFunctionError: there is no such function.
-        FactoryError: the function returns something else.
+        UnusableFunctionError: there is no such function, or it returns something else.
     """
     made = load_function(target)()
     parts = (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None,) * 3
     if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):
-        raise FactoryError(
+        raise UnusableFunctionError(
             f"{target} must return (module, args) or (module, args, kwargs), where args is a tuple"
             f" and kwargs a dict; it returned {_described(made)}"
         )

@@ -82,7 +82,7 @@ def parse(content: bytes, source: str) -> Manifest:
     """Read manifest.json.
 
     Raises:
-        ProgramError: it is not JSON, or has not the form of a manifest; `source` is named.
+        ProgramError: it is not JSON, or not a manifest. The message names `source`.
     """
     try:
         document = json.loads(content.decode())
@@ -127,7 +127,7 @@ def _hashes(document: Mapping[str, Any]) -> dict[str, str]:
         _typed(hashes, name, str, "sha256.")
     unknown = [name for name in hashes if name not in FILES]
     if unknown:  # a path would lead out of the folder
-        raise ValueError(f"sha256 names {shortened(unknown[0])}, which is no file of a program")
+        raise ValueError(f"sha256 names {shortened(unknown[0])}, which is not a file of a program")
     missing = [name for name in (TEXT, ARTIFACT) if name not in hashes]
     if missing:
         raise ValueError(f"sha256.{missing[0]} is missing")
@@ -193,7 +193,7 @@ def _differences(
         if value.updates is None:
             continue
         if value.updates not in by_name:
-            yield f"output {value.name!r} updates {value.updates!r}, which is no input"
+            yield f"output {value.name!r} updates {value.updates!r}, which is not an input"
         elif by_name[value.updates].type != value.type:
             yield (
                 f"output {value.name!r} is {value.type}, and updates {value.updates!r}, which is"

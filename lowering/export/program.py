@@ -69,7 +69,7 @@ class Program:
             numpy arrays by output name.
 
         Raises:
-            ProgramError: inputs are missing or unknown, or a value is no array.
+            ProgramError: inputs are missing or unknown, or a value is not an array.
             RunError: an array of another shape or dtype, no such platform, or a failure of XLA.
         """
         if not isinstance(platform, str) or not platform:

@@ -253,7 +253,7 @@ DIFFERENT = {
     ),
     "no such input to update": (
         lambda m: m["outputs"][0].update(updates="arg:1"),
-        "output 'out:0' updates 'arg:1', which is no input",
+        "output 'out:0' updates 'arg:1', which is not an input",
     ),
     "an input of another type to update": (
         lambda m: m["outputs"][0].update(updates="param:linear.bias"),
@@ -316,7 +316,7 @@ DAMAGED = {
     ),
     "a file elsewhere": (
         lambda m: m["sha256"].update({"/dev/zero": "0"}),
-        "sha256 names '/dev/zero', which is no file of a program",
+        "sha256 names '/dev/zero', which is not a file of a program",
     ),
 }
 
