@@ -81,7 +81,7 @@ def error(gradient: torch.Tensor, reference: torch.Tensor) -> float:
     return float(difference.norm() / reference.norm())
 
 
-def setup(name: str, *, autocast: bool) -> tuple[nn.Module, nn.Module]:
+def prepared(name: str, *, autocast: bool) -> tuple[nn.Module, nn.Module]:
     """A module on XLA, and the same weights in f64 with the gradients of all batches."""
     torch.zeros(1, device="xla")  # autograd must know XLA's devices before its first backward
     torch.manual_seed(0)
@@ -111,7 +111,7 @@ def weights(module: nn.Module) -> dict[str, nn.Parameter]:
     ],
 )
 def test_closer_to_the_f64_gradient_than_stock(name: str, autocast: bool) -> None:
-    module, reference = setup(name, autocast=autocast)
+    module, reference = prepared(name, autocast=autocast)
     stock = copy.deepcopy(module)
     accumulate(stock, autocast)
     main = composites.nn.accumulate_gradients_in_fp32(module)
@@ -145,7 +145,7 @@ def test_closer_to_the_f64_gradient_than_stock(name: str, autocast: bool) -> Non
 
 @pytest.mark.parametrize("autocast", [False, True], ids=["bf16", "autocast"])
 def test_each_weight_gradient_is_one_composite(autocast: bool) -> None:
-    module, _ = setup("llama", autocast=autocast)
+    module, _ = prepared("llama", autocast=autocast)
     main = composites.nn.accumulate_gradients_in_fp32(module)
     count = len(weights(module))
     ids = batches()[0]
@@ -161,7 +161,7 @@ def test_each_weight_gradient_is_one_composite(autocast: bool) -> None:
 
 
 def test_losses_are_those_of_stock() -> None:
-    module, _ = setup("bert", autocast=True)
+    module, _ = prepared("bert", autocast=True)
     ids = batches()[0].to("xla")
 
     def loss() -> Any:
@@ -174,7 +174,7 @@ def test_losses_are_those_of_stock() -> None:
 
 
 def test_training_with_an_optimizer() -> None:
-    module, _ = setup("llama", autocast=False)
+    module, _ = prepared("llama", autocast=False)
     main = composites.nn.accumulate_gradients_in_fp32(module)
     optimizer = torch.optim.AdamW(main.parameters(), lr=1e-2)
     ids = batches()[0].to("xla")
