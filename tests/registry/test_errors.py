@@ -288,8 +288,8 @@ WRONG = {
         ],
     ),
     "decomposition module": (
-        entry(GELU, "decomposition: nowhere.ops:gelu"),
-        ["6: e: decomposition: there is no module nowhere"],
+        entry(GELU, "decomposition: qqxqq.ops:gelu"),
+        ["6: e: decomposition: there is no module qqxqq"],
     ),
     "decomposition function": (
         entry(GELU, "decomposition: os.path:joinn"),
