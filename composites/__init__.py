@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lowering.decorator import composite
     from lowering.export.api import export
     from lowering.export.program import Program
+    from lowering.stats.collect import stats
+    from lowering.stats.data import Stats
 
     __version__: str
 
@@ -43,6 +45,7 @@ __all__ = [
     "Program",
     "ProgramError",
     "RegistryError",
+    "Stats",
     "UnsupportedCallError",
     "UnusableFunctionError",
     "__version__",
@@ -53,10 +56,13 @@ __all__ = [
     "enabled",
     "export",
     "nn",
+    "stats",
 ]
 
 _HOMES = {
     **dict.fromkeys(("active", "disable", "enable", "enabled"), "lowering.activation"),
+    "Stats": "lowering.stats.data",
+    "stats": "lowering.stats.collect",
     "Program": "lowering.export.program",
     "composite": "lowering.decorator",
     "export": "lowering.export.api",

@@ -4,6 +4,8 @@
 |---|---|---|
 | `XLA_COMPOSITE_OP` | comma-separated names, `namespace.*`, `all` or `-name` | `all,-softmax` |
 | `XLA_COMPOSITE_REGISTRY` | registry files, separated as in PATH | `a.yaml:b.yaml` |
+| `XLA_COMPOSITE_LOG` | `info` or `debug` | `info` |
+| `XLA_COMPOSITE_STATS` | a file | `stats.jsonl` |
 """
 
 from __future__ import annotations
@@ -49,7 +51,17 @@ REGISTRIES = Variable(
     f"vendor registry files, separated by {os.pathsep!r}",
     f"acme.yaml{os.pathsep}other.yaml",
 )
-VARIABLES = (ALLOWLIST, REGISTRIES)
+LOG = Variable(
+    "XLA_COMPOSITE_LOG",
+    "messages on stderr: `info` says which calls fall back to the stock lowering, and why",
+    "info",
+)
+STATS = Variable(
+    "XLA_COMPOSITE_STATS",
+    "a file; each process adds a line to it as it ends, with composites.stats() as JSON",
+    "stats.jsonl",
+)
+VARIABLES = (ALLOWLIST, REGISTRIES, LOG, STATS)
 
 # What misspelled names have in common. XLA_COMPILATION_CACHE_SIZE, for one, is torch_xla's.
 _OURS = "XLA_COMPOS"

@@ -166,6 +166,11 @@ def base_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor._base is None else tensor._base
 
 
+def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:
+    """A context in which writing to a tensor does not raise the version that autograd checks."""
+    return torch.autograd._unsafe_preserve_version_counter(tensor)
+
+
 def is_transformed() -> bool:
     """Whether a torch.func transform or forward-mode differentiation is active."""
     return (

@@ -22,6 +22,7 @@ from composites.settings import ALLOWLIST
 from lowering.dispatch import wide_products
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
+from lowering.dispatch.statistics import Statistics
 from lowering.frontends.chosen import import_package, is_installed, make_frontend
 from lowering.frontends.protocols import Frontend, Override
 from lowering.installation.install import Installation, install
@@ -76,6 +77,9 @@ class _Active:
 
 
 _active = _Active()
+
+statistics = Statistics()
+"""What became of the calls that reached the hooks of this process."""
 
 
 def active() -> tuple[str, ...]:
@@ -250,4 +254,5 @@ def install_from(
         made.frontend,
         made.compiled_calls,
         Computations() if computations is None else computations,
+        Statistics() if computations is None else statistics,
     )

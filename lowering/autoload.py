@@ -9,17 +9,35 @@ hook therefore waits for the last module that torch_xla imports.
 
 from __future__ import annotations
 
-from composites.settings import ALLOWLIST, warn_of_unknown_variables
+from composites.settings import ALLOWLIST, LOG, STATS, warn_of_unknown_variables
 
 
 def autoload() -> None:
     """The entry point of `torch.backends`."""
     warn_of_unknown_variables()
+    if LOG.read() or STATS.read():
+        _observe()
     if ALLOWLIST.read():
         from lowering.frontends.chosen import LAST_IMPORTED_MODULE
         from lowering.import_hook import after_import
 
         after_import(LAST_IMPORTED_MODULE, enable_allowlist)
+
+
+def _observe() -> None:
+    """Do what XLA_COMPOSITE_LOG and XLA_COMPOSITE_STATS ask for."""
+    from composites.log import show_messages
+    from lowering.frontends.chosen import LAST_IMPORTED_MODULE
+    from lowering.import_hook import after_import
+
+    show_messages(LOG.read())
+
+    def report() -> None:
+        from lowering.stats.collect import report_at_exit
+
+        report_at_exit()
+
+    after_import(LAST_IMPORTED_MODULE, report)
 
 
 def enable_allowlist() -> None:

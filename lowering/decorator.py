@@ -122,7 +122,7 @@ def _entry(
 
 
 def _replacement(entry: Composite, function: Callable[..., Any]) -> Replacement:
-    from lowering.activation import backend
+    from lowering.activation import backend, statistics
     from lowering.codegen.loader import load_function_hook
     from lowering.dispatch.autograd.definition import Definition
     from lowering.dispatch.autograd.function import CompositeFunction
@@ -131,7 +131,10 @@ def _replacement(entry: Composite, function: Callable[..., Any]) -> Replacement:
     target, made = entry.functions[0], backend()
     registry = Registry(entry.location.file, entry.namespace, (entry,))
     make = load_function_hook(entry, function, target, registry)
-    definition = Definition(entry, made.frontend, function)
-    hook = make(CompositeFunction(definition, made.compiled_calls), function)
+    counted = statistics.of(entry, always_on=True)
+    definition = Definition(entry, made.frontend, counted, function)
+    of_function = CompositeFunction(definition, made.compiled_calls)
+    counted.caches |= {"forward": of_function.forward, "derived backward": definition.derived}
+    hook = make(of_function, function)
     owns = made.frontend.tensors.owns
-    return Replacement(hook, traced_function(entry, function, target, hook, function, owns))
+    return Replacement(hook, traced_function(entry, function, target, hook, function, owns, counted))

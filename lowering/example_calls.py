@@ -6,7 +6,8 @@ guess counts only if PyTorch's own kernel on the CPU accepts it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -21,9 +22,32 @@ _VALUES = {"int": 1, "float": 1.0, "bool": False, "scalar": 1.0, "ints": [1], "b
 
 def example_call(entry: Composite, operator: Operator) -> Callable[[str], Any] | None:
     """A call that the entry claims, as a function of the device; None if no guess is accepted."""
+    return _accepted_call(entry, operator, {})
+
+
+def refused_words(entry: Composite, operator: Operator) -> Iterator[tuple[str, str, str]]:
+    """Words in the entry's conditions on arguments that the operator accepts for no call: the
+    argument, the word, and what the operator says."""
+    for name, values in entry.when.values:
+        argument = operator.argument(name)
+        if argument is None or argument.kind != "string" or not argument.has_default:
+            continue
+        usual = _accepted_call(entry, operator, {name: argument.default})
+        if usual is None:
+            continue  # it may be the guessed arguments that the operator refuses
+        for value in values:
+            try:
+                usual("cpu", {name: value})
+            except Exception as error:
+                yield name, value, str(error).partition("\n")[0]
+
+
+def _accepted_call(
+    entry: Composite, operator: Operator, given: Mapping[str, Any]
+) -> Callable[..., Any] | None:
     for shape in _shapes(entry):
         try:
-            call = _call(entry, operator, shape)
+            call = _call(entry, operator, shape, given)
             call("cpu")
         except Exception:  # whatever a kernel raises; the guess was wrong
             continue
@@ -31,15 +55,17 @@ def example_call(entry: Composite, operator: Operator) -> Callable[[str], Any] |
     return None
 
 
-def _call(entry: Composite, operator: Operator, shape: tuple[int, ...]) -> Callable[[str], Any]:
+def _call(
+    entry: Composite, operator: Operator, shape: tuple[int, ...], given: Mapping[str, Any]
+) -> Callable[..., Any]:
     overload = find_overload(operator)
-    values = {a.name: _value(a, entry, shape) for a in operator.arguments}
+    guessed = {a.name: _value(a, entry, shape) for a in operator.arguments} | dict(given)
     keyword_only = {a.name for a in operator.arguments if a.keyword_only}
 
-    def call(device: str) -> Any:
+    def call(device: str, changed: Mapping[str, Any] = MappingProxyType({})) -> Any:
         placed = {
             name: value.to(device) if isinstance(value, torch.Tensor) else value
-            for name, value in values.items()
+            for name, value in (guessed | dict(changed)).items()
         }
         positional = [value for name, value in placed.items() if name not in keyword_only]
         return overload(*positional, **{name: placed[name] for name in keyword_only})

@@ -22,7 +22,7 @@ from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
 from composites.registry.operators import find_operator
 from lowering import activation
-from lowering.example_calls import example_call
+from lowering.example_calls import example_call, refused_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,10 @@ def _not_imported(entry: Composite) -> Iterator[str]:
 
 def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
     entries = resolve([entry.qualified], catalog)
+    if entry.op is not None:
+        for argument, word, said in refused_words(entry, find_operator(entry.op)):
+            text = f"when: {argument}: {entry.op} refuses {word!r}: {said}"
+            yield _problem(text, entry, entries)
     try:
         installation = activation.install_from(catalog, entries)
     except CompositesError as error:

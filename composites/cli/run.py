@@ -23,11 +23,12 @@ def run(
         list[str] | None, typer.Argument(help="Its arguments.", show_default=False)
     ] = None,
 ) -> None:
-    """Run a script and show which composites were in the graphs that it ran.
+    """Run a script and show which composites were in the graphs that it ran, which calls were not
+    claimed and why, and which entries were on and caught nothing.
 
     Example: XLA_COMPOSITE_OP=gelu,softmax composites run train.py
     """
-    from composites.cli.watch import composites_table, watch
+    from composites.cli.watch import composites_table, fallbacks_table, watch
 
     if not Path(script).is_file():
         fail(f"there is no file {script}")
@@ -35,6 +36,11 @@ def run(
         watched = watch([script, *(arguments or [])])
     if watched.graphs:
         print_table(composites_table(watched))
+        missed = fallbacks_table(watched.stats)
+        if missed is not None:
+            print_table(missed)
+        if watched.stats.idle:
+            typer.echo(f"on, and caught no call: {', '.join(watched.stats.idle)}")
     elif watched.exit_code == 0:
         fail(f"{script} ran no graph on an XLA device")
     raise typer.Exit(watched.exit_code)

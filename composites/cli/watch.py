@@ -18,9 +18,11 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from composites.settings import STATS
 from lowering.frontends.chosen import dumping_to, read_dump
 from lowering.stablehlo import Module, Report, inspect
 from lowering.stablehlo.inspection.table import readable_value
+from lowering.stats.data import Stats, read_stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +42,21 @@ class Watched:
     exit_code: int
     graphs: tuple[Graph, ...]
     """Distinct graphs, in the order in which they first ran."""
+    stats: Stats
+    """What became of the calls that reached a hook."""
 
 
 def watch(command: Sequence[str]) -> Watched:
     """Run a Python script with its arguments and collect its graphs."""
     with tempfile.TemporaryDirectory(prefix="composites-") as folder:
         dump = Path(folder) / "graphs"
-        environment = os.environ | dumping_to(dump)
+        stats_file = Path(folder) / "stats.jsonl"
+        environment = os.environ | dumping_to(dump) | {STATS.name: str(stats_file)}
         exit_code = subprocess.run(
             [sys.executable, *command], env=environment, check=False
         ).returncode
-        written = [graph for file in sorted(dump.parent.iterdir()) for graph in read_dump(file)]
+        stats = read_stats(stats_file)
+        written = [g for file in sorted(Path(folder).glob("graphs*")) for g in read_dump(file)]
     runs: Counter[str] = Counter()
     texts: dict[str, str] = {}
     compiled: set[str] = set()
@@ -64,7 +70,7 @@ def watch(command: Sequence[str]) -> Watched:
         Graph(runs[key], inspect(Module.parse(text)), key in compiled)
         for key, text in texts.items()
     )
-    return Watched(exit_code, tuple(found))
+    return Watched(exit_code, tuple(found), stats)
 
 
 def composites_table(watched: Watched) -> Table:
@@ -105,3 +111,27 @@ def composites_table(watched: Watched) -> Table:
     if compiled:
         table.caption += f"; {compiled} built by torch.compile, where only the first run is seen"
     return table
+
+
+def fallbacks_table(stats: Stats) -> Table | None:
+    """One row for each reason for which an entry did not claim calls; None if all calls that
+    reached a hook became composites."""
+    table = Table(title="calls that reached an entry and were not claimed")
+    for heading in ("entry", "operands", "reason", "first call"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("calls", justify="right", no_wrap=True)
+    for name, entry in stats.entries.items():
+        for fallback in entry.fallbacks:
+            site = next(iter(fallback.sites), "")
+            cells = (Text(name), Text(fallback.operands), Text(fallback.reason), Text(_near(site)))
+            table.add_row(*cells, str(fallback.calls))
+    return table if table.row_count else None
+
+
+def _near(site: str) -> str:
+    """A call site whose file is named from the working directory, if it is in it."""
+    file, colon, line = site.rpartition(":")
+    path = Path(file)
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        return f"{path.relative_to(Path.cwd())}{colon}{line}"
+    return site

@@ -269,7 +269,7 @@ def _check_wider(
         raise UnsupportedCallError(str(error)) from None
     addable = added is None or added.dtype in (self.dtype, dtype)
     if dtype == self.dtype or not addable:
-        raise UnsupportedCallError(f"{self.dtype} to {dtype}")
+        raise UnsupportedCallError(f"the result, {dtype}, is not wider than {self.dtype}")
     tensors = [t for t in (self, other, out, added) if t is not None]
     if out is not None and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         raise UnsupportedCallError("autograd does not support writing to `out`")

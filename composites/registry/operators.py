@@ -98,6 +98,15 @@ class Operator:
         return next((argument for argument in self.arguments if argument.name == name), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Another overload of an operator, which writes the same results to arguments."""
+
+    operator: Operator
+    out: tuple[str, ...]
+    """The arguments that it writes to; empty if it writes to its first argument, in place."""
+
+
 class UnknownOperatorError(LookupError):
     """PyTorch has no such operator or overload."""
 
@@ -133,6 +142,24 @@ def find_operator(text: str) -> Operator:
             f" (known: {names})"
         )
     return _operator(by_overload[overload])
+
+
+def find_variants(operator: Operator) -> tuple[Variant, ...]:
+    """The in-place form of an operator, `name_`, and its forms with `out=`."""
+    found: list[Variant] = []
+    arguments, results = operator.arguments, len(operator.results)
+    for schema in torch_internals.schemas_of(f"{operator.name}_"):
+        taken = tuple(map(_argument, schema.arguments))
+        same = schema.overload_name == operator.overload and taken[1:] == arguments[1:]
+        if same and taken[0].is_tensor and arguments[0].is_tensor and results == 1:
+            found.append(Variant(_operator(schema), ()))
+    for schema in torch_internals.schemas_of(operator.name):
+        taken = tuple(map(_argument, schema.arguments))
+        written = taken[len(arguments) :]
+        out = schema.is_mutable and all(a.is_tensor and a.keyword_only for a in written)
+        if out and taken[: len(arguments)] == arguments and len(written) == results:
+            found.append(Variant(_operator(schema), tuple(names(written))))
+    return tuple(found)
 
 
 def find_overload(operator: Operator) -> Any:

@@ -44,7 +44,7 @@ def load_condition(
     Raises:
         AllowlistError: the entry does not fit the function.
     """
-    name = f"<conditions of {entry.qualified} on {target}>"
+    name = f"<conditions of {entry.qualified} ({entry.location}) on {target}>"
     with _named(entry):
         text = condition_source(entry, function, target)
     _remember_lines(name, text)

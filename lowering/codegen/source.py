@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -49,7 +49,7 @@ class Hook:
     operands: list[str]
     operand_tuple: str
     key: str
-    matches: str
+    unmet: str
     attributes: list[tuple[str, str]]
     returns: str
     result: str
@@ -73,7 +73,7 @@ class CompositeHook:
     key: str
     operand_tuple: str
     operands: list[str]
-    matches: str
+    unmet: str
     attributes: list[tuple[str, str]]
     call: str
     values: list[str] | None
@@ -193,7 +193,8 @@ def function_hook_source(
 def condition_source(entry: Composite, function: Callable[..., Any], target: str) -> str:
     """The source of `matches(…)`: an entry's conditions on a call of `function`."""
     operator = describe_function(function, target)
-    parameters, expression = ", ".join(_parameters(operator)), _matches(entry, operator)
+    parameters = ", ".join(_parameters(operator))
+    expression = " and ".join(c.expression for c in _conditions(entry, operator)) or "True"
     return (
         "from __future__ import annotations\n\n"
         f"def matches({parameters}) -> bool:\n    return {expression}\n"
@@ -208,7 +209,7 @@ def operator_name(entry: Composite) -> str:
 def _function_names(registry: Registry) -> dict[str, str]:
     """A Python name for each entry. Entry names can contain dots and `$`, and can be keywords."""
     taken = {
-        "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "FALLBACK", "Arguments",
+        "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "Fallback", "Arguments",
         "CompositeFunction", "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
     }  # fmt: skip
     functions: dict[str, str] = {}
@@ -238,7 +239,7 @@ def _hook(entry: Composite, function: str, operator: Operator, registry: Registr
         operands=operands,
         operand_tuple=_tuple(operands),
         key=_tuple([part for argument in operator.arguments for part in _key(argument)]),
-        matches=_matches(entry, operator, _checker("_lowering", registry)),
+        unmet=_unmet(entry, operator, _checker("_lowering", registry)),
         attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
         returns="Tensor" if returns == 1 else f"tuple[{', '.join(['Tensor'] * returns)}]",
         result=_result(entry, operator, optional),
@@ -279,7 +280,7 @@ def _composite_hook(
         ),
         operand_tuple=_tuple(operands),
         operands=operands,
-        matches=_matches(entry, operator, _checker("_composite", registry)),
+        unmet=_unmet(entry, operator, _checker("_composite", registry)),
         attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
         call=", ".join(passed),
         values=plain if values else None,
@@ -391,37 +392,81 @@ def _checker(owner: str, registry: Registry) -> str | None:
     return None if registry.builtin else f"{owner}.holds"
 
 
-def _matches(entry: Composite, operator: Operator, holds: str | None = None) -> str:
-    """The entry's conditions as an expression.
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """One condition of an entry: an expression, and one for the text that says what is wrong."""
+
+    expression: str
+    otherwise: str
+
+
+def _unmet(entry: Composite, operator: Operator, holds: str | None) -> str:
+    """An expression for the first of the entry's conditions that a call does not meet, or None.
 
     `holds` is the name of a function that evaluates a condition from its text and a lambda.
+    """
+    conditions = _conditions(entry, operator, holds)
+    if not conditions:
+        return "None"
+    parts = [f"{c.otherwise} if not {_in_brackets(c.expression)}" for c in conditions]
+    return f"({' else '.join(parts)} else None)"
+
+
+def _in_brackets(expression: str) -> str:
+    return expression if expression.startswith("(") else f"({expression})"
+
+
+def _conditions(entry: Composite, operator: Operator, holds: str | None = None) -> list[_Condition]:
+    """The conditions under which an entry claims a call.
 
     A tensor that is not an operand must be None. Consumers read operands by position, so an
     optional operand may be present only if the optional ones before it are.
     """
-    first = _local(entry.operands[0])
-    terms = [
-        f"{argument.name} is None"
+    found = [
+        _Condition(
+            f"{argument.name} is None", repr(f"{argument.name} is given, and is not an operand")
+        )
         for argument in operator.tensors
         if argument.name not in entry.operands
     ]
     optional = [name for name in entry.operands if _optional(name, operator)]
     known = [name for name in optional if operator.argument(name) is not None]
-    terms += [f"({a} is not None or {b} is None)" for a, b in pairwise(known)]
-    terms += [f"{_local(name)} in {_literal(values)}" for name, values in entry.when.values]
-    if entry.when.ranks:
-        terms.append(f"{first}.dim() in {entry.when.ranks!r}")
-    if entry.when.dtypes:
-        dtypes = _tuple([f"torch.{PYTORCH_NAMES[dtype]}" for dtype in entry.when.dtypes])
-        for name in entry.operands:
-            absent = f"{_local(name)} is None or " if _optional(name, operator) else ""
-            term = f"{_local(name)}.dtype in {dtypes}"
-            terms.append(f"({absent}{term})" if absent else term)
+    found += [
+        _Condition(
+            f"({a} is not None or {b} is None)", repr(f"the operand {b} is given, and {a} is not")
+        )
+        for a, b in pairwise(known)
+    ]
+    found += [_value_condition(name, values) for name, values in entry.when.values]
+    found += _type_conditions(entry, operator)
     arguments = operator.kinds | {name: ANY for name in entry.operands if "." in name}
     for text in entry.when.where:
         condition = compile_condition(text, arguments)
-        terms.append(f"{holds}({text!r}, lambda: {condition})" if holds else f"({condition})")
-    return " and ".join(terms) or "True"
+        expression = f"{holds}({text!r}, lambda: {condition})" if holds else f"({condition})"
+        found.append(_Condition(expression, repr(f"`where: {text}` does not hold")))
+    return found
+
+
+def _value_condition(name: str, values: Sequence[Any]) -> _Condition:
+    local, wanted = _local(name), " or ".join(map(_literal, values))
+    wanted = wanted.replace("{", "{{").replace("}", "}}")
+    text = "f" + repr(f"{name} is {{{local}!r}}; the entry takes {wanted}")
+    return _Condition(f"{local} in {_literal(tuple(values))}", text)
+
+
+def _type_conditions(entry: Composite, operator: Operator) -> Iterator[_Condition]:
+    if entry.when.ranks:
+        first, ranks = _local(entry.operands[0]), " or ".join(map(str, entry.when.ranks))
+        text = repr(f"the rank of {entry.operands[0]} is not {ranks}")
+        yield _Condition(f"{first}.dim() in {entry.when.ranks!r}", text)
+    if entry.when.dtypes:
+        dtypes = _tuple([f"torch.{PYTORCH_NAMES[dtype]}" for dtype in entry.when.dtypes])
+        wanted = ", ".join(PYTORCH_NAMES[dtype] for dtype in entry.when.dtypes)
+        for name in entry.operands:
+            absent = f"{_local(name)} is None or " if _optional(name, operator) else ""
+            term = f"{_local(name)}.dtype in {dtypes}"
+            text = repr(f"the dtype of {name} is not one that the entry takes: {wanted}")
+            yield _Condition(f"({absent}{term})" if absent else term, text)
 
 
 def _optional(operand: str, operator: Operator) -> bool:

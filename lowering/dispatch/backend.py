@@ -18,8 +18,9 @@ from composites.attribute_types import UnsupportedValueError
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from composites.registry.model import Composite
 from composites.registry.operators import Operator, find_overload
-from lowering.dispatch.computations import FALLBACK, remember
+from lowering.dispatch.computations import remember
 from lowering.dispatch.decomposition import Call, Decomposer
+from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
 from lowering.emission.composite import CompositeHlo, emit_composite
 from lowering.emission.types import SEED_TYPE, DecompositionHlo, TensorType
 from lowering.frontends.protocols import Frontend, Kernel
@@ -37,7 +38,8 @@ class EntryLowering:
     frontend: Frontend
     decomposer: Decomposer
     computations: dict[Hashable, Any]
-    """From the key of a call to a computation, or FALLBACK."""
+    """From the key of a call to a computation, or a Fallback."""
+    statistics: EntryStatistics
     _lowering: ThreadFlag = field(default_factory=ThreadFlag)
 
     @property
@@ -57,16 +59,16 @@ class EntryLowering:
         self,
         key: Hashable,
         *,
-        matches: bool,
+        unmet: str | None,
         operands: Sequence[torch.Tensor | None],
         attributes: Callable[[], Mapping[str, str | None]],
         call: Call,
     ) -> Any:
-        """The computation for a call whose key is new, or FALLBACK.
+        """The computation for a call whose key is new, or a Fallback.
 
         Args:
             key: everything that the composite depends on.
-            matches: whether the entry's conditions hold.
+            unmet: the condition of the entry that the call does not meet; None if it meets all.
             operands: tensors in the composite's order; None for an absent operand.
             attributes: returns the attributes as MLIR text.
             call: calls a function of the operator's signature with operands in place of tensors.
@@ -76,9 +78,12 @@ class EntryLowering:
                 those of the operator.
         """
         if self._lowering.active:
-            return FALLBACK
-        with self._lowering.raised():
-            computation = self._computation(operands, attributes, call) if matches else FALLBACK
+            return Fallback(self.entry.qualified, "", "a call inside its own decomposition")
+        if unmet is not None:
+            computation: Any = self._fallback(unmet, operands)
+        else:
+            with self._lowering.raised():
+                computation = self._computation(operands, attributes, call)
         remember(self.computations, key, computation)
         return computation
 
@@ -94,6 +99,7 @@ class EntryLowering:
 
         lowered = lower_composite(
             self.entry,
+            self.statistics,
             self.entry.composite_name,
             self.frontend,
             operands,
@@ -101,9 +107,18 @@ class EntryLowering:
             lambda: self.decomposer.lower(call, operands),
             check,
         )
-        # A kernel at the backend has no random state to pass on, so calls that draw random numbers
-        # fall back to the stock lowering.
-        return FALLBACK if lowered is FALLBACK or lowered.draws else lowered.handle
+        if isinstance(lowered, Fallback):
+            return lowered
+        if lowered.draws:  # a kernel at the backend has no random state to pass on
+            return self._fallback(
+                "its decomposition draws random numbers, which an entry can only do with"
+                " `backward: derive`",
+                operands,
+            )
+        return lowered.handle
+
+    def _fallback(self, reason: str, operands: Sequence[torch.Tensor | None]) -> Fallback:
+        return self.statistics.fallback(reason, written_operands(operands))
 
     def _check_results(
         self, composite: CompositeHlo, operands: Sequence[torch.Tensor | None], call: Call
@@ -152,14 +167,15 @@ class Lowered:
 
 def lower_composite(
     entry: Composite,
+    statistics: EntryStatistics,
     name: str,
     frontend: Frontend,
     operands: Sequence[torch.Tensor | None],
     attributes: Callable[[], Mapping[str, str | None]],
     decompose: Callable[[], DecompositionHlo],
     check: Callable[[CompositeHlo], None] | None = None,
-) -> Any:
-    """A `Lowered` composite for a call, or FALLBACK if the call falls back to the stock lowering.
+) -> Lowered | Fallback:
+    """The composite for a call, or why the call falls back to the stock lowering.
 
     Args:
         entry: the entry of the composite.
@@ -194,12 +210,14 @@ def lower_composite(
             raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
         # The stock lowering may fail on placeholders, because it falls back to the CPU or rejects
         # an argument. On the real call it then runs, or reports the error, itself.
-        types = ", ".join(map(str, present))
-        log.info("%s falls back to the stock lowering for %s: %s", entry.qualified, types, error)
-        return FALLBACK
+        reason = str(error) if declined else f"the stock lowering failed: {_first_line(error)}"
+        if name != entry.composite_name:
+            reason = f"its backward: {reason}"
+        return statistics.fallback(reason, written_operands(operands))
     if check is not None:
         check(composite)
     log.debug("%s for %s", name, ", ".join(map(str, present)))
+    statistics.lowered += 1
     handle = frontend.graph.computation(name, composite.module)
     return Lowered(handle, decomposition.draws, tuple(composite.results), written)
 
@@ -210,10 +228,12 @@ def make_lowering(
     frontend: Frontend,
     stock: Kernel,
     computations: dict[Hashable, Any],
+    statistics: EntryStatistics,
 ) -> EntryLowering:
     """The lowering of an entry, with the computations that it has already made."""
     decomposer = Decomposer(entry, frontend, stock, operator.implicit_autograd)
-    return EntryLowering(entry, operator, frontend, decomposer, computations)
+    statistics.caches["backend"] = computations
+    return EntryLowering(entry, operator, frontend, decomposer, computations, statistics)
 
 
 def _meta_results(
@@ -230,6 +250,11 @@ def _meta_results(
         return None
     results = results if isinstance(results, list | tuple) else (results,)
     return tuple(None if r is None else frontend.tensors.type_of(r) for r in results)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def _written(types: Sequence[TensorType | None]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 MAX_COMPUTATIONS = 1024
 """Number of distinct calls that are cached for each entry. The cache is cleared if there are
@@ -28,14 +28,3 @@ def remember(computations: dict[Hashable, Any], key: Hashable, computation: Any)
     if len(computations) >= MAX_COMPUTATIONS:
         computations.clear()
     computations[key] = computation
-
-
-class _Fallback:
-    """The cached value for calls that fall back to the stock lowering."""
-
-    def __repr__(self) -> str:
-        return "FALLBACK"
-
-
-FALLBACK: Final = _Fallback()
-"""In place of a computation: the call falls back to the stock lowering."""

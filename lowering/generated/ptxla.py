@@ -18,17 +18,17 @@ from torch.types import Number
 from composites import attribute_types as _attr
 from lowering.dispatch.autograd.function import Arguments, CompositeFunction
 from lowering.dispatch.backend import EntryLowering
-from lowering.dispatch.computations import FALLBACK
 from lowering.dispatch.guarded_self import guarded_self as _guarded_self
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
+from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Kernel
 
 __all__ = [
     "AUTOGRAD_HOOKS",
     "BACKEND_HOOKS",
-    "FALLBACK",
     "FUNCTION_HOOKS",
+    "Fallback",
     "Any",
     "Arguments",
     "CompositeFunction",
@@ -50,6 +50,7 @@ def gelu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::gelu(Tensor self, *, str approximate="none") -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, *, approximate: str = 'none') -> Tensor:
         _key = (self.shape, self.dtype, approximate)
@@ -57,15 +58,17 @@ def gelu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'approximate': _attr.string(approximate),
                 },
                 call=lambda _op, self: _op(self, approximate=approximate),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, approximate=approximate)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::gelu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -76,6 +79,7 @@ def gelu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, *, approximate: str = 'none') -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, approximate)
@@ -83,15 +87,17 @@ def gelu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self),
                 attributes=lambda: {
                     'approximate': _attr.string(approximate),
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, approximate=approximate),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, approximate=approximate)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::gelu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -102,6 +108,7 @@ def softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
         _key = (self.shape, self.dtype, dim, half_to_float)
@@ -109,15 +116,17 @@ def softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'dim': _attr.i64(_attr.dim(dim, self.dim())),
                 },
                 call=lambda _op, self: _op(self, dim, half_to_float),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, dim, half_to_float)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::softmax', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -128,6 +137,7 @@ def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
@@ -135,15 +145,17 @@ def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, output),
                 attributes=lambda: {
                     'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
                 },
                 call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -154,6 +166,7 @@ def log_softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
         _key = (self.shape, self.dtype, dim, half_to_float)
@@ -161,15 +174,17 @@ def log_softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'dim': _attr.i64(_attr.dim(dim, self.dim())),
                 },
                 call=lambda _op, self: _op(self, dim, half_to_float),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, dim, half_to_float)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::log_softmax', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -180,6 +195,7 @@ def log_softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
     aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
@@ -187,15 +203,17 @@ def log_softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, output),
                 attributes=lambda: {
                     'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
                 },
                 call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::log_softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -206,6 +224,7 @@ def silu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::silu(Tensor self) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor) -> Tensor:
         _key = (self.shape, self.dtype)
@@ -213,13 +232,15 @@ def silu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=dict,
                 call=lambda _op, self: _op(self),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::silu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -230,6 +251,7 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
@@ -237,13 +259,15 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self),
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::silu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -254,6 +278,7 @@ def hardswish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::hardswish(Tensor self) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor) -> Tensor:
         _key = (self.shape, self.dtype)
@@ -261,13 +286,15 @@ def hardswish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=dict,
                 call=lambda _op, self: _op(self),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::hardswish', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -278,6 +305,7 @@ def hardswish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::hardswish_backward(Tensor grad_output, Tensor self) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
@@ -285,13 +313,15 @@ def hardswish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self),
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::hardswish_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -302,6 +332,7 @@ def mish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::mish(Tensor self) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor) -> Tensor:
         _key = (self.shape, self.dtype)
@@ -309,13 +340,15 @@ def mish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=dict,
                 call=lambda _op, self: _op(self),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::mish', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -326,6 +359,7 @@ def mish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
@@ -333,13 +367,15 @@ def mish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self),
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::mish_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -350,6 +386,7 @@ def elu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Tensor:
         _key = (self.shape, self.dtype, alpha, type(alpha), scale, type(scale), input_scale, type(input_scale))
@@ -357,7 +394,7 @@ def elu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'alpha': _attr.f32(alpha),
@@ -366,8 +403,10 @@ def elu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, alpha, scale, input_scale),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, alpha, scale, input_scale)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::elu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -378,6 +417,7 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, alpha: Number, scale: Number, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, alpha, type(alpha), scale, type(scale), input_scale, type(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
@@ -385,7 +425,7 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self_or_result),
                 attributes=lambda: {
                     'alpha': _attr.f32(alpha),
@@ -395,8 +435,10 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self_or_result: _op(grad_output, alpha, scale, input_scale, is_result, self_or_result),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, alpha, scale, input_scale, is_result, self_or_result)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::elu_backward', (grad_output, self_or_result), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -407,6 +449,7 @@ def embedding(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
         _key = (weight.shape, weight.dtype, indices.shape, indices.dtype, padding_idx, scale_grad_by_freq, sparse)
@@ -414,13 +457,15 @@ def embedding(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(weight, indices),
                 attributes=dict,
                 call=lambda _op, weight, indices: _op(weight, indices, padding_idx, scale_grad_by_freq, sparse),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(weight, indices, padding_idx, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::embedding', (weight, indices), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -431,6 +476,7 @@ def embedding_dense_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
     aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, indices.shape, indices.dtype, num_weights, padding_idx, scale_grad_by_freq)
@@ -438,7 +484,7 @@ def embedding_dense_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, indices),
                 attributes=lambda: {
                     'num_weights': _attr.i64(num_weights),
@@ -447,8 +493,10 @@ def embedding_dense_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
                 },
                 call=lambda _op, grad_output, indices: _op(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::embedding_dense_backward', (grad_output, indices), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -459,6 +507,7 @@ def nll_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:
         _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
@@ -466,7 +515,7 @@ def nll_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, target, weight),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
@@ -474,8 +523,10 @@ def nll_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('ptxla::nll_loss', [t for t in (self, target, weight) if t is not None], _computation))
 
     return hook
@@ -486,6 +537,7 @@ def nll_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
@@ -493,7 +545,7 @@ def nll_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self, target, weight, total_weight),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
@@ -501,8 +553,10 @@ def nll_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::nll_loss_backward', [t for t in (grad_output, self, target, weight, total_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -513,6 +567,7 @@ def nll_loss2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:
         _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
@@ -520,7 +575,7 @@ def nll_loss2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, target, weight),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
@@ -528,8 +583,10 @@ def nll_loss2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('ptxla::nll_loss2d', [t for t in (self, target, weight) if t is not None], _computation))
 
     return hook
@@ -540,6 +597,7 @@ def nll_loss2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
@@ -547,7 +605,7 @@ def nll_loss2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self, target, weight, total_weight),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
@@ -555,8 +613,10 @@ def nll_loss2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::nll_loss2d_backward', [t for t in (grad_output, self, target, weight, total_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -567,6 +627,7 @@ def mse_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
         _key = (self.shape, self.dtype, target.shape, target.dtype, reduction)
@@ -574,15 +635,17 @@ def mse_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, target),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
                 },
                 call=lambda _op, self, target: _op(self, target, reduction),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, target, reduction)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::mse_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -593,6 +656,7 @@ def mse_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction)
@@ -600,15 +664,17 @@ def mse_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self, target),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
                 },
                 call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, target, reduction)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::mse_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -619,6 +685,7 @@ def smooth_l1_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Tensor:
         _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
@@ -626,7 +693,7 @@ def smooth_l1_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, target),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
@@ -634,8 +701,10 @@ def smooth_l1_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target: _op(self, target, reduction, beta),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, target, reduction, beta)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::smooth_l1_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -646,6 +715,7 @@ def smooth_l1_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ker
     aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
@@ -653,7 +723,7 @@ def smooth_l1_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ker
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self, target),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
@@ -661,8 +731,10 @@ def smooth_l1_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ker
                 },
                 call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, beta),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, target, reduction, beta)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::smooth_l1_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -673,6 +745,7 @@ def binary_cross_entropy(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
     aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
         _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
@@ -680,15 +753,17 @@ def binary_cross_entropy(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, target, weight),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
                 },
                 call=lambda _op, self, target, weight: _op(self, target, weight, reduction),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, target, weight, reduction)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::binary_cross_entropy', [t for t in (self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -699,6 +774,7 @@ def binary_cross_entropy_backward(_lowering: EntryLowering, _otherwise: Kernel) 
     aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
@@ -706,15 +782,17 @@ def binary_cross_entropy_backward(_lowering: EntryLowering, _otherwise: Kernel) 
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self, target, weight),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
                 },
                 call=lambda _op, grad_output, self, target, weight: _op(grad_output, self, target, weight, reduction),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, target, weight, reduction)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::binary_cross_entropy_backward', [t for t in (grad_output, self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -725,6 +803,7 @@ def hardsigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::hardsigmoid(Tensor self) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor) -> Tensor:
         _key = (self.shape, self.dtype)
@@ -732,13 +811,15 @@ def hardsigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=dict,
                 call=lambda _op, self: _op(self),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::hardsigmoid', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -749,6 +830,7 @@ def hardsigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
     aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
@@ -756,13 +838,15 @@ def hardsigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self),
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::hardsigmoid_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -773,6 +857,7 @@ def log_sigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor) -> tuple[Tensor, Tensor]:
         _key = (self.shape, self.dtype)
@@ -780,13 +865,15 @@ def log_sigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=dict,
                 call=lambda _op, self: _op(self),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('ptxla::log_sigmoid', (self,), _computation))
 
     return hook
@@ -797,6 +884,7 @@ def log_sigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
     aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, buffer: Tensor) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, buffer.shape, buffer.dtype)
@@ -804,13 +892,15 @@ def log_sigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self, buffer),
                 attributes=dict,
                 call=lambda _op, grad_output, self, buffer: _op(grad_output, self, buffer),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, buffer)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::log_sigmoid_backward', (grad_output, self, buffer), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -821,6 +911,7 @@ def softplus(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, beta: Number = 1, threshold: Number = 20) -> Tensor:
         _key = (self.shape, self.dtype, beta, type(beta), threshold, type(threshold))
@@ -828,7 +919,7 @@ def softplus(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'beta': _attr.f32(beta),
@@ -836,8 +927,10 @@ def softplus(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, beta, threshold),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, beta, threshold)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::softplus', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -848,6 +941,7 @@ def softplus_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, beta: Number, threshold: Number) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, beta, type(beta), threshold, type(threshold))
@@ -855,7 +949,7 @@ def softplus_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self),
                 attributes=lambda: {
                     'beta': _attr.f32(beta),
@@ -863,8 +957,10 @@ def softplus_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, beta, threshold),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, beta, threshold)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::softplus_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -875,6 +971,7 @@ def leaky_relu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, negative_slope: Number = 0.01) -> Tensor:
         _key = (self.shape, self.dtype, negative_slope, type(negative_slope))
@@ -882,15 +979,17 @@ def leaky_relu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'negative_slope': _attr.f32(negative_slope),
                 },
                 call=lambda _op, self: _op(self, negative_slope),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, negative_slope)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::leaky_relu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -901,6 +1000,7 @@ def leaky_relu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, negative_slope: Number, self_is_result: bool) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, negative_slope, type(negative_slope), self_is_result)
@@ -908,7 +1008,7 @@ def leaky_relu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self),
                 attributes=lambda: {
                     'negative_slope': _attr.f32(negative_slope),
@@ -916,8 +1016,10 @@ def leaky_relu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, negative_slope, self_is_result),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, negative_slope, self_is_result)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::leaky_relu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -928,6 +1030,7 @@ def hardtanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
         _key = (self.shape, self.dtype, min_val, type(min_val), max_val, type(max_val))
@@ -935,7 +1038,7 @@ def hardtanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'min_val': _attr.f32(min_val),
@@ -943,8 +1046,10 @@ def hardtanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, min_val, max_val),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, min_val, max_val)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::hardtanh', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -955,6 +1060,7 @@ def hardtanh_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, min_val: Number, max_val: Number) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, min_val, type(min_val), max_val, type(max_val))
@@ -962,7 +1068,7 @@ def hardtanh_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self),
                 attributes=lambda: {
                     'min_val': _attr.f32(min_val),
@@ -970,8 +1076,10 @@ def hardtanh_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, min_val, max_val),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, min_val, max_val)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::hardtanh_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -982,6 +1090,7 @@ def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
         _key = (self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), ceil_mode, count_include_pad, divisor_override)
@@ -989,7 +1098,7 @@ def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'kernel_size': _attr.i64_list(kernel_size),
@@ -1001,8 +1110,10 @@ def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::avg_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1013,6 +1124,7 @@ def avg_pool2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), ceil_mode, count_include_pad, divisor_override)
@@ -1020,7 +1132,7 @@ def avg_pool2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, self),
                 attributes=lambda: {
                     'kernel_size': _attr.i64_list(kernel_size),
@@ -1032,8 +1144,10 @@ def avg_pool2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::avg_pool2d_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1044,6 +1158,7 @@ def batch_norm_inference(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
     aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:
         _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), training, momentum, eps)
@@ -1051,15 +1166,17 @@ def batch_norm_inference(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=(weight is not None or bias is None) and (bias is not None or running_mean is None) and (running_mean is not None or running_var is None) and training in (False,),
+                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else 'the operand running_mean is given, and bias is not' if not (bias is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else f'training is {training!r}; the entry takes False' if not (training in (False,)) else None),
                 operands=(input, weight, bias, running_mean, running_var),
                 attributes=lambda: {
                     'eps': _attr.f32(eps),
                 },
                 call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(input, weight, bias, running_mean, running_var, training, momentum, eps)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('ptxla::batch_norm_inference', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
 
     return hook
@@ -1070,6 +1187,7 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
         _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, tuple(output_mask))
@@ -1077,7 +1195,7 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=(weight is not None or running_mean is None) and (running_mean is not None or running_var is None) and (running_var is not None or save_mean is None) and (save_mean is not None or save_invstd is None),
+                unmet=('the operand running_mean is given, and weight is not' if not (weight is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else 'the operand save_mean is given, and running_var is not' if not (running_var is not None or save_mean is None) else 'the operand save_invstd is given, and save_mean is not' if not (save_mean is not None or save_invstd is None) else None),
                 operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
                 attributes=lambda: {
                     'train': _attr.boolean(train),
@@ -1086,8 +1204,10 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('ptxla::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
 
     return hook
@@ -1098,6 +1218,7 @@ def binary_cross_entropy_with_logits(_lowering: EntryLowering, _otherwise: Kerne
     aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1) -> Tensor:
         _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), None if pos_weight is None else (pos_weight.shape, pos_weight.dtype), reduction)
@@ -1105,15 +1226,17 @@ def binary_cross_entropy_with_logits(_lowering: EntryLowering, _otherwise: Kerne
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=(weight is not None or pos_weight is None),
+                unmet=('the operand pos_weight is given, and weight is not' if not (weight is not None or pos_weight is None) else None),
                 operands=(self, target, weight, pos_weight),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
                 },
                 call=lambda _op, self, target, weight, pos_weight: _op(self, target, weight, pos_weight, reduction),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, target, weight, pos_weight, reduction)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::binary_cross_entropy_with_logits', [t for t in (self, target, weight, pos_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1124,6 +1247,7 @@ def var(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
         _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
@@ -1131,7 +1255,7 @@ def var(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
@@ -1140,8 +1264,10 @@ def var(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::var', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1152,6 +1278,7 @@ def std(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
         _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
@@ -1159,7 +1286,7 @@ def std(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
@@ -1168,8 +1295,10 @@ def std(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::std', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1180,6 +1309,7 @@ def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
         _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
@@ -1187,7 +1317,7 @@ def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
@@ -1196,8 +1326,10 @@ def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('ptxla::var_mean', (self,), _computation))
 
     return hook
@@ -1208,6 +1340,7 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
         _key = (self.shape, self.dtype, k, dim, largest, sorted)
@@ -1215,7 +1348,7 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'k': _attr.i64(k),
@@ -1225,8 +1358,10 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, k, dim, largest, sorted),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('ptxla::topk', (self,), _computation))
 
     return hook
@@ -1237,6 +1372,7 @@ def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         _key = (self.shape, self.dtype, dim, keepdim)
@@ -1244,7 +1380,7 @@ def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'dim': None if dim is None else _attr.i64(_attr.dim(dim, self.dim())),
@@ -1252,8 +1388,10 @@ def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, keepdim),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, dim, keepdim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::argmax', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1264,6 +1402,7 @@ def upsample_nearest2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, output_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
         _key = (self.shape, self.dtype, tuple(output_size), scales_h, scales_w)
@@ -1271,7 +1410,7 @@ def upsample_nearest2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'output_size': _attr.i64_list(output_size),
@@ -1280,8 +1419,10 @@ def upsample_nearest2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, output_size, scales_h, scales_w),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, output_size, scales_h, scales_w)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::upsample_nearest2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1292,6 +1433,7 @@ def upsample_nearest2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
     aten::upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), scales_h, scales_w)
@@ -1299,7 +1441,7 @@ def upsample_nearest2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
                 operands=(grad_output,),
                 attributes=lambda: {
                     'output_size': _attr.i64_list(output_size),
@@ -1309,8 +1451,10 @@ def upsample_nearest2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
                 },
                 call=lambda _op, grad_output: _op(grad_output, output_size, input_size, scales_h, scales_w),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, output_size, input_size, scales_h, scales_w)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::upsample_nearest2d_backward', (grad_output,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1321,6 +1465,7 @@ def upsample_bilinear2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
         _key = (self.shape, self.dtype, tuple(output_size), align_corners, scales_h, scales_w)
@@ -1328,7 +1473,7 @@ def upsample_bilinear2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'output_size': _attr.i64_list(output_size),
@@ -1338,8 +1483,10 @@ def upsample_bilinear2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, output_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::upsample_bilinear2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1350,6 +1497,7 @@ def upsample_bilinear2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -
     aten::upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), align_corners, scales_h, scales_w)
@@ -1357,7 +1505,7 @@ def upsample_bilinear2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
                 operands=(grad_output,),
                 attributes=lambda: {
                     'output_size': _attr.i64_list(output_size),
@@ -1368,8 +1516,10 @@ def upsample_bilinear2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -
                 },
                 call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, output_size, input_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::upsample_bilinear2d_backward', (grad_output,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1380,6 +1530,7 @@ def glu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::glu(Tensor self, int dim=-1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: int = -1) -> Tensor:
         _key = (self.shape, self.dtype, dim)
@@ -1387,15 +1538,17 @@ def glu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'dim': _attr.i64(_attr.dim(dim, self.dim())),
                 },
                 call=lambda _op, self: _op(self, dim),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, dim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::glu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1406,6 +1559,7 @@ def glu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, dim)
@@ -1413,15 +1567,17 @@ def glu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
                 operands=(grad_output, self),
                 attributes=lambda: {
                     'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, dim),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, dim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::glu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1432,6 +1588,7 @@ def upsample_bicubic2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
         _key = (self.shape, self.dtype, tuple(output_size), align_corners, scales_h, scales_w)
@@ -1439,7 +1596,7 @@ def upsample_bicubic2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                unmet=('the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
                 operands=(self,),
                 attributes=lambda: {
                     'output_size': _attr.i64_list(output_size),
@@ -1449,8 +1606,10 @@ def upsample_bicubic2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, output_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::upsample_bicubic2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1461,6 +1620,7 @@ def upsample_bicubic2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
     aten::upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), align_corners, scales_h, scales_w)
@@ -1468,7 +1628,7 @@ def upsample_bicubic2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
                 operands=(grad_output,),
                 attributes=lambda: {
                     'output_size': _attr.i64_list(output_size),
@@ -1479,8 +1639,10 @@ def upsample_bicubic2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
                 },
                 call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, output_size, input_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::upsample_bicubic2d_backward', (grad_output,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1491,6 +1653,7 @@ def grid_sampler_2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
         _key = (input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners)
@@ -1498,7 +1661,7 @@ def grid_sampler_2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                unmet=('the dtype of input is not one that the entry takes: float32, bfloat16, float16, float64' if not (input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of grid is not one that the entry takes: float32, bfloat16, float16, float64' if not (grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
                 operands=(input, grid),
                 attributes=lambda: {
                     'interpolation_mode': _attr.i64(interpolation_mode),
@@ -1507,8 +1670,10 @@ def grid_sampler_2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, grid: _op(input, grid, interpolation_mode, padding_mode, align_corners),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(input, grid, interpolation_mode, padding_mode, align_corners)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::grid_sampler_2d', (input, grid), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1519,6 +1684,7 @@ def grid_sampler_2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
     aten::grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool, output_mask: list[bool]) -> tuple[Tensor, Tensor]:
         _key = (grad_output.shape, grad_output.dtype, input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners, tuple(output_mask))
@@ -1526,7 +1692,7 @@ def grid_sampler_2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of input is not one that the entry takes: float32, bfloat16, float16, float64' if not (input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of grid is not one that the entry takes: float32, bfloat16, float16, float64' if not (grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
                 operands=(grad_output, input, grid),
                 attributes=lambda: {
                     'interpolation_mode': _attr.i64(interpolation_mode),
@@ -1536,8 +1702,10 @@ def grid_sampler_2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
                 },
                 call=lambda _op, grad_output, input, grid: _op(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('ptxla::grid_sampler_2d_backward', (grad_output, input, grid), _computation))
 
     return hook
@@ -1548,6 +1716,7 @@ def huber_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor:
         _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
@@ -1555,7 +1724,7 @@ def huber_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                unmet=('the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
                 operands=(self, target),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
@@ -1563,8 +1732,10 @@ def huber_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target: _op(self, target, reduction, delta),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, target, reduction, delta)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::huber_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1575,6 +1746,7 @@ def huber_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
@@ -1582,7 +1754,7 @@ def huber_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64) and target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64),
+                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
                 operands=(grad_output, self, target),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
@@ -1590,8 +1762,10 @@ def huber_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, delta),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self, target, reduction, delta)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::huber_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1602,6 +1776,7 @@ def scaled_dot_product_attention(_lowering: EntryLowering, _otherwise: Kernel) -
     aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Tensor:
         _key = (query.shape, query.dtype, key.shape, key.dtype, value.shape, value.dtype, None if attn_mask is None else (attn_mask.shape, attn_mask.dtype), dropout_p, is_causal, scale, enable_gqa)
@@ -1609,7 +1784,7 @@ def scaled_dot_product_attention(_lowering: EntryLowering, _otherwise: Kernel) -
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(query, key, value, attn_mask),
                 attributes=lambda: {
                     'dropout_p': _attr.f32(dropout_p),
@@ -1619,8 +1794,10 @@ def scaled_dot_product_attention(_lowering: EntryLowering, _otherwise: Kernel) -
                 },
                 call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::scaled_dot_product_attention', [t for t in (query, key, value, attn_mask) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1631,6 +1808,7 @@ def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
         _key = (input.shape, input.dtype, tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
@@ -1638,7 +1816,7 @@ def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=(weight is not None or bias is None),
+                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
                 operands=(input, weight, bias),
                 attributes=lambda: {
                     'normalized_shape': _attr.i64_list(normalized_shape),
@@ -1646,8 +1824,10 @@ def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(input, normalized_shape, weight, bias, eps)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('ptxla::layer_norm', [t for t in (input, weight, bias) if t is not None], _computation))
 
     return hook
@@ -1658,6 +1838,7 @@ def group_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
         _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), N, C, HxW, group, eps)
@@ -1665,7 +1846,7 @@ def group_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=(weight is not None or bias is None),
+                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
                 operands=(input, weight, bias),
                 attributes=lambda: {
                     'N': _attr.i64(N),
@@ -1676,8 +1857,10 @@ def group_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(input, weight, bias, N, C, HxW, group, eps)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('ptxla::group_norm', [t for t in (input, weight, bias) if t is not None], _computation))
 
     return hook
@@ -1688,6 +1871,7 @@ def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
         _key = (input.shape, input.dtype, tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
@@ -1695,7 +1879,7 @@ def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(input, weight),
                 attributes=lambda: {
                     'normalized_shape': _attr.i64_list(normalized_shape),
@@ -1703,8 +1887,10 @@ def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(input, normalized_shape, weight, eps)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::rms_norm', [t for t in (input, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1715,6 +1901,7 @@ def dropout(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::dropout(Tensor input, float p, bool train) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(input: Tensor, p: float, train: bool) -> Tensor:
         _key = (input.shape, input.dtype, p, train)
@@ -1722,15 +1909,17 @@ def dropout(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=train in (True,),
+                unmet=(f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
                 operands=(input,),
                 attributes=lambda: {
                     'p': _attr.f32(p),
                 },
                 call=lambda _op, input: _op(input, p, train),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(input, p, train)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::dropout', (input,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1741,6 +1930,7 @@ def cross_entropy_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Tensor:
         _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, label_smoothing)
@@ -1748,7 +1938,7 @@ def cross_entropy_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, target, weight),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
@@ -1757,8 +1947,10 @@ def cross_entropy_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, target, weight, reduction, ignore_index, label_smoothing)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::cross_entropy_loss', [t for t in (self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1769,6 +1961,7 @@ def kl_div(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
         _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, log_target)
@@ -1776,7 +1969,7 @@ def kl_div(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, target),
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
@@ -1784,8 +1977,10 @@ def kl_div(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, target, reduction, log_target=log_target)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::kl_div', (self, target), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1796,6 +1991,7 @@ def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Tensor:
         _key = (self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), tuple(dilation), ceil_mode)
@@ -1803,7 +1999,7 @@ def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'kernel_size': _attr.i64_list(kernel_size),
@@ -1814,8 +2010,10 @@ def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::max_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1826,6 +2024,7 @@ def mm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
         _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
@@ -1833,15 +2032,17 @@ def mm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, mat2),
                 attributes=lambda: {
                     'out_dtype': _attr.string(_attr.element_type(out_dtype)),
                 },
                 call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, mat2, out_dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::mm', (self, mat2), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1852,6 +2053,7 @@ def bmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
         _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
@@ -1859,15 +2061,17 @@ def bmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, mat2),
                 attributes=lambda: {
                     'out_dtype': _attr.string(_attr.element_type(out_dtype)),
                 },
                 call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, mat2, out_dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::bmm', (self, mat2), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1878,6 +2082,7 @@ def matmul_accumulate(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
@@ -1885,15 +2090,17 @@ def matmul_accumulate(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=beta in (1,) and alpha in (1,) and (self.dtype == out_dtype and mat1.dtype != out_dtype) and (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) and (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]),
+                unmet=(f'beta is {beta!r}; the entry takes 1' if not (beta in (1,)) else f'alpha is {alpha!r}; the entry takes 1' if not (alpha in (1,)) else '`where: self.dtype == out_dtype and mat1.dtype != out_dtype` does not hold' if not (self.dtype == out_dtype and mat1.dtype != out_dtype) else '`where: self.dim() == 2 and mat1.dim() == 2 and mat2.dim() == 2` does not hold' if not (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) else '`where: self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]` does not hold' if not (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]) else None),
                 operands=(self, mat1, mat2),
                 attributes=lambda: {
                     'out_dtype': _attr.string(_attr.element_type(out_dtype)),
                 },
                 call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::matmul_accumulate', (self, mat1, mat2), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1904,6 +2111,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
@@ -1911,7 +2119,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, mat1, mat2),
                 attributes=lambda: {
                     'out_dtype': _attr.string(_attr.element_type(out_dtype)),
@@ -1920,8 +2128,10 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::addmm', (self, mat1, mat2), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1932,6 +2142,7 @@ def baddbmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
@@ -1939,7 +2150,7 @@ def baddbmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self, batch1, batch2),
                 attributes=lambda: {
                     'out_dtype': _attr.string(_attr.element_type(out_dtype)),
@@ -1948,8 +2159,10 @@ def baddbmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('ptxla::baddbmm', (self, batch1, batch2), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -1967,7 +2180,7 @@ def silu_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel)
             Arguments(
                 key=(_tensor_key(grad_output), _tensor_key(self)),
                 operands=(grad_output, self),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
                 otherwise=lambda: _otherwise(_keys, grad_output, self),
@@ -1989,7 +2202,7 @@ def mish_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel)
             Arguments(
                 key=(_tensor_key(grad_output), _tensor_key(self)),
                 operands=(grad_output, self),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
                 otherwise=lambda: _otherwise(_keys, grad_output, self),
@@ -2011,7 +2224,7 @@ def scaled_dot_product_attention_at_autograd(_composite: CompositeFunction, _oth
             Arguments(
                 key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attn_mask), _value_key(dropout_p), _value_key(is_causal), _value_key(scale), _value_key(enable_gqa)),
                 operands=(query, key, value, attn_mask),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'dropout_p': _attr.f32(dropout_p),
                     'is_causal': _attr.boolean(is_causal),
@@ -2038,7 +2251,7 @@ def layer_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
             Arguments(
                 key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
                 operands=(input, weight, bias),
-                matches=lambda: (weight is not None or bias is None),
+                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
                 attributes=lambda: {
                     'normalized_shape': _attr.i64_list(normalized_shape),
                     'eps': _attr.f32(eps),
@@ -2063,7 +2276,7 @@ def group_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
             Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(N), _value_key(C), _value_key(HxW), _value_key(group), _value_key(eps)),
                 operands=(input, weight, bias),
-                matches=lambda: (weight is not None or bias is None),
+                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
                 attributes=lambda: {
                     'N': _attr.i64(N),
                     'C': _attr.i64(C),
@@ -2091,7 +2304,7 @@ def rms_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> K
             Arguments(
                 key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _value_key(eps)),
                 operands=(input, weight),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'normalized_shape': _attr.i64_list(normalized_shape),
                     'eps': None if eps is None else _attr.f32(eps),
@@ -2116,7 +2329,7 @@ def dropout_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
             Arguments(
                 key=(_tensor_key(input), _value_key(p), _value_key(train)),
                 operands=(input,),
-                matches=lambda: train in (True,),
+                unmet=lambda: (f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
                 attributes=lambda: {
                     'p': _attr.f32(p),
                 },
@@ -2140,7 +2353,7 @@ def cross_entropy_loss_at_autograd(_composite: CompositeFunction, _otherwise: Ke
             Arguments(
                 key=(_tensor_key(self), _tensor_key(target), _tensor_key(weight), _value_key(reduction), _value_key(ignore_index), _value_key(label_smoothing)),
                 operands=(self, target, weight),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
                     'ignore_index': _attr.i64(ignore_index),
@@ -2166,7 +2379,7 @@ def kl_div_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ker
             Arguments(
                 key=(_tensor_key(self), _tensor_key(target), _value_key(reduction), _value_key(log_target)),
                 operands=(self, target),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'reduction': _attr.i64(reduction),
                     'log_target': _attr.boolean(log_target),
@@ -2191,7 +2404,7 @@ def max_pool2d_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
             Arguments(
                 key=(_tensor_key(self), _value_key(kernel_size), _value_key(stride), _value_key(padding), _value_key(dilation), _value_key(ceil_mode)),
                 operands=(self,),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'kernel_size': _attr.i64_list(kernel_size),
                     'stride': _attr.i64_list(stride),
@@ -2219,7 +2432,7 @@ def mm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
             Arguments(
                 key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
                 operands=(self, mat2),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'out_dtype': _attr.string(_attr.element_type(out_dtype)),
                 },
@@ -2243,7 +2456,7 @@ def bmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel
             Arguments(
                 key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
                 operands=(self, mat2),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'out_dtype': _attr.string(_attr.element_type(out_dtype)),
                 },
@@ -2267,7 +2480,7 @@ def matmul_accumulate_at_autograd(_composite: CompositeFunction, _otherwise: Ker
             Arguments(
                 key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
                 operands=(self, mat1, mat2),
-                matches=lambda: beta in (1,) and alpha in (1,) and (self.dtype == out_dtype and mat1.dtype != out_dtype) and (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) and (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]),
+                unmet=lambda: (f'beta is {beta!r}; the entry takes 1' if not (beta in (1,)) else f'alpha is {alpha!r}; the entry takes 1' if not (alpha in (1,)) else '`where: self.dtype == out_dtype and mat1.dtype != out_dtype` does not hold' if not (self.dtype == out_dtype and mat1.dtype != out_dtype) else '`where: self.dim() == 2 and mat1.dim() == 2 and mat2.dim() == 2` does not hold' if not (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) else '`where: self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]` does not hold' if not (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]) else None),
                 attributes=lambda: {
                     'out_dtype': _attr.string(_attr.element_type(out_dtype)),
                 },
@@ -2291,7 +2504,7 @@ def addmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kern
             Arguments(
                 key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
                 operands=(self, mat1, mat2),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'out_dtype': _attr.string(_attr.element_type(out_dtype)),
                     'beta': _attr.f32(beta),
@@ -2317,7 +2530,7 @@ def baddbmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
             Arguments(
                 key=(_tensor_key(self), _tensor_key(batch1), _tensor_key(batch2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
                 operands=(self, batch1, batch2),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'out_dtype': _attr.string(_attr.element_type(out_dtype)),
                     'beta': _attr.f32(beta),
@@ -2343,7 +2556,7 @@ def batch_norm_training_function(_composite: CompositeFunction, _otherwise: Kern
             Arguments(
                 key=(_tensor_key(input), _tensor_key(running_mean), _tensor_key(running_var), _tensor_key(weight), _tensor_key(bias), _value_key(momentum), _value_key(eps)),
                 operands=(input, running_mean, running_var, weight, bias),
-                matches=lambda: (weight is not None or bias is None),
+                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
                 attributes=lambda: {
                     'momentum': _attr.f32(momentum),
                     'eps': _attr.f32(eps),
@@ -2368,7 +2581,7 @@ def llama_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -
             Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
                 operands=(input, weight),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'normalized_shape': _attr.i64_list(normalized_shape),
                     'eps': _attr.f32(eps),
@@ -2393,7 +2606,7 @@ def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> K
             Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
                 operands=(input, weight),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'normalized_shape': _attr.i64_list(normalized_shape),
                     'eps': _attr.f32(eps),
@@ -2418,7 +2631,7 @@ def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel
             Arguments(
                 key=(_tensor_key(gate), _tensor_key(up)),
                 operands=(gate, up),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=dict,
                 call=lambda _op, gate, up: _op(gate, up),
                 otherwise=lambda: _otherwise(gate, up),
@@ -2440,7 +2653,7 @@ def new_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kern
             Arguments(
                 key=(_tensor_key(input),),
                 operands=(input,),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'approximate': _attr.string('tanh'),
                 },
@@ -2464,7 +2677,7 @@ def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
             Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
                 operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'beta1': _attr.f32(beta1),
                     'beta2': _attr.f32(beta2),
@@ -2492,7 +2705,7 @@ def adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
             Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
                 operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'beta1': _attr.f32(beta1),
                     'beta2': _attr.f32(beta2),
@@ -2520,7 +2733,7 @@ def sgd_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
             Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(lr), _tensor_key(momentum_buffer), _value_key(momentum), _value_key(dampening), _value_key(weight_decay), _value_key(nesterov), _value_key(maximize)),
                 operands=(param, grad, lr, momentum_buffer),
-                matches=lambda: True,
+                unmet=lambda: None,
                 attributes=lambda: {
                     'momentum': _attr.f32(momentum),
                     'dampening': _attr.f32(dampening),

@@ -20,7 +20,13 @@ from composites.errors import AllowlistError, UnsupportedCallError
 from composites.functions import find_function
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
-from composites.registry.operators import Operator, find_overload
+from composites.registry.operators import (
+    Operator,
+    Variant,
+    find_operator,
+    find_overload,
+    find_variants,
+)
 from composites.registry.signatures import describe_function
 from lowering.codegen import loader, source
 from lowering.dispatch.autograd.definition import Definition, ExplicitBackward
@@ -29,8 +35,10 @@ from lowering.dispatch.backend import EntryLowering, make_lowering
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.dynamo.functions import Replacement, traced_function
+from lowering.dispatch.statistics import Statistics, written_operands
 from lowering.frontends.protocols import Frontend, Kernel, Override
 from lowering.installation.patches import patch_function
+from lowering.installation.variants import DeclinedError, tensors_in, written_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +61,21 @@ def install(
     frontend: Frontend,
     compiled_calls: CompiledCalls,
     computations: Computations,
+    statistics: Statistics,
 ) -> Installation:
     """Install the hooks of `entries`. If several claim one operator, the first one has priority.
 
     Args:
         computations: the computations that these entries lowered when they were last installed.
+        statistics: counts the calls.
 
     Raises:
         AllowlistError: an entry's operator never reaches a hook, or its function does not exist.
     """
     registries = {e.qualified: r for r in catalog.registries for e in r.composites}
-    installer = _Installer(operators, registries, frontend, compiled_calls, computations, [])
+    installer = _Installer(
+        operators, registries, frontend, compiled_calls, computations, statistics, [], {}
+    )
     try:
         installer.install(entries)
     except BaseException:
@@ -80,7 +92,15 @@ class _Rewrite:
     function: str
 
 
-_Claim = Composite | _Rewrite
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """Calls in place, or with `out=`, of an operator that an entry catches at autograd's key."""
+
+    entry: Composite
+    variant: Variant
+
+
+_Claim = Composite | _Rewrite | _Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +111,9 @@ class _Installer:
     frontend: Frontend
     compiled_calls: CompiledCalls
     computations: Computations
+    statistics: Statistics
     overrides: list[Override]
+    own_operators: dict[Composite, OwnOperator | None]
 
     def install(self, entries: Sequence[Composite]) -> None:
         at_backend: dict[str, list[Composite]] = {}
@@ -100,6 +122,9 @@ class _Installer:
         for entry in entries:
             if entry.op is not None and self._is_caught_at_autograd(entry):
                 at_autograd.setdefault(entry.op, []).append(entry)
+                for variant in find_variants(self.operators[entry.op]):
+                    claims = at_autograd.setdefault(variant.operator.qualified, [])
+                    claims.append(_Variant(entry, variant))
             elif entry.op is not None:
                 at_backend.setdefault(entry.op, []).append(entry)
             for target in entry.functions:
@@ -110,7 +135,7 @@ class _Installer:
         for name, claiming in at_backend.items():
             self._at_backend(self.operators[name], claiming)
         for name, claims_at_autograd in at_autograd.items():
-            self._at_autograd(self.operators[name], claims_at_autograd)
+            self._at_autograd(find_operator(name), claims_at_autograd)
         for target, claims_of in functions.items():
             self._function(target, claims_of)
 
@@ -149,9 +174,12 @@ class _Installer:
             kernel: Kernel = stock.call_boxed
             for claim in reversed(claims):
                 if isinstance(claim, _Rewrite):
-                    kernel = _tried(find_function(claim.function), kernel, keys=1)
+                    rewrite = find_function(claim.function)
+                    kernel = self._tried(claim.entry, rewrite, kernel, keys=1)
+                elif isinstance(claim, _Variant):
+                    kernel = self._variant(claim, key, kernel)
                 elif claim.adapt is not None:
-                    kernel = _tried(self._adapter(claim), kernel, keys=1)
+                    kernel = self._tried(claim, self._adapter(claim), kernel, keys=1)
                 else:
                     hook = self._hooks(claim).AUTOGRAD_HOOKS[claim.name]
                     kernel = hook(self._composite(claim, stock, owns[claim.name]), kernel)
@@ -159,8 +187,26 @@ class _Installer:
                 kernel = _in_inference_mode(kernel, stock.call_boxed)
             self.overrides.append(dispatching.override(operator, key, kernel))
 
+    def _variant(self, claim: _Variant, key: str, otherwise: Kernel) -> Kernel:
+        """A kernel for calls in place or with `out=`. Calls that the entry does not claim go to
+        `otherwise`."""
+        entry, operator = claim.entry, find_operator(claim.entry.op or "")
+        if entry.adapt is not None:
+            kernel = self._tried(entry, self._adapter(entry), _decline, keys=1)
+            return written_into(claim.variant, kernel, otherwise)
+        stock = self.frontend.dispatching.stock_kernel(operator, key)
+        own = self._own_operator(operator, entry)
+        hook = self._hooks(entry).AUTOGRAD_HOOKS[entry.name]
+        kernel = hook(self._composite(entry, stock, own), _decline)
+        return written_into(claim.variant, kernel, otherwise)
+
     def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator | None:
-        """The entry's operator for torch.compile; see `OwnOperator`."""
+        """The entry's operator for torch.compile; see `OwnOperator`. It is implemented once."""
+        if entry not in self.own_operators:
+            self.own_operators[entry] = self._implemented(operator, entry)
+        return self.own_operators[entry]
+
+    def _implemented(self, operator: Operator, entry: Composite) -> OwnOperator | None:
         compiled_graphs = self.frontend.compiled_graphs
         if compiled_graphs is None:
             return None
@@ -187,10 +233,13 @@ class _Installer:
             called = traced = original
             for claim in reversed(claims):
                 if isinstance(claim, _Rewrite):
-                    rewrite = self._on_backend(find_function(claim.function))
-                    called = _tried(rewrite, called)
+                    rewrite = self._tried(claim.entry, find_function(claim.function), called)
+                    called = self._on_backend(rewrite, called)
+                elif isinstance(claim, _Variant):
+                    raise AssertionError("a variant is an operator")
                 elif claim.adapt is not None:
-                    called = _tried(self._adapter(claim), called)
+                    called = self._tried(claim, self._adapter(claim), called)
+                    # Dynamo traces this function, which therefore counts nothing.
                     traced = _tried(self._traced_adapter(claim), traced)
                 else:
                     registry = self.registries[claim.qualified]
@@ -199,11 +248,13 @@ class _Installer:
                     called = hook(composite, called)
                     node = hook(composite, original)
                     owns = self.frontend.tensors.owns
-                    traced = traced_function(claim, original, target, node, traced, owns)
+                    traced = traced_function(
+                        claim, original, target, node, traced, owns, self.statistics.of(claim)
+                    )
             return Replacement(called, traced)
 
         first = claims[0]
-        entry = first.entry if isinstance(first, _Rewrite) else first
+        entry = first if isinstance(first, Composite) else first.entry
         self.overrides.append(patch_function(target, wrapper, entry))
 
     def _adapter(self, entry: Composite) -> Kernel:
@@ -221,7 +272,9 @@ class _Installer:
         meaning = find_function(target)
         hook = self._as_function(entry, meaning)
         owns = self.frontend.tensors.owns
-        node = traced_function(entry, meaning, target, hook, _decline, owns)
+        node = traced_function(
+            entry, meaning, target, hook, _decline, owns, self.statistics.of(entry)
+        )
         return partial(find_function(entry.adapt), node)
 
     def _as_function(self, entry: Composite, otherwise: Kernel) -> Kernel:
@@ -234,7 +287,8 @@ class _Installer:
 
     def _lowering(self, entry: Composite, operator: Operator, stock: Kernel) -> EntryLowering:
         computations = self.computations.of(entry, stock)
-        return make_lowering(entry, operator, self.frontend, stock, computations)
+        statistics = self.statistics.of(entry)
+        return make_lowering(entry, operator, self.frontend, stock, computations, statistics)
 
     def _composite(
         self, entry: Composite, native: Kernel, operator: OwnOperator | None = None
@@ -242,8 +296,10 @@ class _Installer:
         backward = source.explicit_backward(entry, self.registries[entry.qualified])
         explicit = None if backward is None else self._backward(backward)
         of = partial(self.computations.of, entry, native)
-        definition = Definition(entry, self.frontend, native, explicit, of("backward"))
-        return CompositeFunction(definition, self.compiled_calls, operator, of("forward"))
+        statistics, forward, derived = self.statistics.of(entry), of("forward"), of("backward")
+        statistics.caches |= {"forward": forward, "derived backward": derived}
+        definition = Definition(entry, self.frontend, statistics, native, explicit, derived)
+        return CompositeFunction(definition, self.compiled_calls, operator, forward)
 
     def _backward(self, entry: Composite) -> ExplicitBackward:
         target = entry.decomposition.target
@@ -253,37 +309,56 @@ class _Installer:
             kernel = self._as_function(entry, _nothing)
         else:
             arguments = describe_function(find_function(entry.adapt), entry.adapt).arguments[1:]
-            kernel = _tried(self._adapter(entry), _nothing)
+            kernel = self._tried(entry, self._adapter(entry), _nothing)
         return ExplicitBackward(entry, kernel, tuple(argument.name for argument in arguments))
 
-    def _on_backend(self, function: Kernel) -> Kernel:
-        """`function`, which declines calls that have no tensor of the backend among their
-        arguments."""
+    def _on_backend(self, function: Kernel, otherwise: Kernel) -> Kernel:
+        """A function that calls `otherwise` if no argument is a tensor of the backend."""
 
         def checked(*arguments: Any, **keywords: Any) -> Any:
             values = (*arguments, *keywords.values())
             owns = self.frontend.tensors.owns
-            if not any(isinstance(value, torch.Tensor) and owns(value) for value in values):
-                raise UnsupportedCallError("the call has no tensor of the backend")
-            return function(*arguments, **keywords)
+            if any(isinstance(value, torch.Tensor) and owns(value) for value in values):
+                return function(*arguments, **keywords)
+            return otherwise(*arguments, **keywords)
 
         return checked
+
+    def _tried(
+        self, entry: Composite, function: Kernel, otherwise: Kernel, *, keys: int = 0
+    ) -> Kernel:
+        """A kernel that calls `function`, and `otherwise` for the calls that `function` declines.
+        It counts these as fallbacks of the entry.
+
+        Args:
+            keys: number of leading arguments that `function` does not take.
+        """
+        statistics, owns = self.statistics.of(entry), self.frontend.tensors.owns
+
+        def kernel(*arguments: Any, **keywords: Any) -> Any:
+            try:
+                return function(*arguments[keys:], **keywords)
+            except DeclinedError:  # the composite's own hook has counted the call
+                pass
+            except UnsupportedCallError as error:
+                tensors = tensors_in((*arguments[keys:], *keywords.values()))
+                if any(owns(tensor) for tensor in tensors):
+                    statistics.fallback(str(error), written_operands(tensors)).count_call()
+            return otherwise(*arguments, **keywords)
+
+        return kernel
 
     def _hooks(self, entry: Composite) -> ModuleType:
         registry = self.registries[entry.qualified]
         return _builtin_hooks() if registry.builtin else _vendor_hooks(registry)
 
 
-def _tried(function: Kernel, otherwise: Kernel, *, keys: int = 0) -> Kernel:
-    """A kernel that calls `function`, and `otherwise` for the calls that `function` declines.
-
-    Args:
-        keys: number of leading arguments that `function` does not take.
-    """
+def _tried(function: Kernel, otherwise: Kernel) -> Kernel:
+    """A function that calls `function`, and `otherwise` for the calls that `function` declines."""
 
     def kernel(*arguments: Any, **keywords: Any) -> Any:
         try:
-            return function(*arguments[keys:], **keywords)
+            return function(*arguments, **keywords)
         except UnsupportedCallError:
             return otherwise(*arguments, **keywords)
 
@@ -291,7 +366,7 @@ def _tried(function: Kernel, otherwise: Kernel, *, keys: int = 0) -> Kernel:
 
 
 def _decline(*arguments: Any, **keywords: Any) -> Any:
-    raise UnsupportedCallError("the composite does not claim this call")
+    raise DeclinedError("the composite does not claim this call")
 
 
 def _nothing(*arguments: Any, **keywords: Any) -> None:

@@ -15,9 +15,9 @@ from composites.registry.model import Composite
 from composites.torch_internals import TreeSpec, pytree
 from lowering.dispatch.autograd.definition import Definition, Operands, local_name, result_name
 from lowering.dispatch.backend import lower_composite
-from lowering.dispatch.computations import FALLBACK
 from lowering.dispatch.decomposition import Call, lower_function, lower_jax
 from lowering.dispatch.differentiable import TensorMeta
+from lowering.dispatch.statistics import Fallback
 from lowering.emission.types import DecompositionHlo
 
 Attributes = Callable[[], Mapping[str, str | None]]
@@ -31,8 +31,8 @@ class Arguments:
     """Everything that the composite depends on."""
     operands: Operands
     """In the composite's order; None for an absent operand."""
-    matches: Callable[[], bool]
-    """Whether the entry's conditions hold."""
+    unmet: Callable[[], str | None]
+    """Returns the condition of the entry that the call does not meet; None if it meets all."""
     attributes: Attributes
     """Returns the attributes as MLIR text."""
     call: Call
@@ -81,8 +81,8 @@ def can_differentiate(definition: Definition, wanted: tuple[bool, ...]) -> bool:
 
 def lower_forward(
     definition: Definition, arguments: Arguments, wanted: tuple[bool, ...] | None
-) -> Any:
-    """The computation of a call's forward, or FALLBACK.
+) -> Computation | Fallback:
+    """The computation of a call's forward, or why it falls back to the stock lowering.
 
     Args:
         wanted: for each operand, whether it needs a gradient; None if no operand does.
@@ -112,14 +112,15 @@ def lower_forward(
 
     lowered = lower_composite(
         entry,
+        definition.statistics,
         entry.composite_name,
         frontend,
         arguments.operands,
         arguments.attributes,
         decompose,
     )
-    if lowered is FALLBACK:
-        return FALLBACK
+    if isinstance(lowered, Fallback):
+        return lowered
     if traced:
         spec, differentiable = traced[0]
     else:  # autograd does not see a JAX function; its backward is an entry or does not exist

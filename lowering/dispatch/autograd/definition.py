@@ -12,6 +12,7 @@ import torch
 from composites.functions import find_function
 from composites.registry.model import Composite
 from lowering.dispatch.decomposition import Call
+from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.protocols import Frontend, Kernel, Seed
 from lowering.frontends.thread_flag import ThreadFlag
 
@@ -42,11 +43,12 @@ class Definition:
 
     entry: Composite
     frontend: Frontend
+    statistics: EntryStatistics
     native: Kernel
     """The stock kernel, or the Python function that was caught."""
     backward: ExplicitBackward | None = None
     derived: dict[Hashable, Any] = field(default_factory=dict)
-    """For a derived backward: from the key of a backward to its computation, or FALLBACK."""
+    """For a derived backward: from the key of a backward to its computation, or a Fallback."""
     lowering: ThreadFlag = field(default_factory=ThreadFlag)
     """Whether this thread is inside the entry's decomposition. Calls of its operator or function
     then go to the stock kernel or the original function."""

@@ -27,11 +27,12 @@ from lowering.dispatch.autograd.definition import Definition, Operands
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.autograd.step import Step
 from lowering.dispatch.backend import condition_holds
-from lowering.dispatch.computations import FALLBACK, remember
+from lowering.dispatch.computations import remember
 from lowering.dispatch.decomposition import Call
 from lowering.dispatch.differentiable import Differentiable
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.keys import UNKNOWN
+from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.frontends.protocols import Kernel, Seed
 
 __all__ = ["Arguments", "CompositeFunction", "OwnOperator"]
@@ -61,19 +62,23 @@ class CompositeFunction:
     operator: OwnOperator | None = None
     """The node that torch.compile keeps if there are no gradients."""
     forward: dict[Hashable, Any] = field(default_factory=dict)
-    """From the key of a call to its computation, or FALLBACK."""
+    """From the key of a call to its computation, or a Fallback."""
 
     def __call__(self, arguments: Arguments) -> Any:
         """Run a call as a composite if possible. Otherwise fall back to the stock lowering."""
         definition, operands = self.definition, arguments.operands
         owns = definition.frontend.tensors.owns
-        if definition.lowering.active or torch_internals.is_transformed():
+        if definition.lowering.active:
             return arguments.otherwise()
+        if torch_internals.is_transformed():
+            return self._stock(arguments, "it is inside a transform of torch.func")
         if not all(t is None or (type(t) in _PLAIN and owns(t)) for t in operands):
             return self._compiled(arguments)
         computation = self._computation(arguments, _wanted(operands))
-        if computation is FALLBACK:
+        if isinstance(computation, Fallback):
+            computation.count_call()
             return arguments.otherwise()
+        definition.statistics.caught += 1
         random_numbers = definition.frontend.random_numbers
         seed = random_numbers.seed() if computation.draws and random_numbers else None
         if any(computation.differentiable):
@@ -116,13 +121,19 @@ class CompositeFunction:
         definition, operands = self.definition, arguments.operands
         owns = definition.frontend.tensors.owns
         if not all(t is None or (_is_traced(t) and owns(t)) for t in operands):
-            return arguments.otherwise()
+            if not any(isinstance(t, torch.Tensor) and owns(t) for t in operands):
+                return arguments.otherwise()  # a call on another device
+            return self._stock(arguments, self._unusable(operands))
         wanted = _wanted(operands)
         fixed = all(t is None or _has_fixed_shape(t) for t in operands)
         if fixed and (wanted is not None or self.operator is None):
             computation = self._computation(arguments, wanted)
-            if computation is FALLBACK or computation.draws:
+            if isinstance(computation, Fallback):
+                computation.count_call()
                 return arguments.otherwise()
+            if computation.draws:
+                return self._stock(arguments, "torch.compile, and it draws random numbers")
+            definition.statistics.caught += 1
             step = self._step(arguments, computation, None)
             key = self._key(arguments, wanted)
             call = self.compiled_calls.add(definition.entry.qualified, key, step)
@@ -131,14 +142,19 @@ class CompositeFunction:
             else:
                 results = call.forward(operands)
             return self._returned(results, arguments, computation)
-        if self.operator is None or not arguments.matches():
-            return arguments.otherwise()
+        if self.operator is None:
+            return self._stock(arguments, "torch.compile with dynamic shapes")
+        unmet = arguments.unmet()
+        if unmet is not None:
+            return self._stock(arguments, unmet)
         if wanted is None:
+            definition.statistics.caught += 1
             return arguments.call(self.operator.call, *operands)
         # With dynamic shapes the backward consists of stock operators, which run the forward once
         # more. This is only worth its time if the composite's meaning is not the stock lowering.
         if definition.entry.decomposition.target is None or self.operator.draws:
-            return arguments.otherwise()
+            return self._stock(arguments, "torch.compile with dynamic shapes, and gradients")
+        definition.statistics.caught += 1
         autocast = definition.frontend.tracing.autocast_dtype()
         return _Recomputed.apply(self, arguments.call, autocast, *operands)  # type: ignore[no-untyped-call]
 
@@ -154,11 +170,51 @@ class CompositeFunction:
         if computation is None:
             definition = self.definition
             with definition.lowering.raised():
-                claimed = UNKNOWN not in arguments.key and arguments.matches()
-                claimed = claimed and (wanted is None or can_differentiate(definition, wanted))
-                computation = lower_forward(definition, arguments, wanted) if claimed else FALLBACK
+                reason = self._unmet(arguments, wanted)
+                computation = (
+                    lower_forward(definition, arguments, wanted)
+                    if reason is None
+                    else self._fallback(reason, arguments.operands)
+                )
             remember(self.forward, key, computation)
         return computation
+
+    def _unmet(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> str | None:
+        """Why a call cannot be the composite; None if it can be."""
+        if UNKNOWN in arguments.key:
+            return (
+                "an argument is neither a number, a string, a dtype, None nor a list of these; no"
+                " composite can depend on it"
+            )
+        unmet = arguments.unmet()
+        if unmet is not None:
+            return unmet
+        if wanted is not None and not can_differentiate(self.definition, wanted):
+            names = zip(self.definition.entry.operands, wanted, strict=True)
+            asked = ", ".join(name for name, is_wanted in names if is_wanted)
+            return f"the entry has no backward for the gradients that are asked for ({asked})"
+        return None
+
+    def _unusable(self, operands: Operands) -> str:
+        """Why an operand is not one of the backend."""
+        owns = self.definition.frontend.tensors.owns
+        for name, value in zip(self.definition.entry.operands, operands, strict=True):
+            if value is None or (_is_traced(value) and owns(value)):
+                continue
+            if not isinstance(value, torch.Tensor):
+                return f"{name} is not a tensor; list it in `attributes`"
+            if not owns(value):
+                return f"{name} is on the device {value.device}"
+            return f"{name} is a {type(value).__name__}, a subclass of Tensor"
+        raise AssertionError("all operands are tensors of the backend")
+
+    def _fallback(self, reason: str, operands: Operands) -> Fallback:
+        return self.definition.statistics.fallback(reason, written_operands(operands))
+
+    def _stock(self, arguments: Arguments, reason: str) -> Any:
+        """Count the call, and run the stock operator or function."""
+        self._fallback(reason, arguments.operands).count_call()
+        return arguments.otherwise()
 
 
 class _Differentiable(torch.autograd.Function):

@@ -25,9 +25,10 @@ from lowering.dispatch.autograd.definition import (
 )
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.backend import lower_composite
-from lowering.dispatch.computations import FALLBACK, remember
+from lowering.dispatch.computations import remember
 from lowering.dispatch.decomposition import Call, lower_function
 from lowering.dispatch.differentiable import Gradients, TensorMeta
+from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.frontends.protocols import Seed
 
 
@@ -100,13 +101,15 @@ class _Backward:
         """The gradients of the call's operands; None where no gradient is needed."""
         definition = self.step.definition
         explicit = definition.backward
-        if torch.is_grad_enabled() or (explicit is None and not definition.entry.derives):
-            return self._stock()
+        if torch.is_grad_enabled():
+            return self._stock("the backward is differentiated too (`create_graph=True`)")
+        if explicit is None and not definition.entry.derives:
+            return self._stock("the entry has no backward")
         if explicit is None:
             return self._derived()
         results = explicit(self._names())
-        if results is None:
-            return self._stock()
+        if results is None:  # the hook of the backward has counted the call
+            return self._stock(None)
         by_name = dict(zip(explicit.entry.gradients, results, strict=True))
         names = zip(definition.entry.operands, self.wanted, strict=True)
         return [by_name[name] if wanted else None for name, wanted in names]
@@ -123,16 +126,21 @@ class _Backward:
         found |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(self.grads)}
         return found
 
-    def _stock(self) -> Gradients:
+    def _stock(self, reason: str | None) -> Gradients:
         """Compute the gradients with the stock lowering, so that they can be differentiated again.
+
+        `reason` says why; None if the call has been counted.
 
         The value of an operand that was not saved does not affect the first gradient. It does not
         affect the second one either.
         """
         definition, types = self.step.definition, self.step.types
         entry = definition.entry
+        if reason is not None:
+            operands = written_operands(self.grads)
+            definition.statistics.fallback(f"its backward: {reason}", operands).count_call()
         device = next(grad.device for grad in self.grads if grad is not None)
-        operands = [
+        inputs = [
             _blank(type_, device, wanted) if tensor is None else tensor
             for tensor, type_, wanted in zip(self.operands, types, self.wanted, strict=True)
         ]
@@ -154,7 +162,7 @@ class _Backward:
         ):
             return gradients_of(
                 self.step.run,
-                operands,
+                inputs,
                 self.wanted,
                 self.grads,
                 create_graph=torch.is_grad_enabled(),
@@ -174,15 +182,17 @@ class _Backward:
             with definition.lowering.raised():
                 lowered = self._lower(operands)
             remember(definition.derived, key, lowered)
-        if lowered is FALLBACK:
-            return self._stock()
+        if isinstance(lowered, Fallback):
+            lowered.count_call()
+            return self._stock(None)
         symbol = f"{definition.symbol}_backward"
         results = iter(definition.insert(symbol, operands, step.seed, lowered.handle))
         return [next(results) if wanted else None for wanted in self.wanted]
 
     def _lower(self, operands: Operands) -> Any:
-        """The derived backward as a composite, or FALLBACK."""
-        step, entry, frontend = self.step, self.step.definition.entry, self.step.definition.frontend
+        """The derived backward as a computation, or a Fallback."""
+        step, definition = self.step, self.step.definition
+        entry, frontend = definition.entry, definition.frontend
         wanted, places = self.wanted, self.places
         count = len(operands) - len(self.saved)
         present = [grad is not None for grad in self.grads]
@@ -213,6 +223,7 @@ class _Backward:
 
         return lower_composite(
             entry,
+            definition.statistics,
             f"{entry.composite_name}_backward",
             frontend,
             operands,

@@ -20,6 +20,7 @@ from torch import Tensor
 from composites.registry.model import Composite
 from lowering.codegen import loader, source
 from lowering.dispatch.keys import VALUES
+from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.protocols import Kernel
 
 _SEQUENCES = (list, tuple)  # Dynamo does not support `list | tuple`
@@ -46,6 +47,7 @@ def traced_function(
     hook: Kernel,
     otherwise: Kernel,
     owns: Callable[[Tensor], bool],
+    statistics: EntryStatistics,
 ) -> Kernel:
     """The function that Dynamo traces in place of one that an entry catches.
 
@@ -56,6 +58,7 @@ def traced_function(
         otherwise: takes the calls that are not a node, such as calls without tensors of the
             backend.
         owns: whether a tensor belongs to the backend. Dynamo traces this function too.
+        statistics: counts the calls that are not a node, when Dynamo traces them.
     """
     matches = loader.load_condition(entry, function, target)
     differentiable = entry.backward is not None
@@ -73,17 +76,32 @@ def traced_function(
     # later in its module.
     torch.compiler.assume_constant_result(fits)
 
+    def counter(reason: str) -> Callable[[], None]:
+        def count() -> None:  # Dynamo runs this while it traces, and keeps only the result
+            statistics.fallback(f"torch.compile: {reason}", "").count_call()
+
+        torch.compiler.assume_constant_result(count)
+        return count
+
+    not_held = counter("no graph can hold a call of this function")
+    not_constant = counter("an argument is neither a tensor nor a constant")
+    no_backward = counter("gradients are asked for, and the entry has no backward")
+    unmet = counter("a condition of the entry does not hold")
+
     def call(*arguments: Any, **keywords: Any) -> Any:
         values = (*arguments, *keywords.values())
         tensors = [value for value in values if isinstance(value, Tensor)]
-        if (
-            any(owns(t) for t in tensors)
-            and fits()
-            and all(isinstance(v, Tensor) or _is_constant(v) for v in values)
-            and (differentiable or not _needs_gradients(tensors))
-            and matches(*arguments, **keywords)
-        ):
-            return node(*arguments, **keywords)
+        if any(owns(t) for t in tensors):
+            if not fits():
+                not_held()
+            elif not all(isinstance(v, Tensor) or _is_constant(v) for v in values):
+                not_constant()
+            elif not (differentiable or not _needs_gradients(tensors)):
+                no_backward()
+            elif not matches(*arguments, **keywords):
+                unmet()
+            else:
+                return node(*arguments, **keywords)
         return otherwise(*arguments, **keywords)
 
     return call

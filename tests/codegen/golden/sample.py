@@ -18,17 +18,17 @@ from torch.types import Number
 from composites import attribute_types as _attr
 from lowering.dispatch.autograd.function import Arguments, CompositeFunction
 from lowering.dispatch.backend import EntryLowering
-from lowering.dispatch.computations import FALLBACK
 from lowering.dispatch.guarded_self import guarded_self as _guarded_self
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
+from lowering.dispatch.statistics import Fallback
 from lowering.frontends.protocols import Kernel
 
 __all__ = [
     "AUTOGRAD_HOOKS",
     "BACKEND_HOOKS",
-    "FALLBACK",
     "FUNCTION_HOOKS",
+    "Fallback",
     "Any",
     "Arguments",
     "CompositeFunction",
@@ -50,6 +50,7 @@ def gelu_tanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::gelu(Tensor self, *, str approximate="none") -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, *, approximate: str = 'none') -> Tensor:
         _key = (self.shape, self.dtype, approximate)
@@ -57,7 +58,7 @@ def gelu_tanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=approximate in ('tanh',) and self.dim() in (2, 3) and self.dtype in (torch.float32, torch.bfloat16),
+                unmet=(f"approximate is {approximate!r}; the entry takes 'tanh'" if not (approximate in ('tanh',)) else 'the rank of self is not 2 or 3' if not (self.dim() in (2, 3)) else 'the dtype of self is not one that the entry takes: float32, bfloat16' if not (self.dtype in (torch.float32, torch.bfloat16)) else None),
                 operands=(self,),
                 attributes=lambda: {
                     'approximate': _attr.string(approximate),
@@ -65,8 +66,10 @@ def gelu_tanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, approximate=approximate),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, approximate=approximate)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('sample::gelu_tanh', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -77,6 +80,7 @@ def batch_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:
         _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), training, momentum, eps)
@@ -84,7 +88,7 @@ def batch_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=(weight is not None or bias is None) and (bias is not None or running_mean is None) and (running_mean is not None or running_var is None),
+                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else 'the operand running_mean is given, and bias is not' if not (bias is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else None),
                 operands=(input, weight, bias, running_mean, running_var),
                 attributes=lambda: {
                     'eps': _attr.f32(eps),
@@ -92,8 +96,10 @@ def batch_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(input, weight, bias, running_mean, running_var, training, momentum, eps)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('sample::batch_norm', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
 
     return hook
@@ -104,6 +110,7 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
         _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, tuple(output_mask))
@@ -111,7 +118,7 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=(weight is not None or running_mean is None) and (running_mean is not None or running_var is None) and (running_var is not None or save_mean is None) and (save_mean is not None or save_invstd is None),
+                unmet=('the operand running_mean is given, and weight is not' if not (weight is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else 'the operand save_mean is given, and running_var is not' if not (running_var is not None or save_mean is None) else 'the operand save_invstd is given, and save_mean is not' if not (save_mean is not None or save_invstd is None) else None),
                 operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
                 attributes=lambda: {
                     'eps': _attr.f32(eps),
@@ -119,8 +126,10 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('sample::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
 
     return hook
@@ -131,6 +140,7 @@ def mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
         _key = (self.shape, self.dtype, None if dim is None else tuple(dim), keepdim, dtype)
@@ -138,15 +148,17 @@ def mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'dims': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
                 },
                 call=lambda _op, self: _op(self, dim, keepdim, dtype=dtype),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('sample::mean', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -157,6 +169,7 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
         _key = (self.shape, self.dtype, k, dim, largest, sorted)
@@ -164,7 +177,7 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(self,),
                 attributes=lambda: {
                     'k': _attr.i32(k),
@@ -172,8 +185,10 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, k, dim, largest, sorted),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return tuple(_insert('sample::topk', (self,), _computation))
 
     return hook
@@ -184,6 +199,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, beta, type(beta), alpha, type(alpha))
@@ -191,7 +207,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(mat1, mat2, self),
                 attributes=lambda: {
                     'beta': _attr.f32(beta),
@@ -199,8 +215,10 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, mat1, mat2, self: _op(self, mat1, mat2, beta=beta, alpha=alpha),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(self, mat1, mat2, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('sample::addmm', (mat1, mat2, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -211,6 +229,7 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
@@ -218,13 +237,15 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=grad_output.dtype in (torch.float32,) and self.dtype in (torch.float32,),
+                unmet=('the dtype of grad_output is not one that the entry takes: float32' if not (grad_output.dtype in (torch.float32,)) else 'the dtype of self is not one that the entry takes: float32' if not (self.dtype in (torch.float32,)) else None),
                 operands=(grad_output, self),
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('sample::silu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -235,6 +256,7 @@ def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
         _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
@@ -242,7 +264,7 @@ def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                matches=True,
+                unmet=None,
                 operands=(grad_output, output),
                 attributes=lambda: {
                     'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
@@ -250,8 +272,10 @@ def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
             )
-        if _computation is FALLBACK:
+        if _computation.__class__ is Fallback:
+            _computation.count_call()
             return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
         return _insert('sample::softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
@@ -269,7 +293,7 @@ def silu_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel)
             Arguments(
                 key=(_tensor_key(grad_output), _tensor_key(self)),
                 operands=(grad_output, self),
-                matches=lambda: grad_output.dtype in (torch.float32,) and self.dtype in (torch.float32,),
+                unmet=lambda: ('the dtype of grad_output is not one that the entry takes: float32' if not (grad_output.dtype in (torch.float32,)) else 'the dtype of self is not one that the entry takes: float32' if not (self.dtype in (torch.float32,)) else None),
                 attributes=dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
                 otherwise=lambda: _otherwise(_keys, grad_output, self),

@@ -1,0 +1,29 @@
+"""Messages of the project on stderr, as XLA_COMPOSITE_LOG asks for them."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+from composites.errors import CompositesWarning, did_you_mean
+from composites.settings import LOG
+
+LEVELS = {"info": logging.INFO, "debug": logging.DEBUG}
+
+
+def show_messages(level: str) -> None:
+    """Show the messages of a level, `info` or `debug`, and those above it. Another text is warned
+    of; an empty one changes nothing."""
+    if not level:
+        return
+    chosen = LEVELS.get(level.lower())
+    if chosen is None:
+        hint = did_you_mean(level.lower(), list(LEVELS)) or f" (known: {', '.join(LEVELS)})"
+        warnings.warn(f"{LOG.name}={level} is not a level{hint}", CompositesWarning, stacklevel=2)
+        return
+    logger = logging.getLogger("composites")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("composites: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(chosen)
+    logger.propagate = False  # a handler of the root logger would show them a second time

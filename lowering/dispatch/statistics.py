@@ -1,0 +1,136 @@
+"""What became of the calls that reached a hook: composites, or the stock lowering and why.
+
+Counts of calls that several threads make at once are approximate.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Mapping, Sized
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+from composites.registry.model import Composite
+
+log = logging.getLogger("composites")
+
+MAX_FALLBACKS = 1024
+"""Number of fallbacks that are kept apart for each entry. Those after them are counted together."""
+
+_FURTHER = "further calls"
+_NO_SITE = "a backward pass"
+# Files of generated hooks, and of code that torch and importlib make. A user's may be `<stdin>`.
+_GENERATED = ("lowering.generated.", "<conditions of ", "<frozen ", "<eval_with_key>")
+
+
+@dataclass(slots=True, eq=False)
+class Fallback:
+    """Calls that an entry does not claim, for one reason. They fall back to the stock lowering,
+    unless another entry claims them.
+
+    It takes the place of a computation. Hooks compare a computation's class with this one, since
+    that is the fastest test.
+    """
+
+    entry: str
+    """The entry's qualified name."""
+    operands: str
+    """Types of the operands."""
+    reason: str
+    calls: int = 0
+    sites: dict[str, int] = field(default_factory=dict)
+    """Calls by call site, `file:line`. Only the first call's site is known, unless
+    XLA_COMPOSITE_LOG asks for all."""
+
+    def count_call(self) -> None:
+        """Count a call that is not claimed. Log it if its call site is new."""
+        self.calls += 1
+        if self.calls > 1 and not log.isEnabledFor(logging.INFO):
+            return  # walking the stack takes longer than all the rest
+        site = _call_site(sys._getframe(1))
+        seen = self.sites.get(site, 0)
+        self.sites[site] = seen + 1
+        if not seen:
+            log.info(
+                "%s: %s(%s) is not claimed: %s",
+                *(site, self.entry, self.operands, self.reason),
+            )
+
+
+@dataclass(slots=True, eq=False)
+class EntryStatistics:
+    """The calls of one entry since the process began."""
+
+    entry: Composite
+    caught: int = 0
+    """Calls that became composites. A call in a compiled graph counts once, when it is traced."""
+    lowered: int = 0
+    """Computations that were lowered for them. The other calls found theirs in the cache."""
+    fallbacks: dict[tuple[str, str], Fallback] = field(default_factory=dict)
+    """By operands and reason."""
+    always_on: bool = False
+    """Whether it is a function under `@composite`."""
+    caches: dict[str, Sized] = field(default_factory=dict)
+    """The caches of computations of the latest installation, by what they are for."""
+
+    def fallback(self, reason: str, operands: str) -> Fallback:
+        """The fallback for a reason. It is kept, and its calls are not counted yet."""
+        known = self.fallbacks.get((operands, reason))
+        if known is None:
+            if len(self.fallbacks) >= MAX_FALLBACKS:
+                operands = reason = _FURTHER
+            known = Fallback(self.entry.qualified, operands, reason)
+            known = self.fallbacks.setdefault((operands, reason), known)
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The statistics of all entries of a process."""
+
+    _entries: dict[str, EntryStatistics] = field(default_factory=dict)
+
+    def of(self, entry: Composite, *, always_on: bool = False) -> EntryStatistics:
+        """The statistics of an entry, which stay when it is turned off."""
+        made = EntryStatistics(entry, always_on=always_on)
+        return self._entries.setdefault(entry.qualified, made)
+
+    @property
+    def entries(self) -> Mapping[str, EntryStatistics]:
+        return dict(self._entries)
+
+
+def _folder(module: str) -> str:
+    file = sys.modules[module].__file__
+    assert file is not None
+    return str(Path(file).parent) + "/"
+
+
+def _call_site(frame: FrameType | None) -> str:
+    """The innermost line outside torch and this project, as `file:line`."""
+    skipped = tuple(
+        _folder(name)
+        for name in ("torch", "torch_xla", "composites", "lowering")
+        if name in sys.modules
+    )
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((*skipped, *_GENERATED)):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return _NO_SITE  # autograd runs the backward of XLA tensors in a thread of its own
+
+
+def written_operands(operands: Iterable[object]) -> str:
+    """Types of operands, as in `float32[2, 3], None`. What is no tensor is written as it is."""
+    return ", ".join(map(_written, operands))
+
+
+def _written(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return repr(value) if isinstance(value, int | float | str | None) else type(value).__name__

@@ -1,0 +1,104 @@
+"""Statistics of calls as frozen values, and as lines of JSON. This module needs no torch."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackStats:
+    """Calls that an entry did not claim, for one reason. They took the stock lowering, unless
+    another entry claimed them."""
+
+    reason: str
+    operands: str
+    """Types of the operands."""
+    calls: int
+    sites: Mapping[str, int]
+    """Calls by call site, `file:line`. Without XLA_COMPOSITE_LOG it has the first call only."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryStats:
+    """The calls of one entry since the process began."""
+
+    on: bool
+    calls: int
+    """Calls that became composites. A call in a compiled graph counts once, when it is traced."""
+    cache_hits: int
+    """Those of them whose computation was in a cache."""
+    cached: Mapping[str, int]
+    """Sizes of the caches of computations, by what they are for."""
+    fallbacks: tuple[FallbackStats, ...]
+    """The calls that it did not claim; the most frequent reason first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The calls of all entries that are on, or were on, since the process began.
+
+    Counts are approximate if several threads make calls at once.
+    """
+
+    entries: Mapping[str, EntryStats]
+    """By the entry's name with its namespace."""
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Entries that are on and have caught no call."""
+        return tuple(name for name, entry in self.entries.items() if entry.on and not entry.calls)
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, line: str) -> Stats:
+        """The statistics that `to_json` wrote."""
+        entries = {
+            name: EntryStats(
+                **entry | {"fallbacks": tuple(FallbackStats(**f) for f in entry["fallbacks"])}
+            )
+            for name, entry in json.loads(line)["entries"].items()
+        }
+        return cls(entries)
+
+
+def read_stats(file: Path) -> Stats:
+    """The statistics of all processes that wrote to a file, added up. It may be absent."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return added_up([Stats.from_json(line) for line in lines])
+
+
+def added_up(processes: Iterable[Stats]) -> Stats:
+    """The statistics of several processes as those of one."""
+    by_name: dict[str, list[EntryStats]] = {}
+    for process in processes:
+        for name, entry in process.entries.items():
+            by_name.setdefault(name, []).append(entry)
+    return Stats({name: _entry(by_name[name]) for name in sorted(by_name)})
+
+
+def _entry(parts: list[EntryStats]) -> EntryStats:
+    calls: Counter[tuple[str, str]] = Counter()
+    sites: dict[tuple[str, str], Counter[str]] = {}
+    cached: Counter[str] = Counter()
+    for part in parts:
+        cached.update(part.cached)
+        for fallback in part.fallbacks:
+            key = (fallback.reason, fallback.operands)
+            calls[key] += fallback.calls
+            sites.setdefault(key, Counter()).update(fallback.sites)
+    return EntryStats(
+        on=any(part.on for part in parts),
+        calls=sum(part.calls for part in parts),
+        cache_hits=sum(part.cache_hits for part in parts),
+        cached=dict(cached),
+        fallbacks=tuple(
+            FallbackStats(*key, count, dict(sites[key])) for key, count in calls.most_common()
+        ),
+    )
