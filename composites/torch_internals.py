@@ -16,7 +16,7 @@ from torch._C._dynamo import eval_frame
 from torch._prims_common import wrappers
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.autograd import forward_ad
+from torch.autograd import forward_ad, grad_mode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -168,7 +168,7 @@ def base_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:
     """A context in which writing to a tensor does not raise the version that autograd checks."""
-    return torch.autograd._unsafe_preserve_version_counter(tensor)
+    return grad_mode._unsafe_preserve_version_counter(tensor)
 
 
 def is_transformed() -> bool:

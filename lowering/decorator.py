@@ -137,4 +137,6 @@ def _replacement(entry: Composite, function: Callable[..., Any]) -> Replacement:
     counted.caches |= {"forward": of_function.forward, "derived backward": definition.derived}
     hook = make(of_function, function)
     owns = made.frontend.tensors.owns
-    return Replacement(hook, traced_function(entry, function, target, hook, function, owns, counted))
+    return Replacement(
+        hook, traced_function(entry, function, target, hook, function, owns, counted)
+    )

@@ -78,7 +78,7 @@ class EntryLowering:
                 those of the operator.
         """
         if self._lowering.active:
-            return Fallback(self.entry.qualified, "", "a call inside its own decomposition")
+            return Fallback(self.entry.qualified, "", "", is_missed=False)
         if unmet is not None:
             computation: Any = self._fallback(unmet, operands)
         else:

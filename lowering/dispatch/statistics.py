@@ -41,6 +41,9 @@ class Fallback:
     operands: str
     """Types of the operands."""
     reason: str
+    is_missed: bool = True
+    """Whether someone may want to know. Calls inside the entry's own decomposition are not
+    claimed on purpose."""
     calls: int = 0
     sites: dict[str, int] = field(default_factory=dict)
     """Calls by call site, `file:line`. Only the first call's site is known, unless
@@ -49,7 +52,7 @@ class Fallback:
     def count_call(self) -> None:
         """Count a call that is not claimed. Log it if its call site is new."""
         self.calls += 1
-        if self.calls > 1 and not log.isEnabledFor(logging.INFO):
+        if not self.is_missed or (self.calls > 1 and not log.isEnabledFor(logging.INFO)):
             return  # walking the stack takes longer than all the rest
         site = _call_site(sys._getframe(1))
         seen = self.sites.get(site, 0)

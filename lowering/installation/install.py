@@ -123,8 +123,8 @@ class _Installer:
             if entry.op is not None and self._is_caught_at_autograd(entry):
                 at_autograd.setdefault(entry.op, []).append(entry)
                 for variant in find_variants(self.operators[entry.op]):
-                    claims = at_autograd.setdefault(variant.operator.qualified, [])
-                    claims.append(_Variant(entry, variant))
+                    written = at_autograd.setdefault(variant.operator.qualified, [])
+                    written.append(_Variant(entry, variant))
             elif entry.op is not None:
                 at_backend.setdefault(entry.op, []).append(entry)
             for target in entry.functions:

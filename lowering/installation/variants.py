@@ -38,7 +38,9 @@ def written_into(variant: Variant, kernel: Kernel, otherwise: Kernel) -> Kernel:
 def _in_place(kernel: Kernel, otherwise: Kernel) -> Kernel:
     def called(keys: Any, target: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
         values = (target, *arguments, *keywords.values())
-        differentiates = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in(values))
+        differentiates = torch.is_grad_enabled() and any(
+            t.requires_grad for t in tensors_in(values)
+        )
         if differentiates and target.is_leaf and target.requires_grad:
             return otherwise(keys, target, *arguments, **keywords)  # the stock kernel refuses this
         # The backward reads the value from before the call.
@@ -60,7 +62,9 @@ def _with_out(out: Sequence[str], kernel: Kernel, otherwise: Kernel) -> Kernel:
     def called(keys: Any, *arguments: Any, **keywords: Any) -> Any:
         targets = tuple(keywords[name] for name in out)
         inputs = {name: value for name, value in keywords.items() if name not in out}
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in((*arguments, *keywords.values()))):
+        if torch.is_grad_enabled() and any(
+            t.requires_grad for t in tensors_in((*arguments, *keywords.values()))
+        ):
             return otherwise(keys, *arguments, **keywords)  # the stock kernel refuses this
         try:
             found = kernel(keys, *arguments, **inputs)

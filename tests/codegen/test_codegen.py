@@ -111,7 +111,7 @@ def test_tracebacks_show_the_generated_lines() -> None:
 
     class NoTensor:
         computations: dict[object, object] = {}  # noqa: RUF012
-        lower = insert = None
+        lower = insert = statistics = None
 
     with pytest.raises(AttributeError) as raised:
         module.BACKEND_HOOKS["gelu"](NoTensor(), None)(3)
@@ -136,16 +136,17 @@ def test_infinity_in_conditions_and_constants() -> None:
 
     class Lowering:
         computations: dict[object, object] = {}  # noqa: RUF012
-        insert = None
+        insert = statistics = None
         found: tuple[object, object]
 
-        def lower(self, key: object, *, matches: object, attributes: object, **_: object) -> object:
-            self.found = matches, attributes()  # type: ignore[operator]
+        def lower(self, key: object, *, unmet: object, attributes: object, **_: object) -> object:
+            self.found = unmet, attributes()  # type: ignore[operator]
             raise StopIteration
 
     lowering = Lowering()
     hook = load_hooks(registry).BACKEND_HOOKS["clip"](lowering, None)
-    for slope, expected in ((float("inf"), True), (1, True), (2.0, False)):
+    taken = "negative_slope is 2.0; the entry takes float('inf') or float('-inf') or 1"
+    for slope, expected in ((float("inf"), None), (1, None), (2.0, taken)):
         with pytest.raises(StopIteration):
             hook(torch.ones(1), slope)
         assert lowering.found == (

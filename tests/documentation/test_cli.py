@@ -17,6 +17,7 @@ from composites.cli.output import print_table
 from composites.cli.watch import Graph, Watched, composites_table
 from composites.registry.catalog import builtin_registry_path
 from lowering.stablehlo import Module, inspect
+from lowering.stats.data import Stats
 
 ROOT = Path(__file__).parents[2]
 NARROW = {"COLUMNS": "40"}
@@ -180,7 +181,7 @@ def test_run_of_a_compiled_script(tmp_path: Path) -> None:
 
 def test_run_counts_one_graph_as_one() -> None:
     graph = Graph(runs=1, report=inspect(Module.parse("module {}")), compiled=False)
-    assert composites_table(Watched(0, (graph,))).caption == "1 graph, 1 run"
+    assert composites_table(Watched(0, (graph,), Stats({}))).caption == "1 graph, 1 run"
 
 
 def test_run_of_a_script_that_is_not_there() -> None:

@@ -6,7 +6,7 @@ The arguments of a hook are the lowering of its entry and the kernel for calls t
 not claim. It returns a kernel with the operator's signature.
 """
 
-# ruff: noqa: B006, E501
+# ruff: noqa: B006, E501, E713
 from __future__ import annotations
 
 from typing import Any
@@ -28,11 +28,11 @@ __all__ = [
     "AUTOGRAD_HOOKS",
     "BACKEND_HOOKS",
     "FUNCTION_HOOKS",
-    "Fallback",
     "Any",
     "Arguments",
     "CompositeFunction",
     "EntryLowering",
+    "Fallback",
     "Kernel",
     "Number",
     "Tensor",

@@ -1,0 +1,307 @@
+"""What becomes of calls that reach an entry: `composites.stats()`, messages, `composites run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from composites_testing.processes import run, run_python
+
+import composites
+from composites import CompositesWarning, log
+from lowering import activation
+from lowering.dispatch.statistics import MAX_FALLBACKS, EntryStatistics
+from lowering.stats.data import EntryStats, FallbackStats, Stats, added_up, read_stats
+
+
+def data(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.linspace(-1.0, 1.0, torch.Size(shape).numel()).reshape(shape).to(dtype).to("xla")
+
+
+def fallbacks(name: str) -> dict[str, int]:
+    """The reasons so far for which an entry did not claim calls, and their numbers."""
+    entry = composites.stats().entries.get(name)
+    found: dict[str, int] = {}
+    for fallback in entry.fallbacks if entry else ():
+        found[fallback.reason] = found.get(fallback.reason, 0) + fallback.calls
+    return found
+
+
+def test_calls_and_hits_are_counted() -> None:
+    with composites.enabled("gelu"):
+        before = composites.stats().entries["ptxla.gelu"]
+        for _ in range(3):
+            F.gelu(data(5, 7))
+        after = composites.stats().entries["ptxla.gelu"]
+    assert after.on
+    assert not composites.stats().entries["ptxla.gelu"].on
+    assert after.calls - before.calls == 3
+    assert after.cache_hits - before.cache_hits in (2, 3)  # another test may have lowered it
+    assert after.cached["backend"] >= 1
+
+
+def test_an_entry_that_is_on_and_catches_nothing_is_idle() -> None:
+    with composites.enabled("upsample_bicubic2d"):
+        stats = composites.stats()
+        caught = stats.entries["ptxla.upsample_bicubic2d"].calls
+        assert ("ptxla.upsample_bicubic2d" in stats.idle) == (caught == 0)
+    assert "ptxla.upsample_bicubic2d" not in composites.stats().idle
+
+
+@composites.composite("umbra.scaled")
+def _scaled(a: torch.Tensor, n: float = 2.0) -> torch.Tensor:
+    return a * n
+
+
+@composites.composite("umbra.turned")
+def _turned(a: torch.Tensor) -> torch.Tensor:
+    return a.t()
+
+
+@composites.composite("umbra.added")
+def _added(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a + b
+
+
+@composites.composite("umbra.chosen", attributes=["how"])
+def _chosen(a: torch.Tensor, how: object = None) -> torch.Tensor:
+    return a * 2
+
+
+class _Mine(torch.Tensor):
+    pass
+
+
+def test_every_reason_for_which_a_function_is_not_claimed() -> None:
+    _scaled(data(2, 3))
+    assert fallbacks("umbra.scaled") == {"n is not a tensor; list it in `attributes`": 1}
+    _turned(data(2, 3))
+    assert fallbacks("umbra.turned") == {"a result is an operand, or a view of one": 1}
+    _added(data(2), torch.ones(()))
+    _added(data(2).as_subclass(_Mine), data(2))
+    _added(torch.ones(2), torch.ones(2))  # a call on another device reaches no composite
+    assert fallbacks("umbra.added") == {
+        "b is on the device cpu": 1,
+        "a is a _Mine, a subclass of Tensor": 1,
+    }
+    torch.func.vmap(_added)(data(2, 3), data(2, 3))
+    assert fallbacks("umbra.added")["it is inside a transform of torch.func"] == 1
+    _chosen(data(2), how=object())
+    assert list(fallbacks("umbra.chosen")) == [
+        "an argument is neither a number, a string, a dtype, None nor a list of these; no composite"
+        " can depend on it"
+    ]
+
+
+def test_a_backward_that_is_differentiated_is_not_claimed() -> None:
+    x = data(3, 4).requires_grad_()
+    with composites.enabled("rms_norm"):
+        y = F.rms_norm(x, (4,)).square().sum()
+        (grad,) = torch.autograd.grad(y, x, create_graph=True)
+        assert grad.requires_grad
+    reason = "its backward: the backward is differentiated too (`create_graph=True`)"
+    assert fallbacks("ptxla.rms_norm")[reason] == 1
+
+
+REGISTRY = """\
+schema: 1
+namespace: umbra
+composites:
+  gelu:
+    op: aten::gelu
+    attributes: {approximate: approximate}
+    when: {approximate: [tahn]}
+    decomposition: native
+  relu: {op: aten::relu, decomposition: "umbra_operators:noisy"}
+  int_mm: {op: aten::_int_mm, decomposition: native}
+  silu: {op: aten::silu, when: {dtypes: [bf16], where: ["self.dim() > 2"]}, decomposition: native}
+  conv:
+    op: aten::convolution
+    operands: [input, weight]
+    attributes: {stride: stride}
+    when: {rank: 4}
+    decomposition: native
+  cat:
+    op: aten::cat
+    operands: [a, b]
+    attributes: {dim: dim}
+    adapt: umbra_operators:cat
+    decomposition: umbra_operators:cat_of_two
+    backward: derive
+"""
+
+OPERATORS = """\
+import torch
+from composites import UnsupportedCallError
+
+def noisy(self):
+    return torch.relu(self) + torch.rand_like(self)
+
+def cat_of_two(a: torch.Tensor, b: torch.Tensor, dim: int = 0):
+    return torch.cat([a, b], dim)
+
+def cat(composite, tensors, dim=0):
+    if len(tensors) != 2:
+        raise UnsupportedCallError(f"{len(tensors)} tensors instead of 2")
+    return composite(*tensors, dim)
+"""
+
+SCRIPT = """\
+import torch, torch_xla
+import torch.nn.functional as F
+x = torch.ones(2, 3).to("xla")
+for _ in range(2):
+    F.gelu(x)
+F.gelu(x)
+F.relu(x)
+i = torch.ones(32, 32, dtype=torch.int8).to("xla")
+torch._int_mm(i, i)
+F.silu(x)
+F.silu(x.bfloat16())
+torch.cat([x, x, x])
+torch.conv1d(x[None], torch.ones(2, 2, 1).to("xla"))
+torch.conv2d(x[None, None], torch.ones(1, 1, 1, 1).to("xla"), torch.ones(1).to("xla"))
+print(torch.cat([x, x]).cpu().shape)
+"""
+
+
+@pytest.fixture
+def umbra(tmp_path: Path) -> dict[str, str]:
+    """The environment of a script, `train.py`, that has a vendor's registry on."""
+    (tmp_path / "umbra.yaml").write_text(REGISTRY)
+    (tmp_path / "umbra_operators.py").write_text(OPERATORS)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return {
+        "XLA_COMPOSITE_REGISTRY": str(tmp_path / "umbra.yaml"),
+        "XLA_COMPOSITE_OP": "umbra.*,softmax",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
+    }
+
+
+def test_messages_say_why_a_call_is_not_claimed_once_per_call_site(
+    tmp_path: Path, umbra: dict[str, str]
+) -> None:
+    done = run(
+        *(sys.executable, "train.py"),
+        cwd=tmp_path,
+        **umbra,
+        XLA_COMPOSITE_LOG="info",
+        XLA_COMPOSITE_STATS="stats.jsonl",
+    )
+    assert done.code == 0, done.stderr
+    said = [
+        line.removeprefix("composites: ").replace(f"{tmp_path}/", "")
+        for line in done.stderr.splitlines()
+        if "not claimed" in line
+    ]
+    script = "train.py"
+    assert said == [
+        f"{script}:5: umbra.gelu(float32[2, 3]) is not claimed: approximate is 'none'; the entry"
+        " takes 'tahn'",
+        f"{script}:6: umbra.gelu(float32[2, 3]) is not claimed: approximate is 'none'; the entry"
+        " takes 'tahn'",
+        f"{script}:7: umbra.relu(float32[2, 3]) is not claimed: its decomposition draws random"
+        " numbers, which an entry can only do with `backward: derive`",
+        f"{script}:9: umbra.int_mm(int8[32, 32], int8[32, 32]) is not claimed: the stock lowering"
+        " failed: an operator without an XLA kernel reads the value of a tensor, but a traced"
+        " tensor has no value",
+        f"{script}:10: umbra.silu(float32[2, 3]) is not claimed: the dtype of self is not one that"
+        " the entry takes: bfloat16",
+        f"{script}:11: umbra.silu(bfloat16[2, 3]) is not claimed: `where: self.dim() > 2` does not"
+        " hold",
+        f"{script}:12: umbra.cat(float32[2, 3], float32[2, 3], float32[2, 3]) is not claimed: 3"
+        " tensors instead of 2",
+        f"{script}:13: umbra.conv(float32[1, 2, 3], float32[2, 2, 1]) is not claimed: the rank of"
+        " input is not 4",
+        f"{script}:14: umbra.conv(float32[1, 1, 2, 3], float32[1, 1, 1, 1]) is not claimed: bias is"
+        " given, and is not an operand",
+    ]
+    assert (
+        "composites: entries that are on and caught no call: ptxla.softmax, ptxla.softmax_backward,"
+        " umbra.conv, umbra.gelu, umbra.int_mm, umbra.relu, umbra.silu\n"
+    ) in done.stderr
+    assert (
+        "umbra.gelu: when: approximate: 'tahn' never matches: approximate argument must be either"
+        " none or tanh."
+    ) in done.stderr
+    stats = read_stats(tmp_path / "stats.jsonl")
+    (gelu,) = stats.entries["umbra.gelu"].fallbacks
+    assert gelu.calls == 3
+    assert sorted(gelu.sites.values()) == [1, 2]
+    assert stats.entries["umbra.cat"].calls == 1
+
+
+def test_run_shows_calls_that_are_not_claimed_and_idle_entries(
+    tmp_path: Path, umbra: dict[str, str]
+) -> None:
+    command = (sys.executable, "-m", "composites", "run", "train.py")
+    done = run(*command, cwd=tmp_path, **umbra)
+    assert done.code == 0, done.stderr
+    cells = [
+        [cell.strip() for cell in line.strip("│").split("│")]
+        for line in done.stdout.splitlines()
+        if line.startswith("│")
+    ]
+    assert [
+        "umbra.gelu",
+        "float32[2, 3]",
+        "approximate is 'none'; the entry takes 'tahn'",
+        "train.py:5",
+        "3",
+    ] in cells
+    assert "on, and caught no call: ptxla.softmax, ptxla.softmax_backward, umbra.conv" in (
+        done.stdout
+    )
+
+
+def test_nothing_is_said_without_the_variable(tmp_path: Path, umbra: dict[str, str]) -> None:
+    done = run(sys.executable, "train.py", cwd=tmp_path, **umbra)
+    assert done.code == 0
+    assert "composites" not in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
+        "train.py",
+        "umbra.yaml",
+        "umbra_operators.py",
+    ]
+
+
+def test_a_statistics_file_that_cannot_be_written_is_said() -> None:
+    script = "import torch, torch_xla"
+    done = run_python(script, XLA_COMPOSITE_STATS="/nowhere/stats", XLA_COMPOSITE_LOG="info")
+    assert done.code == 0
+    assert "XLA_COMPOSITE_STATS: /nowhere/stats cannot be written: No such file" in done.stderr
+
+
+def test_a_misspelled_level_is_warned_of() -> None:
+    with pytest.warns(CompositesWarning, match=r"XLA_COMPOSITE_LOG=inof .*did you mean 'info'"):
+        log.show_messages("inof")
+
+
+def test_a_compiled_function_that_is_not_a_node_is_counted() -> None:
+    torch.compile(lambda a: _chosen(a, how=print), backend="openxla")(data(3))
+    assert "torch.compile: an argument is neither a tensor nor a constant" in fallbacks(
+        "umbra.chosen"
+    )
+
+
+def test_statistics_of_several_processes_are_added_up() -> None:
+    missed = FallbackStats("r", "o", 3, {"f:1": 1})
+    one = Stats({"a.b": EntryStats(True, 2, 1, {"x": 1}, (missed,))})
+    two = Stats({"a.b": EntryStats(False, 1, 1, {"x": 2}, (missed,))})
+    both = EntryStats(True, 3, 2, {"x": 3}, (FallbackStats("r", "o", 6, {"f:1": 2}),))
+    assert added_up([Stats.from_json(one.to_json()), two]) == Stats({"a.b": both})
+    assert json.loads(one.to_json())["entries"]["a.b"]["calls"] == 2
+
+
+def test_reasons_are_bounded() -> None:
+    entry = next(iter(activation.catalog()))
+    statistics = EntryStatistics(entry)
+    for number in range(MAX_FALLBACKS + 50):
+        statistics.fallback("reason", f"float32[{number}]").count_call()
+    assert len(statistics.fallbacks) == MAX_FALLBACKS + 1
+    assert sum(f.calls for f in statistics.fallbacks.values()) == MAX_FALLBACKS + 50

@@ -1,0 +1,163 @@
+"""Calls in place and with `out=` of operators that entries catch at autograd's dispatch key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.core.xla_model as xm
+
+import composites
+from composites.registry.operators import find_operator, find_variants
+from lowering import activation
+
+REGISTRY = """\
+schema: 1
+namespace: umbra
+composites:
+  silu: {op: aten::silu, decomposition: native, backward: derive}
+  var_mean:
+    op: aten::var_mean.correction
+    attributes: {dim: {from: dim, optional: true}, keepdim: keepdim}
+    when: {correction: [1]}
+    decomposition: native
+    backward: derive
+"""
+
+
+@pytest.fixture(autouse=True)
+def umbra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A registry with operators of each form, caught at autograd's key."""
+    (tmp_path / "umbra.yaml").write_text(REGISTRY)
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(tmp_path / "umbra.yaml"))
+    activation.catalog.cache_clear()
+    yield
+    composites.disable()
+    activation.catalog.cache_clear()
+
+
+def into(out: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: torch.ops.aten.silu.out(x, out=out.to("xla"))
+
+
+def zeros(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, device="xla")
+
+
+def _written_after_use(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    return F.silu(y, inplace=True) + y * 3
+
+
+def _column(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    F.silu(y[:, :2], inplace=True)
+    return y
+
+
+def _turned(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    F.silu(y.t(), inplace=True)
+    return y
+
+
+def _result_was_saved(x: torch.Tensor) -> torch.Tensor:
+    return F.silu(x.exp(), inplace=True)
+
+
+def _compiled(x: torch.Tensor) -> torch.Tensor:
+    torch._dynamo.reset()
+    called = torch.compile(lambda t: F.silu(t * 2, inplace=True), backend="openxla")
+    result: torch.Tensor = called(x)
+    return result
+
+
+IN_PLACE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "on a result": lambda x: F.silu(x * 2, inplace=True),
+    "on a result that is used again": _written_after_use,
+    "on some columns": _column,
+    "on a transposed view": _turned,
+    "on a leaf": lambda x: F.silu(x, inplace=True),
+    "on what another backward reads": _result_was_saved,
+    "dropout": lambda x: F.dropout(x * 2, 0.3, inplace=True),
+    "dropout in evaluation": lambda x: F.dropout(x * 2, 0.3, training=False, inplace=True),
+    "module": lambda x: torch.nn.SiLU(inplace=True)(x * 2),
+}
+OUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "out": into(torch.zeros(3, 4)),
+    "out that is too small": into(torch.zeros(0)),
+    "out of a wider type": into(torch.zeros(3, 4, dtype=torch.float64)),
+    "out of another kind": into(torch.zeros(3, 4, dtype=torch.int32)),
+    "out is the operand": lambda x: torch.ops.aten.silu.out(x, out=x),
+    "two results": lambda x: torch.stack(
+        torch.ops.aten.var_mean.correction_out(x, [1], out0=zeros(3), out1=zeros(3))
+    ),
+}
+CLAIMED_WITHOUT_GRADIENTS = {
+    *(set(IN_PLACE) - {"dropout in evaluation"}),
+    *("out", "out of a wider type", "out is the operand"),
+}
+
+
+def outcome(call: Callable[[torch.Tensor], torch.Tensor], how: str) -> tuple[object, int]:
+    """The result's bytes, and its gradient's, or the error's first line; and the composites."""
+    xm.set_rng_state(0)
+    x = torch.linspace(-2.0, 2.0, 12).reshape(3, 4).to("xla").requires_grad_(how == "gradients")
+    try:
+        if how == "inference":
+            with torch.inference_mode():
+                results = [call(x.clone()).clone()]
+        else:
+            y = call(x)
+            results = [y.detach()]
+            if how == "gradients":
+                results += torch.autograd.grad((y * y).sum(), x)
+    except RuntimeError as error:
+        return str(error).partition("\n")[0], 0
+    count = torch_xla._XLAC._get_xla_tensors_text(results).count
+    found = count("umbra::") + count("ptxla::")
+    return [t.cpu().contiguous().view(torch.uint8).tolist() for t in results], found
+
+
+@pytest.mark.parametrize("how", ["gradients", "no gradients", "inference"])
+@pytest.mark.parametrize("name", [*IN_PLACE, *OUT])
+def test_a_call_has_stocks_bits_or_stocks_error(name: str, how: str) -> None:
+    call = (IN_PLACE | OUT)[name]
+    stock, _ = outcome(call, how)
+    with composites.enabled("umbra.*", "dropout"):
+        found, count = outcome(call, how)
+    assert found == stock
+    if how == "gradients" and isinstance(stock, list) and name in CLAIMED_WITHOUT_GRADIENTS:
+        assert count == 2, "forward and backward"
+    elif how != "gradients":
+        assert (count > 0) == (name in CLAIMED_WITHOUT_GRADIENTS)
+
+
+def test_a_compiled_call_in_place_is_a_composite() -> None:
+    x = torch.linspace(-2.0, 2.0, 12).reshape(3, 4).to("xla").requires_grad_()
+    stock = _compiled(x)
+    with composites.enabled("umbra.silu"):
+        before = composites.stats().entries["umbra.silu"].calls
+        result = _compiled(x)
+        assert composites.stats().entries["umbra.silu"].calls > before
+    assert torch.equal(stock.cpu(), result.cpu())
+
+
+@pytest.mark.parametrize(
+    ("operator", "variants"),
+    [
+        ("aten::silu", ["aten::silu_", "aten::silu.out"]),
+        ("aten::dropout", ["aten::dropout_"]),
+        ("aten::add.Tensor", ["aten::add_.Tensor", "aten::add.out"]),
+        ("aten::var_mean.correction", ["aten::var_mean.correction_out"]),
+        ("aten::sort", ["aten::sort.values"]),
+        ("aten::scaled_dot_product_attention", []),
+    ],
+)
+def test_the_other_forms_of_an_operator(operator: str, variants: list[str]) -> None:
+    found = find_variants(find_operator(operator))
+    assert [variant.operator.qualified for variant in found] == variants
