@@ -130,6 +130,28 @@ def test_numbers_without_dimensions_stay_apart(dtype: torch.dtype) -> None:
     assert result.item() == -5
 
 
+@composites.composite("acme.scaled")
+def scaled(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return x @ (weight.to(x.dtype) * scale)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.uint32], ids=str)
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_gradients_beside_a_quantized_weight(dtype: torch.dtype, compiled: bool) -> None:
+    weight, scale = values(dtype).to("xla"), torch.full((4,), 0.5).to("xla")
+
+    def gradients(function: Any) -> list[torch.Tensor]:
+        x = torch.linspace(-1, 1, 18).reshape(3, 6).to("xla").requires_grad_()
+        return list(torch.autograd.grad(function(x, weight, scale).square().sum(), [x]))
+
+    expected = gradients(plain(scaled))
+    torch._dynamo.reset()
+    run = torch.compile(scaled, backend="aot_eager", fullgraph=True) if compiled else scaled
+    results = gradients(run)
+    assert sorted(found(*results)) == ["acme.scaled", "acme.scaled_backward"]
+    assert [bits(one) for one in results] == [bits(one) for one in expected]
+
+
 @pytest.mark.parametrize("dtype", KNOWN, ids=name_of)
 def test_conditions(enable: Callable[[str], None], dtype: torch.dtype) -> None:
     name = name_of(dtype)
@@ -178,6 +200,8 @@ TOTAL = """
 
 class Module(torch.nn.Module):
     """A buffer, an argument and constants of one type."""
+
+    table: torch.Tensor
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
