@@ -6,10 +6,11 @@
 
 CHECKOUT is a clone of https://github.com/pytorch/xla at the tag of the installed torch_xla, such as
 v2.9.0. Its tests need a few packages that this project does not: pip install absl-py expecttest
-parameterized. Each file runs in two processes on the CPU: stock, and with XLA_COMPOSITE_OP=all. A
-test that ends the process, or that takes longer than `--seconds`, is `crashed` or `timed out`, and
-another process runs the rest of the file. Tests whose outcome differs are listed by name, and the
-exit code is then 1. `--logs` keeps what each test wrote when it failed.
+parameterized. Each file runs in two processes on the CPU, stock and with XLA_COMPOSITE_OP=all;
+those of spmd/ have four virtual devices. A test that ends the process, or that takes longer than
+`--seconds`, is `crashed` or `timed out`, and another process runs the rest of the file. Tests whose
+outcome differs are listed by name, and the exit code is then 1. `--logs` keeps what each test wrote
+when it failed.
 
 - The columns count tests by outcome: `stock / composites`, or one number where both are equal.
 - A test that fails in both is no difference: some need a TPU, or a package that is not there.
@@ -105,13 +106,12 @@ class Row:
 def run(tests: Path, file: str, composites: str, seconds: float, written: Path) -> Outcomes:
     """The outcomes of a file's tests; `written` gets what each test wrote."""
     environment = {name: v for name, v in os.environ.items() if name != "XLA_COMPOSITE_OP"}
-    # A process for each test would be slow. These are the variables of pytorch/xla's run_tests.sh.
-    environment |= {
-        "PJRT_DEVICE": "CPU",
-        "CPU_NUM_DEVICES": "1",
-        "COMPOSITES_OUTCOMES": f"{written}",
-    }
-    environment["PYTHONPATH"] = os.pathsep.join([str(tests), *_path()])
+    devices = "4" if file.startswith("spmd/") else "1"
+    environment |= {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": devices}
+    environment["COMPOSITES_OUTCOMES"] = str(written)
+    # As if the file were run as a script, which is what pytorch/xla's run_tests.sh does.
+    folders = [str((tests / file).parent), str(tests)]
+    environment["PYTHONPATH"] = os.pathsep.join([*folders, *_path()])
     if composites:
         environment["XLA_COMPOSITE_OP"] = composites
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(tests)]

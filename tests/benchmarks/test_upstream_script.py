@@ -12,6 +12,7 @@ REPOSITORY = Path(__file__).parents[2]
 TESTS = """
 import os, time, unittest
 import helper
+import beside
 
 ON = "XLA_COMPOSITE_OP" in os.environ
 
@@ -54,6 +55,8 @@ def checkout(tmp_path: Path) -> Path:
     (tests / "scan").mkdir(parents=True)
     (tests / "__init__.py").touch()
     (tests / "helper.py").write_text("ONE = 1\n")
+    for folder in (tests, tests / "scan"):
+        (folder / "beside.py").touch()
     (tests / "test_same.py").write_text(TESTS)
     (tests / "scan" / "test_other.py").write_text(TESTS + DIFFERENT)
     (tests / "test_broken.py").write_text(BROKEN)
