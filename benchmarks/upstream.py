@@ -108,7 +108,7 @@ def run(tests: Path, file: str, composites: str, seconds: float, written: Path) 
     environment = {name: v for name, v in os.environ.items() if name != "XLA_COMPOSITE_OP"}
     devices = "4" if file.startswith("spmd/") else "1"
     environment |= {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": devices}
-    environment["COMPOSITES_OUTCOMES"] = str(written)
+    environment |= {"COMPOSITES_OUTCOMES": str(written), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     # As if the file were run as a script, which is what pytorch/xla's run_tests.sh does.
     folders = [str((tests / file).parent), str(tests)]
     environment["PYTHONPATH"] = os.pathsep.join([*folders, *_path()])

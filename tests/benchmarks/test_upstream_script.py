@@ -82,6 +82,7 @@ def test_no_differences(checkout: Path, tmp_path: Path) -> None:
     assert page.read_text().endswith("## Differences\n\nNone.\n")
 
 
+@pytest.mark.exhaustive
 def test_differences_are_named(checkout: Path, tmp_path: Path) -> None:
     logs = ("--logs", str(tmp_path / "logs"))
     done = compare(checkout, "scan/test_other.py", "--seconds", "8", *logs)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch_xla.core.xla_model as xm
+from composites_testing.selection import exhaustive
 from safetensors.torch import load_file
 
 import composites
@@ -221,7 +222,7 @@ class Module(torch.nn.Module):
 
 
 @pytest.mark.parametrize("dtype", KNOWN, ids=name_of)
-@pytest.mark.parametrize("arrays", [False, True], ids=["torch", "numpy"])
+@pytest.mark.parametrize("arrays", [False, *exhaustive(True)], ids=["torch", "numpy"])
 def test_exports_and_files(tmp_path: Path, dtype: torch.dtype, arrays: bool) -> None:
     module, x, scalar = Module(dtype), values(dtype).flip(0), values(dtype)[0, 0].clone()
     program = composites.export(module, (x, scalar), ops=["all"])
