@@ -9,8 +9,8 @@ v2.9.0. Its tests need a few packages that this project does not: pip install ab
 parameterized. Each file runs in two processes on the CPU, stock and with XLA_COMPOSITE_OP=all;
 those of spmd/ have four virtual devices. A test that ends the process, or that takes longer than
 `--seconds`, is `crashed` or `timed out`, and another process runs the rest of the file. Tests whose
-outcome differs are listed by name, and the exit code is then 1. `--logs` keeps what each test wrote
-when it failed.
+outcome differs are listed by name, and the exit code is then 1, unless `KNOWN` says of all of them
+why. `--logs` keeps what each test wrote when it failed.
 
 - The columns count tests by outcome: `stock / composites`, or one number where both are equal.
 - A test that fails in both is no difference: some need a TPU, or a package that is not there.
@@ -71,6 +71,14 @@ FILES = (
     "stablehlo/test_unbounded_dynamism.py",
 )
 OUTCOMES = ("passed", "failed", "error", "skipped", "xpassed", "xskipped", "crashed", "timed out")
+KNOWN = {
+    f"test_autocast_xla.py::TestAutocastXla::{test}": (
+        "looks in the graph's text for the names that torch_xla gives its instructions; in a"
+        " composite the names are short, and types and numbers are the same"
+    )
+    for test in ("test_cross_entropy_loss", "test_softmax")
+}
+"""Differences that are meant, and why."""
 MAX_RUNS = 20
 """How often a file is started again after a crash."""
 
@@ -256,7 +264,10 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def _listed(row: Row) -> list[str]:
-    return [f"`{test}`: {stock} -> {ours}" for test, stock, ours in row.differences]
+    return [
+        f"`{test}`: {stock} -> {ours}" + (f" ({KNOWN[test]})" if test in KNOWN else "")
+        for test, stock, ours in row.differences
+    ]
 
 
 def main() -> None:
@@ -293,7 +304,7 @@ def main() -> None:
     console.print(table)
     if arguments.markdown:
         arguments.markdown.write_text(markdown(rows))
-    sys.exit(1 if any(row.differences for row in rows) else 0)
+    sys.exit(any(test not in KNOWN for row in rows for test, _, _ in row.differences))
 
 
 if __name__ == "__main__":
