@@ -58,7 +58,6 @@ FILES = (
     "test_input_output_aliases.py",
     "test_assume_pure.py",
     "test_gradient_accumulation.py",
-    "test_syncfree_optimizers.py",
     "test_jax_interop.py",
     "test_metrics.py",
     "eager/test_eager.py",
@@ -93,7 +92,6 @@ class Row:
     file: str
     outcomes: Mapping[str, Outcomes]
     """By setting."""
-    seconds: Mapping[str, float]
 
     @property
     def differences(self) -> list[tuple[str, str, str]]:
@@ -206,14 +204,11 @@ def _append(written: Path, test: str, outcome: str) -> None:
 def compare(tests: Path, file: str, seconds: float, logs: Path) -> Row:
     """Run a file with each setting."""
     outcomes: dict[str, Outcomes] = {}
-    times: dict[str, float] = {}
     for name, composites in SETTINGS.items():
         written = logs / f"{file.replace('/', '.')}.{name}.jsonl"
         written.unlink(missing_ok=True)
-        start = time.monotonic()
         outcomes[name] = run(tests, file, composites, seconds, written)
-        times[name] = time.monotonic() - start
-    return Row(file, outcomes, times)
+    return Row(file, outcomes)
 
 
 def copied(checkout: Path, folder: Path) -> Path:
@@ -237,11 +232,10 @@ def table_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
             row.file,
             *(row.count(outcome) for outcome in found),
             str(len(row.differences)),
-            " / ".join(f"{row.seconds[name]:.0f}" for name in SETTINGS),
         ]
         for row in rows
     ]
-    return ["file", *found, "differences", "seconds"], cells
+    return ["file", *found, "differences"], cells
 
 
 def markdown(rows: Sequence[Row]) -> str:
