@@ -34,10 +34,10 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    expected = hasattr(report, "wasxfail")
-    if report.when == "call" or report.skipped:
-        outcome = f"x{report.outcome}" if expected else report.outcome
-        _write(report.nodeid, outcome, report.longreprtext)
+    if hasattr(report, "wasxfail"):
+        _write(report.nodeid, "xfailed" if report.skipped else "xpassed", report.longreprtext)
+    elif report.when == "call" or report.skipped:
+        _write(report.nodeid, report.outcome, report.longreprtext)
     elif report.failed:
         _write(report.nodeid, "error", report.longreprtext)
 
