@@ -7,7 +7,7 @@
 CHECKOUT is a clone of https://github.com/pytorch/xla at the tag of the installed torch_xla, such as
 v2.9.0. Its tests need a few packages that this project does not: pip install absl-py expecttest
 parameterized. Each file runs in two processes on the CPU, stock and with XLA_COMPOSITE_OP=all;
-those of spmd/ have four virtual devices. A test that ends the process, or that takes longer than
+those of SPMD have four virtual devices. A test that ends the process, or that takes longer than
 `--seconds`, is `crashed` or `timed out`, and another process runs the rest of the file. Tests whose
 outcome differs are listed by name, and the exit code is then 1, unless `KNOWN` says of all of them
 why. `--logs` keeps what each test wrote when it failed.
@@ -112,7 +112,7 @@ class Row:
 def run(tests: Path, file: str, composites: str, seconds: float, written: Path) -> Outcomes:
     """The outcomes of a file's tests; `written` gets what each test wrote."""
     environment = {name: v for name, v in os.environ.items() if name != "XLA_COMPOSITE_OP"}
-    devices = "4" if file.startswith("spmd/") else "1"
+    devices = "4" if "spmd" in file else "1"
     environment |= {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": devices}
     environment |= {"COMPOSITES_OUTCOMES": str(written), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     # As if the file were run as a script, which is what pytorch/xla's run_tests.sh does.
@@ -223,6 +223,7 @@ def copied(checkout: Path, folder: Path) -> Path:
     shutil.copytree(checkout / "test", tests)
     (tests / "__init__.py").unlink(missing_ok=True)
     shutil.copy(PLUGIN, tests / "conftest.py")
+    (folder / "examples").symlink_to(checkout.resolve() / "examples")  # tests import from there
     return tests
 
 
