@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from composites import attribute_types
-from composites.element_types import REGISTRY_TYPES
+from composites.element_types import BY_NAME, REGISTRY_TYPES
 from composites.errors import Problem, did_you_mean
 from composites.registry.yaml_text import Path, YamlText
 
@@ -62,6 +62,9 @@ def _spelled_out(value: Any) -> Any:
 
 def _known_types(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
     for dtype in when.get("dtypes", ()):
+        if dtype in BY_NAME and dtype not in REGISTRY_TYPES:
+            known = ", ".join(REGISTRY_TYPES)
+            raise ValueError(f"when: torch_xla has no tensors of {dtype} (it has {known})")
         if dtype not in REGISTRY_TYPES:
             hint = did_you_mean(str(dtype), REGISTRY_TYPES)
             known = ", ".join(REGISTRY_TYPES)

@@ -189,8 +189,9 @@ def lower_composite(
         LoweringError: the entry's own decomposition failed.
         InvalidCallError: the entry's own decomposition rejects the call.
     """
-    present = [frontend.tensors.type_of(t) for t in operands if t is not None]
+    present: list[TensorType] = []
     try:
+        present.extend(frontend.tensors.type_of(t) for t in operands if t is not None)
         written = attributes()
         decomposition = decompose()
         seed = decomposition.seed
@@ -216,6 +217,14 @@ def lower_composite(
         return statistics.fallback(reason, written_operands(operands))
     if check is not None:
         check(composite)
+    lost = [type_ for type_ in composite.results if not frontend.tensors.keeps(type_)]
+    if lost:
+        log.info(
+            "%s falls back to the stock lowering: the frontend cannot return %s as a result of a"
+            " composite",
+            *(entry.qualified, lost[0]),
+        )
+        return FALLBACK
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     statistics.lowered += 1
     handle = frontend.graph.computation(name, composite.module)
@@ -249,7 +258,10 @@ def _meta_results(
     except Exception:  # no meta kernel, one with other arguments (mm.dtype in 2.9), or a bad call
         return None
     results = results if isinstance(results, list | tuple) else (results,)
-    return tuple(None if r is None else frontend.tensors.type_of(r) for r in results)
+    try:
+        return tuple(None if r is None else frontend.tensors.type_of(r) for r in results)
+    except UnsupportedCallError:  # no results that the frontend can have
+        return None
 
 
 def _first_line(error: Exception) -> str:

@@ -274,6 +274,11 @@ def _check_weight(value: Value, weight: Any) -> None:
     wanted = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
     if given != wanted:
         raise ProgramError(f"{value.name} has dtype {wanted}, but its value has {given}")
+    if given == "complex128":
+        raise ProgramError(
+            f"{value.name} cannot be written: safetensors has no complex128; leave it out of the"
+            " weights, and keep its value in another file"
+        )
 
 
 def _check_array(name: str, value: Any) -> None:

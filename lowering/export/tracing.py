@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.errors import ExportError
+from composites.errors import ExportError, UnsupportedCallError
 from composites.torch_internals import pytree
 from lowering.export.manifest import Value
 from lowering.frontends.protocols import Frontend, Recording, Tensors
@@ -34,6 +34,17 @@ class Output:
     updates: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The StableHLO of a step."""
+
+    module: Module
+    clean: bool
+    """Whether it is already clean except for names."""
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
 @dataclass(slots=True)
 class Traced:
     """A step that was recorded and not run."""
@@ -42,9 +53,9 @@ class Traced:
     """Placeholders by name."""
     outputs: list[Output] = field(default_factory=list)
 
-    def lower(self, recording: Recording) -> tuple[Module, bool, tuple[Value, ...]]:
-        """The StableHLO of the outputs, whether it is already clean except for names, and the
-        inputs that it reads, in the order of recording."""
+    def lower(self, recording: Recording) -> Lowered:
+        """The StableHLO of the outputs, and the inputs that it reads, in the order of
+        recording."""
         try:
             graph = recording.lower_graph(
                 [output.tensor for output in self.outputs], list(self.inputs.values())
@@ -58,7 +69,11 @@ class Traced:
         for index in order:
             type_ = graph.parameters[index].type
             values.append(Value(names[found[index]], type_.shape, type_.element_type))
-        return order_inputs(graph.module, order), graph.clean, tuple(values)
+        outputs = tuple(
+            Value(output.name, type_.shape, type_.element_type, output.updates)
+            for output, type_ in zip(self.outputs, graph.results, strict=True)
+        )
+        return Lowered(order_inputs(graph.module, order), graph.clean, tuple(values), outputs)
 
 
 def trace_inference(
@@ -163,7 +178,13 @@ class _Tracer:
         kept."""
         if name in self.traced.inputs:
             raise ExportError(f"two tensors of the call have the name {name!r}; rename a key")
-        self.traced.inputs[name] = self.frontend.tensors.placeholder(like)
+        try:
+            self.traced.inputs[name] = self.frontend.tensors.placeholder(like)
+        except UnsupportedCallError as error:
+            raise ExportError(
+                f"{name} cannot be an input: {error}; cast it, or pass its bits as uint8 with"
+                " .view(torch.uint8)"
+            ) from error
         return self.traced.inputs[name].clone()
 
     def output(self, name: str, tensor: torch.Tensor, updates: str | None = None) -> None:

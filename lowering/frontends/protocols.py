@@ -33,13 +33,24 @@ class Tensors(Protocol):
         """Whether a tensor is on such a device. This is a plain function that Dynamo can trace."""
 
     def type_of(self, tensor: Any) -> TensorType:
-        """Element type and shape of a tensor."""
+        """Element type and shape of a tensor.
+
+        Raises:
+            UnsupportedCallError: the frontend has no tensors of this dtype.
+        """
 
     def dtype(self, element_type: str) -> Any:
         """The dtype of an element type."""
 
+    def keeps(self, type_: TensorType) -> bool:
+        """Whether a result of this type has its dtype when a computation is inserted."""
+
     def placeholder(self, like: Any) -> Any:
-        """A tensor without data that has the shape and dtype of `like`."""
+        """A tensor without data that has the shape and dtype of `like`.
+
+        Raises:
+            UnsupportedCallError: the frontend has no tensors of this dtype.
+        """
 
 
 # ---- dispatching: used when hooks are installed ----
@@ -201,6 +212,7 @@ class LoweredGraph:
     clean: bool
     """Whether decompositions are already shared and only need to be renamed."""
     parameters: tuple[GraphParameter, ...]
+    results: tuple[TensorType, ...]
 
 
 class Recording(Protocol):

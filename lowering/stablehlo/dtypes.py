@@ -22,11 +22,17 @@ _STATIC_TENSOR = re.compile(r"tensor<((?:\d+x)*)([\w<>]+)>")
 
 def static_tensor(type_: str) -> tuple[tuple[int, ...], Any] | None:
     """Shape and numpy dtype of a tensor type given as text; None if a dimension is dynamic."""
+    parts = shape_and_element_type(type_)
+    return None if parts is None else (parts[0], numpy_dtype(parts[1]))
+
+
+def shape_and_element_type(type_: str) -> tuple[tuple[int, ...], str] | None:
+    """Shape and element type of a tensor type given as text; None if a dimension is dynamic."""
     found = _STATIC_TENSOR.fullmatch(type_)
     if found is None:
         return None
     sizes, element = found.groups()
-    return tuple(int(size) for size in sizes.split("x") if size), numpy_dtype(element)
+    return tuple(int(size) for size in sizes.split("x") if size), element
 
 
 def numpy_dtype(element_type: str) -> Any:

@@ -28,11 +28,23 @@ VALUES = {
     "ui64": np.uint64(2**63 + 1),
     "f16": np.float16(0.3),
     "bf16": ml_dtypes.bfloat16(0.3),
+    "f8E5M2": ml_dtypes.float8_e5m2(0.3),
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn(0.3),
+    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz(0.3),
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz(0.3),
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz(0.3),
+    "f8E4M3": ml_dtypes.float8_e4m3(0.3),
+    "f8E3M4": ml_dtypes.float8_e3m4(0.3),
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu(0.25),
     "f32": np.float32(0.3),
     "f64": np.float64(0.1) + 0.2,
     "complex<f32>": np.complex64(0.3 - 2j),
     "complex<f64>": np.complex128(0.1 - 2j),
 }
+
+
+def test_every_type_with_a_literal_has_a_value() -> None:
+    assert VALUES.keys() == hlo_proto.VALUE_FIELDS.keys()
 
 
 def power(value: Any) -> DecompositionHlo:
