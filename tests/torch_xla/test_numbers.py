@@ -13,6 +13,7 @@ from composites_testing.processes import Finished
 
 COMPARED = """
 import torch, torch_xla
+import torch_xla.core.xla_model as xm
 import composites
 
 def bits(function):
@@ -30,18 +31,22 @@ def compare(function):
 # The reduction over heads is fused with the product by the scale. LLVM took a constant scale out of
 # the sum.
 LATENT_ATTENTION = """
-def attend():
+def attend(dropout_p):
     torch.manual_seed(0)
+    xm.set_rng_state(0)
     q, k1, k2, v = (
         torch.randn(2, heads, 16, width).to("xla").requires_grad_()
         for heads, width in ((4, 16), (4, 8), (1, 8), (4, 16))
     )
     k = torch.cat([k1, k2.expand(2, 4, 16, 8)], -1)
-    result = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.3)
+    result = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, dropout_p=dropout_p, scale=0.3
+    )
     result.sum().backward()
     return [result, q.grad, k1.grad, k2.grad, v.grad]
 
-compare(attend)
+compare(lambda: attend(0.0))
+compare(lambda: attend(0.5))
 print("same bits")
 """
 
