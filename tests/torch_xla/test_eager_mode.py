@@ -42,6 +42,7 @@ def test_an_implicit_autograd_operator_runs_as_one_in_eager_mode() -> None:
 
 def executions() -> int:
     """How many programs this process has executed."""
+    xm.wait_device_ops()
     data = [metrics.metric_data(name) for name in ("ExecuteTime", "EagerOpExecuteTime")]
     return sum(found[0] for found in data if found)
 
