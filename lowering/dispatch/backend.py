@@ -49,7 +49,9 @@ class EntryLowering:
 
     @property
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
-        return self.frontend.graph.insert
+        results = self.entry.exposed(self.operator.results)
+        graph = self.frontend.graph
+        return graph.insert if len(results) == 1 else graph.insert_several
 
     def holds(self, text: str, condition: Callable[[], Any]) -> bool:
         """Whether a condition of the entry holds for a call."""

@@ -133,6 +133,11 @@ class Graph(Protocol):
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
         """`insert(symbol, operands, computation)` calls a computation as one node of the graph."""
 
+    @property
+    def insert_several(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
+        """The same for a computation with several results. They are executed together, also where
+        the frontend executes each tensor as it is made."""
+
 
 class Tracing(Protocol):
     """Tracing functions of tensors to HLO."""

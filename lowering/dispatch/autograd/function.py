@@ -85,7 +85,7 @@ class CompositeFunction:
             step = self._step(arguments, computation, seed)
             results = _Differentiable.apply(step, step, *operands)  # type: ignore[no-untyped-call]
         else:
-            results = definition.insert(definition.symbol, operands, seed, computation.handle)
+            results = computation.insert(definition, operands, seed)
         if seed is not None and random_numbers is not None:
             random_numbers.advance(computation.draws)
         return self._returned(results, arguments, computation)

@@ -54,8 +54,7 @@ class Step:
 
     def forward(self, operands: Operands) -> Sequence[torch.Tensor]:
         """See `Differentiable`."""
-        definition = self.definition
-        return definition.insert(definition.symbol, operands, self.seed, self.computation.handle)
+        return self.computation.insert(self.definition, operands, self.seed)
 
     def backward(self, grads: Operands, kept: Operands, output_mask: Sequence[bool]) -> Gradients:
         """See `Differentiable`."""
@@ -186,7 +185,9 @@ class _Backward:
             lowered.count_call()
             return self._stock(None)
         symbol = f"{definition.symbol}_backward"
-        results = iter(definition.insert(symbol, operands, step.seed, lowered.handle))
+        count = len(lowered.results)
+        inserted = definition.insert(symbol, operands, step.seed, lowered.handle, results=count)
+        results = iter(inserted)
         return [next(results) if wanted else None for wanted in self.wanted]
 
     def _lower(self, operands: Operands) -> Any:

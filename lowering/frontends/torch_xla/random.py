@@ -40,6 +40,11 @@ def advanced(state: int, times: int = 1) -> int:
     return state
 
 
+def preceding(state: int) -> int:
+    """The state from which one random operator advances to this one."""
+    return (state - _INCREMENT) * pow(_MULTIPLIER, -1, _WRAP) % _WRAP
+
+
 def advances_between(before: int, after: int, limit: int) -> int | None:
     """How many advances lead from `before` to `after`; None if there are more than `limit`."""
     for times in range(limit + 1):
@@ -95,6 +100,15 @@ class Generator:
         with self.constants():
             return Seed(self._root * signed(a) + signed(b), state)
 
+    def seed_of_one_operator(self) -> Seed:
+        """The current state, as an operand in torch_xla's eager mode.
+
+        There, a random operator uses the number before it advances it. What a composite gets is
+        advanced once before it is used.
+        """
+        state = self.read() % _WRAP
+        return Seed(self.parameter(signed(preceding(state))), state)
+
     def advance(self, times: int) -> None:
         """Advance the state as if this number of random operators had run."""
         if self._dummy is None:
@@ -137,6 +151,8 @@ class XlaRandomNumbers:
         )
 
     def seed(self) -> Seed:
+        if _XLAC._get_use_eager_mode():
+            return self.generator.seed_of_one_operator()
         return self.generator.seed()
 
     def advance(self, draws: int) -> None:
