@@ -263,14 +263,34 @@ def verify(module: IrModule) -> None:
 def attributes(operation: IrOperation) -> dict[str, IrAttribute]:
     """The attributes of an operation by name.
 
-    Indexing works in every release. Iterating gives pairs in one release and names in another.
+    Raises:
+      AttributeConversionError: a name is not UTF-8; MLIR allows any bytes.
     """
     named = operation.attributes
-    return {named[i].name: named[i].attr for i in range(len(named))}
+    return {name: named[name] for name in _names(named, operation.name)}
+
+
+def _names(entries: Any, where: str) -> list[str]:
+    """The names in an attribute dictionary, where they can be written as Python text.
+
+    Iterating gives names in one release and pairs in another. A pair's `name` aborts the process
+    if it is not UTF-8. Printing the pair only raises an exception.
+    """
+    names: list[str] = []
+    try:
+        for entry in entries:
+            if not isinstance(entry, str):
+                repr(entry)
+            names.append(entry if isinstance(entry, str) else entry.name)
+    except (RuntimeError, UnicodeDecodeError):
+        raise AttributeConversionError(
+            f"the name of an attribute of {where} is not UTF-8; write it in UTF-8"
+        ) from None
+    return names
 
 
 def string_value(attribute: IrAttribute) -> str:
-    """The value of a StringAttr.
+    """The value of a StringAttr, or the function's name in a FlatSymbolRefAttr.
 
     Raises:
       AttributeConversionError: it is not UTF-8; MLIR allows any bytes.
@@ -285,10 +305,14 @@ def string_value(attribute: IrAttribute) -> str:
 
 
 def dictionary_items(attribute: IrAttribute) -> dict[str, IrAttribute]:
-    """The entries of a DictAttr; empty for None."""
+    """The entries of a DictAttr; empty for None.
+
+    Raises:
+      AttributeConversionError: a name is not UTF-8; MLIR allows any bytes.
+    """
     if attribute is None:
         return {}
-    return {attribute[i].name: attribute[i].attr for i in range(len(attribute))}
+    return {name: attribute[name] for name in _names(attribute, "a dictionary")}
 
 
 def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
@@ -348,6 +372,8 @@ def _with_diagnostics(context: IrContext, call: Callable[[], T]) -> tuple[T | No
         return call(), ""
     except (ValueError, ir().MLIRError) as error:
         return None, messages[0] if messages else str(error)
+    except MemoryError:  # damaged bytecode may name any size
+        return None, "it asks for more memory than there is"
     finally:
         handler.detach()
 
