@@ -107,6 +107,12 @@ def building(context: IrContext) -> Iterator[None]:
 
 def parse_text(text: str, source: str = "<text>", context: IrContext | None = None) -> IrModule:
     """Parse and verify MLIR text. `source` is the name that errors refer to."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        before = text[: error.start].split("\n")
+        place = len(before), len(before[-1]) + 1
+        raise ParseError(source, *place, "half of a surrogate pair is no text", "") from None
     context = context or new_context()
     try:
         return ir().Module.parse(text, context)
@@ -364,16 +370,21 @@ def _with_diagnostics(context: IrContext, call: Callable[[], T]) -> tuple[T | No
     messages: list[str] = []
 
     def keep(diagnostic: Any) -> bool:
-        messages.append(str(diagnostic.message))
+        try:
+            messages.append(str(diagnostic.message))
+        except (RuntimeError, UnicodeDecodeError):
+            messages.append("something in it is not UTF-8")
         return True
 
     handler = context.attach_diagnostic_handler(keep)
     try:
         return call(), ""
-    except (ValueError, ir().MLIRError) as error:
+    except ir().MLIRError as error:
+        return None, messages[0] if messages else _first_diagnostic(error)[2]
+    except ValueError as error:
         return None, messages[0] if messages else str(error)
     except MemoryError:  # damaged bytecode may name any size
-        return None, "it asks for more memory than there is"
+        return None, "it asks for more memory than there is, or than is allowed"
     finally:
         handler.detach()
 

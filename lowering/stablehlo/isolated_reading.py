@@ -1,5 +1,6 @@
 """The process that `isolation.check` starts: it reads the module on stdin, and may die of it."""
 
+import gc
 import os
 import sys
 import threading
@@ -23,6 +24,7 @@ def main() -> None:
         nonlocal code
         try:
             _read(sys.stdin.buffer.read())
+            gc.collect()  # a damaged module may crash where it is freed
             code = 0
         except MemoryError:
             code = OUT_OF_MEMORY
