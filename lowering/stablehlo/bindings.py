@@ -325,15 +325,34 @@ def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
     """The operations with one of these names, including nested ones, in program order."""
     found: list[IrOperation] = []
     wanted = frozenset(names)
-    advance = ir().WalkResult.ADVANCE
 
-    def visit(operation: IrOperation) -> Any:
+    def visit(operation: IrOperation) -> None:
         if operation.name in wanted:
             found.append(operation)
+
+    walk(root, visit)
+    return found
+
+
+def walk(root: IrOperation, visit: Callable[[IrOperation], None]) -> None:
+    """Visit an operation and all that are nested in it, in program order.
+
+    An exception of `visit` comes out as it is. The bindings would make a RuntimeError of it.
+    """
+    advance, stop = ir().WalkResult.ADVANCE, ir().WalkResult.INTERRUPT
+    raised: list[Exception] = []
+
+    def guarded(operation: IrOperation) -> Any:
+        try:
+            visit(operation)
+        except Exception as error:
+            raised.append(error)
+            return stop
         return advance
 
-    root.operation.walk(visit, ir().WalkOrder.PRE_ORDER)
-    return found
+    root.operation.walk(guarded, ir().WalkOrder.PRE_ORDER)
+    if raised:
+        raise raised[0]
 
 
 def defining_operation(value: IrValue) -> IrOperation | None:

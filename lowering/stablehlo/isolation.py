@@ -91,8 +91,8 @@ def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:
     has it. `noise` is what it wrote to stderr."""
     if code == OUT_OF_MEMORY:
         return (
-            f"it takes more than {limits.memory / 2**30:g} GiB of memory; it is damaged, or needs a"
-            " higher limit (--memory, or Limits)"
+            f"it takes more than {limits.memory / 2**30:.3g} GiB of memory; it is damaged, or needs"
+            " a higher limit (--memory, or Limits)"
         )
     if hasattr(signal, "SIGXCPU") and code == -signal.SIGXCPU:
         return too_long(limits)

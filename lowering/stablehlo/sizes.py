@@ -6,7 +6,7 @@ level: a few lines of text can stand for more operations than any memory holds.
 
 from collections.abc import Container, Mapping
 
-from .bindings import IrModule, IrOperation, ir
+from .bindings import IrModule, IrOperation, walk
 from .errors import SizeError
 from .symbols import CALL, callees_first, executions, functions, target, walk_uses
 
@@ -60,12 +60,10 @@ def _own_operations(by_name: Mapping[str, IrOperation]) -> dict[str, int]:
 
 def _count(function: IrOperation) -> int:
     number = 0
-    advance = ir().WalkResult.ADVANCE
 
-    def visit(_: IrOperation) -> object:
+    def visit(_: IrOperation) -> None:
         nonlocal number
         number += 1
-        return advance
 
-    function.walk(visit, ir().WalkOrder.PRE_ORDER)
+    walk(function, visit)
     return number

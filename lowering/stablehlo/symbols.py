@@ -3,7 +3,16 @@
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from .bindings import IrModule, IrOperation, attributes, building, ir, string_value
+from .bindings import (
+    IrModule,
+    IrOperation,
+    attributes,
+    building,
+    find_operations,
+    ir,
+    string_value,
+    walk,
+)
 from .errors import SizeError, UnsupportedOperationError
 
 COMPOSITE = "stablehlo.composite"
@@ -54,9 +63,8 @@ def uses(root: IrOperation) -> Uses:
     composites: dict[str, list[IrOperation]] = {}
     calls: dict[str, list[IrOperation]] = {}
     others: set[str] = set()
-    advance = ir().WalkResult.ADVANCE
 
-    def visit(operation: IrOperation) -> object:
+    def visit(operation: IrOperation) -> None:
         name = operation.name
         if name == COMPOSITE:
             composites.setdefault(target(operation), []).append(operation)
@@ -64,9 +72,8 @@ def uses(root: IrOperation) -> Uses:
             calls.setdefault(target(operation), []).append(operation)
         elif name == CUSTOM_CALL:
             others.update(_called_computations(operation))
-        return advance
 
-    root.operation.walk(visit, ir().WalkOrder.PRE_ORDER)
+    walk(root, visit)
     return Uses(composites, calls, frozenset(others))
 
 
@@ -96,16 +103,7 @@ def decompositions(module: IrModule, found: Uses) -> list[str]:
 
 def walk_uses(function: IrOperation) -> list[IrOperation]:
     """The composites and plain calls inside one function, in program order."""
-    found: list[IrOperation] = []
-    advance = ir().WalkResult.ADVANCE
-
-    def visit(operation: IrOperation) -> object:
-        if operation.name in (COMPOSITE, CALL):
-            found.append(operation)
-        return advance
-
-    function.walk(visit, ir().WalkOrder.PRE_ORDER)
-    return found
+    return find_operations(function, COMPOSITE, CALL)
 
 
 def callees_first(module: IrModule) -> list[str]:

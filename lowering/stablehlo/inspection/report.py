@@ -5,7 +5,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..bindings import IrModule, IrOperation, ir
+from ..bindings import IrModule, IrOperation, walk
 from ..composites import Signature, signature
 from ..dtypes import byte_size
 from ..module import Module
@@ -139,9 +139,8 @@ def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
     plain = 0
     size = 0
     sizes: dict[Any, int] = {}
-    advance = ir().WalkResult.ADVANCE
 
-    def visit(operation: IrOperation) -> Any:
+    def visit(operation: IrOperation) -> None:
         nonlocal plain, size
         name = operation.name
         if name == COMPOSITE:
@@ -155,9 +154,8 @@ def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
                 if type_ not in sizes:
                     sizes[type_] = byte_size(type_)
                 size += sizes[type_]
-        return advance
 
-    function.walk(visit, ir().WalkOrder.PRE_ORDER)
+    walk(function, visit)
     inner = [known[name] for name, _ in uses if name in known]
     return _Body(
         plain_operations=plain,
