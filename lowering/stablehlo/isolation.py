@@ -39,7 +39,7 @@ class Limits:
             )
 
     def apply(self) -> None:
-        """Limit this process. This cannot be taken back."""
+        """Limit this process, for as long as it lives."""
         try:
             import resource
         except ImportError:  # no POSIX; the process that waits for this one limits the time
@@ -63,7 +63,7 @@ def check(data: bytes, source: str, limits: Limits) -> None:
     Raises:
         CrashError: the process died, or went over the limits.
     """
-    command = [sys.executable, "-P", "-c", _CHILD, str(limits.seconds), str(limits.memory)]
+    command = [sys.executable, "-P", "-c", _CHILD, str(limits.seconds), str(int(limits.memory))]
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as noise:
         file.write(data)

@@ -149,13 +149,13 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
 
 
 few = settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
-many = settings(few, max_examples=3000, derandomize=False)
+many = settings(few, max_examples=1000, derandomize=False)
 
 
 @few
