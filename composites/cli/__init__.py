@@ -6,7 +6,7 @@
 | `registry` | `check`, `list`, `schema`, `codegen`, `docs`, `generate` |
 | `export` | `export` |
 | `run` | `run` |
-| `stablehlo` | `inspect`, `lower`; both work without torch |
+| `stablehlo` | `inspect`, `lower`; both work without torch, and in a child process |
 
 `output` prints the tables of all commands.
 """
@@ -20,10 +20,11 @@ def main() -> None:
     """Run the command line."""
     try:
         from composites.cli.app import app
+        from composites.cli.child import run_in_child
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
         sys.exit(
             f"error: the command line needs {error.name}; pip install 'torch-xla-composites[cli]'"
         )
-    app()
+    app(obj=run_in_child)

@@ -1,4 +1,8 @@
-"""Commands for StableHLO files: `inspect` and `lower`. Neither needs torch."""
+"""Commands for StableHLO files: `inspect` and `lower`. Neither needs torch.
+
+The command line's own process does their work in a child, which a damaged file may crash. Another
+program that calls the application has its threads, and does the work itself.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from composites.cli.output import print_table
 from composites.files import write_atomic
 from lowering.stablehlo import (
     COMMAND_LINE,
+    Limits,
     Module,
     Pass,
     cast_table,
@@ -29,6 +34,14 @@ StableHLOFile = Annotated[
     Path, typer.Argument(help="StableHLO text, bytecode or portable artifact.")
 ]
 
+_DEFAULT = Limits()
+Seconds = Annotated[
+    float, typer.Option(min=0.001, max=1e8, help="Stop the work on the file after this time.")
+]
+Memory = Annotated[
+    float, typer.Option(min=0.001, max=1e8, help="GiB that the work on the file may take.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands `inspect` and `lower` to an application."""
@@ -37,6 +50,7 @@ def register(app: typer.Typer) -> None:
 
 
 def inspect(
+    context: typer.Context,
     file: StableHLOFile,
     list_casts: Annotated[
         bool, typer.Option("--casts", help="Show conversions between types, not composites.")
@@ -45,14 +59,16 @@ def inspect(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a self-contained HTML page with a graph.")
     ] = None,
+    seconds: Seconds = _DEFAULT.seconds,
+    memory: Memory = _DEFAULT.memory / 2**30,
 ) -> None:
     """Show the composites of a module: counts, types, attributes and their share of the work.
 
     With --casts, show every conversion between types instead: what is converted, what reads the
     result, how often, and how many bytes this moves.
     """
-    with clear_errors():
-        module = Module.read(file)
+
+    def work(module: Module) -> None:
         if html is not None:
             write_atomic(html, html_page(module))
         if list_casts:
@@ -66,16 +82,29 @@ def inspect(
         elif list_casts or html is None:
             print_table(table)
 
+    _on_file(context, work, file, seconds, memory)
+
 
 def _lower_command() -> Callable[..., None]:
     """Make `composites lower` with the options that the passes declare."""
 
-    def lower(*, file: Path, output: Path, portable: str | None = None, **values: Any) -> None:
-        with clear_errors():
+    def lower(
+        *,
+        context: typer.Context,
+        file: Path,
+        output: Path,
+        seconds: float,
+        memory: float,
+        portable: str | None = None,
+        **values: Any,
+    ) -> None:
+        def work(module: Module) -> None:
             passes: list[Pass] = []
             for declared in COMMAND_LINE:
                 passes += declared.passes([values[option.name] for option in declared.options])
-            run_passes(Module.read(file), passes).write(output, portable=portable)
+            run_passes(module, passes).write(output, portable=portable)
+
+        _on_file(context, work, file, seconds, memory)
 
     order = ", ".join(option.flag.partition("/")[0] for p in COMMAND_LINE for option in p.options)
     lower.__doc__ = f"Lower a module. The passes run in the order of their options: {order}."
@@ -85,7 +114,29 @@ def _lower_command() -> Callable[..., None]:
     return lower
 
 
+def _on_file(
+    context: typer.Context,
+    work: Callable[[Module], None],
+    file: Path,
+    seconds: float,
+    memory: float,
+) -> None:
+    """Do the work of a command, in a child process if the application has a way to have one."""
+    with clear_errors():
+        data = file.read_bytes()  # here, because a child may have another stdin
+
+        def reported() -> None:
+            with clear_errors():
+                work(Module.from_bytes(data, str(file)))
+
+        if context.obj is None:
+            reported()
+        else:
+            context.obj(reported, str(file), Limits(seconds, int(memory * 2**30)))
+
+
 def _parameters() -> Iterator[signatures.Parameter]:
+    yield _parameter("context", typer.Context)
     yield _parameter("file", StableHLOFile)
     about_output = typer.Option(
         "-o", "--output", help="The file to write: text, or bytecode if it ends in .mlirbc."
@@ -98,6 +149,8 @@ def _parameters() -> Iterator[signatures.Parameter]:
         metavar="VERSION", help="Write a portable artifact for this StableHLO version."
     )
     yield _parameter("portable", Annotated[str | None, about_portable], None)
+    yield _parameter("seconds", Seconds, _DEFAULT.seconds)
+    yield _parameter("memory", Memory, _DEFAULT.memory / 2**30)
 
 
 def _of_pass(option: Option) -> signatures.Parameter:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from composites.element_types import BY_NAME, TABLE
 
 from .bindings import IrType
-from .errors import StableHLOError
+from .errors import SizeError, StableHLOError
 
 _FLOATS = {type_.name: type_.format for type_ in TABLE if type_.format is not None}
 _INTEGER = re.compile(r"(u?)i(\d+)")
@@ -54,7 +54,11 @@ def numpy_dtype(element_type: str) -> Any:
 
 def byte_size(type_: IrType) -> int:
     """Size of a value in bytes: 0 for a value that is not a tensor. A dynamic dimension counts as
-    1."""
+    1.
+
+    Raises:
+        SizeError: the type has more bytes than a machine can address.
+    """
     if not hasattr(type_, "element_type") or not type_.has_rank:
         return 0
     element = str(type_.element_type)
@@ -63,7 +67,10 @@ def byte_size(type_: IrType) -> int:
     count = 1
     for axis in range(type_.rank):
         count *= 1 if type_.is_dynamic_dim(axis) else type_.get_dim_size(axis)
-    return count * int(numpy_dtype(element).itemsize)
+    size = count * int(numpy_dtype(element).itemsize)
+    if size > 2**63:
+        raise SizeError(f"{type_} is larger than any machine can address")
+    return size
 
 
 @cache
