@@ -7,6 +7,7 @@ in such a process.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from .errors import CrashError, StableHLOError
 
 OUT_OF_MEMORY = 12
 """The exit code of a process that had a MemoryError. It is the number of ENOMEM."""
+
+_NO_MEMORY = re.compile(r"bad_alloc|MemoryError|out of memory|memory allocation", re.IGNORECASE)
+"""What native code and Python write where there is no memory."""
 
 _CHILD = "from lowering.stablehlo.isolated_reading import main; main()"
 
@@ -89,7 +93,9 @@ def check(data: bytes, source: str, limits: Limits) -> None:
 def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:
     """What to say of a process that ended with this code, negative for a signal, as `subprocess`
     has it. `noise` is what it wrote to stderr."""
-    if code == OUT_OF_MEMORY:
+    noise.seek(0)
+    said = noise.read(2**16).decode(errors="replace")
+    if code == OUT_OF_MEMORY or _NO_MEMORY.search(said):
         return (
             f"it takes more than {limits.memory / 2**30:.3g} GiB of memory; it is damaged, or needs"
             " a higher limit (--memory, or Limits)"
@@ -97,8 +103,8 @@ def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:
     if hasattr(signal, "SIGXCPU") and code == -signal.SIGXCPU:
         return too_long(limits)
     how = f"exit code {code}" if code > 0 else _signal_name(-code)
-    said = _first_line(noise)
-    return f"jaxlib crashed on it ({how}{f': {said}' if said else ''}); the file may be damaged"
+    first = next((line.strip()[:200] for line in said.splitlines() if line.strip()), "")
+    return f"jaxlib crashed on it ({how}{f': {first}' if first else ''}); the file may be damaged"
 
 
 def too_long(limits: Limits) -> str:
@@ -114,9 +120,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _first_line(noise: IO[bytes]) -> str:
-    noise.seek(0)
-    lines = noise.read(2**16).decode(errors="replace").splitlines()
-    return next((line.strip()[:200] for line in lines if line.strip()), "")
