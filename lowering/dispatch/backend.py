@@ -8,6 +8,7 @@ the graph.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +16,15 @@ from typing import Any
 import torch
 
 from composites.attribute_types import UnsupportedValueError
-from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
+from composites.errors import (
+    CompositesWarning,
+    InvalidCallError,
+    LoweringError,
+    UnsupportedCallError,
+)
 from composites.registry.model import Composite
 from composites.registry.operators import Operator, find_overload
-from lowering.dispatch.computations import FALLBACK, remember
+from lowering.dispatch.computations import FALLBACK, TRANSIENT, NotNowError, remember
 from lowering.dispatch.decomposition import Call, Decomposer
 from lowering.emission.composite import CompositeHlo, emit_composite
 from lowering.emission.types import SEED_TYPE, DecompositionHlo, TensorType
@@ -77,8 +83,11 @@ class EntryLowering:
         """
         if self._lowering.active:
             return FALLBACK
-        with self._lowering.raised():
-            computation = self._computation(operands, attributes, call) if matches else FALLBACK
+        try:
+            with self._lowering.raised():
+                computation = self._computation(operands, attributes, call) if matches else FALLBACK
+        except NotNowError:
+            return FALLBACK
         remember(self.computations, key, computation)
         return computation
 
@@ -172,6 +181,7 @@ def lower_composite(
     Raises:
         LoweringError: the entry's own decomposition failed.
         InvalidCallError: the entry's own decomposition rejects the call.
+        NotNowError: the call falls back, but the next one may not.
     """
     present = [frontend.tensors.type_of(t) for t in operands if t is not None]
     try:
@@ -195,6 +205,14 @@ def lower_composite(
         # The stock lowering may fail on placeholders, because it falls back to the CPU or rejects
         # an argument. On the real call it then runs, or reports the error, itself.
         types = ", ".join(map(str, present))
+        if isinstance(error, TRANSIENT):
+            warnings.warn(
+                f"{entry.qualified} takes the stock lowering for this call of {types}:"
+                f" {type(error).__name__}: {error}; the next one is tried again",
+                CompositesWarning,
+                stacklevel=2,
+            )
+            raise NotNowError from error
         log.info("%s falls back to the stock lowering for %s: %s", entry.qualified, types, error)
         return FALLBACK
     if check is not None:

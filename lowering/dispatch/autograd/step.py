@@ -16,6 +16,7 @@ import torch
 
 from composites import attribute_types
 from composites.errors import LoweringError
+from lowering import interrupts
 from lowering.dispatch.autograd.computation import Computation
 from lowering.dispatch.autograd.definition import (
     Definition,
@@ -25,7 +26,7 @@ from lowering.dispatch.autograd.definition import (
 )
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.backend import lower_composite
-from lowering.dispatch.computations import FALLBACK, remember
+from lowering.dispatch.computations import FALLBACK, NotNowError, remember
 from lowering.dispatch.decomposition import Call, lower_function
 from lowering.dispatch.differentiable import Gradients, TensorMeta
 from lowering.frontends.protocols import Seed
@@ -151,6 +152,7 @@ class _Backward:
         with (
             definition.lowering.raised(),
             random_numbers.random_state(self.step.seed) if random_numbers else nullcontext(),
+            interrupts.allowed(),
         ):
             return gradients_of(
                 self.step.run,
@@ -171,8 +173,11 @@ class _Backward:
         operands = [*given, *self.saved]
         lowered = definition.derived.get(key)
         if lowered is None:
-            with definition.lowering.raised():
-                lowered = self._lower(operands)
+            try:
+                with definition.lowering.raised():
+                    lowered = self._lower(operands)
+            except NotNowError:
+                return self._stock()
             remember(definition.derived, key, lowered)
         if lowered is FALLBACK:
             return self._stock()
