@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.types import Number
 
 from composites import attribute_types as _attr
-from lowering.dispatch.autograd.function import Arguments, CompositeFunction
+from lowering.dispatch.autograd.function import Arguments as _Arguments
+from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.computations import FALLBACK
 from lowering.dispatch.guarded_self import guarded_self as _guarded_self
@@ -30,18 +31,23 @@ __all__ = [
     "FALLBACK",
     "FUNCTION_HOOKS",
     "Any",
-    "Arguments",
     "CompositeFunction",
     "EntryLowering",
     "Kernel",
     "Number",
     "Tensor",
+    "_Arguments",
     "_attr",
+    "_dict",
     "_guarded_self",
     "_tensor_key",
+    "_tuple",
+    "_type",
     "_value_key",
     "torch",
 ]
+
+_dict, _tuple, _type = dict, tuple, type  # arguments can have the names of these
 
 
 def gelu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
@@ -215,7 +221,7 @@ def silu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 matches=True,
                 operands=(self,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, self: _op(self),
             )
         if _computation is FALLBACK:
@@ -239,7 +245,7 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 matches=True,
                 operands=(grad_output, self),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
         if _computation is FALLBACK:
@@ -263,7 +269,7 @@ def hardswish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 matches=True,
                 operands=(self,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, self: _op(self),
             )
         if _computation is FALLBACK:
@@ -287,7 +293,7 @@ def hardswish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 matches=True,
                 operands=(grad_output, self),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
         if _computation is FALLBACK:
@@ -311,7 +317,7 @@ def mish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 matches=True,
                 operands=(self,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, self: _op(self),
             )
         if _computation is FALLBACK:
@@ -335,7 +341,7 @@ def mish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 matches=True,
                 operands=(grad_output, self),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
         if _computation is FALLBACK:
@@ -352,7 +358,7 @@ def elu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, alpha, type(alpha), scale, type(scale), input_scale, type(input_scale))
+        _key = (self.shape, self.dtype, alpha, _type(alpha), scale, _type(scale), input_scale, _type(input_scale))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -380,7 +386,7 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, alpha: Number, scale: Number, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, alpha, type(alpha), scale, type(scale), input_scale, type(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
+        _key = (grad_output.shape, grad_output.dtype, alpha, _type(alpha), scale, _type(scale), input_scale, _type(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -416,7 +422,7 @@ def embedding(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 matches=True,
                 operands=(weight, indices),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, weight, indices: _op(weight, indices, padding_idx, scale_grad_by_freq, sparse),
             )
         if _computation is FALLBACK:
@@ -476,7 +482,7 @@ def nll_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is FALLBACK:
             return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
-        return tuple(_insert('ptxla::nll_loss', [t for t in (self, target, weight) if t is not None], _computation))
+        return _tuple(_insert('ptxla::nll_loss', [t for t in (self, target, weight) if t is not None], _computation))
 
     return hook
 
@@ -530,7 +536,7 @@ def nll_loss2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is FALLBACK:
             return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
-        return tuple(_insert('ptxla::nll_loss2d', [t for t in (self, target, weight) if t is not None], _computation))
+        return _tuple(_insert('ptxla::nll_loss2d', [t for t in (self, target, weight) if t is not None], _computation))
 
     return hook
 
@@ -734,7 +740,7 @@ def hardsigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 matches=True,
                 operands=(self,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, self: _op(self),
             )
         if _computation is FALLBACK:
@@ -758,7 +764,7 @@ def hardsigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
                 _key,
                 matches=True,
                 operands=(grad_output, self),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
         if _computation is FALLBACK:
@@ -782,12 +788,12 @@ def log_sigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 matches=True,
                 operands=(self,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, self: _op(self),
             )
         if _computation is FALLBACK:
             return _otherwise(self)  # type: ignore[no-any-return]
-        return tuple(_insert('ptxla::log_sigmoid', (self,), _computation))
+        return _tuple(_insert('ptxla::log_sigmoid', (self,), _computation))
 
     return hook
 
@@ -806,7 +812,7 @@ def log_sigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
                 _key,
                 matches=True,
                 operands=(grad_output, self, buffer),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self, buffer: _op(grad_output, self, buffer),
             )
         if _computation is FALLBACK:
@@ -823,7 +829,7 @@ def softplus(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, beta: Number = 1, threshold: Number = 20) -> Tensor:
-        _key = (self.shape, self.dtype, beta, type(beta), threshold, type(threshold))
+        _key = (self.shape, self.dtype, beta, _type(beta), threshold, _type(threshold))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -850,7 +856,7 @@ def softplus_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, self: Tensor, beta: Number, threshold: Number) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, beta, type(beta), threshold, type(threshold))
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, beta, _type(beta), threshold, _type(threshold))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -877,7 +883,7 @@ def leaky_relu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, negative_slope: Number = 0.01) -> Tensor:
-        _key = (self.shape, self.dtype, negative_slope, type(negative_slope))
+        _key = (self.shape, self.dtype, negative_slope, _type(negative_slope))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -903,7 +909,7 @@ def leaky_relu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, self: Tensor, negative_slope: Number, self_is_result: bool) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, negative_slope, type(negative_slope), self_is_result)
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, negative_slope, _type(negative_slope), self_is_result)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -930,7 +936,7 @@ def hardtanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, min_val, type(min_val), max_val, type(max_val))
+        _key = (self.shape, self.dtype, min_val, _type(min_val), max_val, _type(max_val))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -957,7 +963,7 @@ def hardtanh_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, self: Tensor, min_val: Number, max_val: Number) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, min_val, type(min_val), max_val, type(max_val))
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, min_val, _type(min_val), max_val, _type(max_val))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -984,7 +990,7 @@ def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), ceil_mode, count_include_pad, divisor_override)
+        _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1015,7 +1021,7 @@ def avg_pool2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, self: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), ceil_mode, count_include_pad, divisor_override)
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1060,7 +1066,7 @@ def batch_norm_inference(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
             )
         if _computation is FALLBACK:
             return _otherwise(input, weight, bias, running_mean, running_var, training, momentum, eps)  # type: ignore[no-any-return]
-        return tuple(_insert('ptxla::batch_norm_inference', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
+        return _tuple(_insert('ptxla::batch_norm_inference', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
 
     return hook
 
@@ -1072,7 +1078,7 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, tuple(output_mask))
+        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, _tuple(output_mask))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1088,7 +1094,7 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is FALLBACK:
             return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
-        return tuple(_insert('ptxla::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
+        return _tuple(_insert('ptxla::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
 
     return hook
 
@@ -1126,7 +1132,7 @@ def var(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), correction, _type(correction), keepdim)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1154,7 +1160,7 @@ def std(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), correction, _type(correction), keepdim)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1182,7 +1188,7 @@ def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), correction, _type(correction), keepdim)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1198,7 +1204,7 @@ def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is FALLBACK:
             return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
-        return tuple(_insert('ptxla::var_mean', (self,), _computation))
+        return _tuple(_insert('ptxla::var_mean', (self,), _computation))
 
     return hook
 
@@ -1227,7 +1233,7 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is FALLBACK:
             return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
-        return tuple(_insert('ptxla::topk', (self,), _computation))
+        return _tuple(_insert('ptxla::topk', (self,), _computation))
 
     return hook
 
@@ -1266,7 +1272,7 @@ def upsample_nearest2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, output_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, tuple(output_size), scales_h, scales_w)
+        _key = (self.shape, self.dtype, _tuple(output_size), scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1294,7 +1300,7 @@ def upsample_nearest2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), scales_h, scales_w)
+        _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1323,7 +1329,7 @@ def upsample_bilinear2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, tuple(output_size), align_corners, scales_h, scales_w)
+        _key = (self.shape, self.dtype, _tuple(output_size), align_corners, scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1352,7 +1358,7 @@ def upsample_bilinear2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), align_corners, scales_h, scales_w)
+        _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), align_corners, scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1434,7 +1440,7 @@ def upsample_bicubic2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, tuple(output_size), align_corners, scales_h, scales_w)
+        _key = (self.shape, self.dtype, _tuple(output_size), align_corners, scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1463,7 +1469,7 @@ def upsample_bicubic2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), align_corners, scales_h, scales_w)
+        _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), align_corners, scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1521,7 +1527,7 @@ def grid_sampler_2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_output: Tensor, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool, output_mask: list[bool]) -> tuple[Tensor, Tensor]:
-        _key = (grad_output.shape, grad_output.dtype, input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners, tuple(output_mask))
+        _key = (grad_output.shape, grad_output.dtype, input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners, _tuple(output_mask))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1538,7 +1544,7 @@ def grid_sampler_2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
             )
         if _computation is FALLBACK:
             return _otherwise(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask)  # type: ignore[no-any-return]
-        return tuple(_insert('ptxla::grid_sampler_2d_backward', (grad_output, input, grid), _computation))
+        return _tuple(_insert('ptxla::grid_sampler_2d_backward', (grad_output, input, grid), _computation))
 
     return hook
 
@@ -1633,7 +1639,7 @@ def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (input.shape, input.dtype, tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
+        _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1648,7 +1654,7 @@ def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is FALLBACK:
             return _otherwise(input, normalized_shape, weight, bias, eps)  # type: ignore[no-any-return]
-        return tuple(_insert('ptxla::layer_norm', [t for t in (input, weight, bias) if t is not None], _computation))
+        return _tuple(_insert('ptxla::layer_norm', [t for t in (input, weight, bias) if t is not None], _computation))
 
     return hook
 
@@ -1678,7 +1684,7 @@ def group_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is FALLBACK:
             return _otherwise(input, weight, bias, N, C, HxW, group, eps)  # type: ignore[no-any-return]
-        return tuple(_insert('ptxla::group_norm', [t for t in (input, weight, bias) if t is not None], _computation))
+        return _tuple(_insert('ptxla::group_norm', [t for t in (input, weight, bias) if t is not None], _computation))
 
     return hook
 
@@ -1690,7 +1696,7 @@ def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-        _key = (input.shape, input.dtype, tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
+        _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1798,7 +1804,7 @@ def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), tuple(dilation), ceil_mode)
+        _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), _tuple(dilation), ceil_mode)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1880,7 +1886,7 @@ def matmul_accumulate(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, _type(beta), alpha, _type(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1906,7 +1912,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, _type(beta), alpha, _type(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1934,7 +1940,7 @@ def baddbmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
+        _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, beta, _type(beta), alpha, _type(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1964,11 +1970,11 @@ def silu_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel)
 
     def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(grad_output), _tensor_key(self)),
                 operands=(grad_output, self),
                 matches=lambda: True,
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
                 otherwise=lambda: _otherwise(_keys, grad_output, self),
             )
@@ -1986,11 +1992,11 @@ def mish_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel)
 
     def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(grad_output), _tensor_key(self)),
                 operands=(grad_output, self),
                 matches=lambda: True,
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
                 otherwise=lambda: _otherwise(_keys, grad_output, self),
             )
@@ -2008,7 +2014,7 @@ def scaled_dot_product_attention_at_autograd(_composite: CompositeFunction, _oth
 
     def hook(_keys: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attn_mask), _value_key(dropout_p), _value_key(is_causal), _value_key(scale), _value_key(enable_gqa)),
                 operands=(query, key, value, attn_mask),
                 matches=lambda: True,
@@ -2035,7 +2041,7 @@ def layer_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
 
     def hook(_keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
                 operands=(input, weight, bias),
                 matches=lambda: (weight is not None or bias is None),
@@ -2060,7 +2066,7 @@ def group_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
 
     def hook(_keys: Any, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(N), _value_key(C), _value_key(HxW), _value_key(group), _value_key(eps)),
                 operands=(input, weight, bias),
                 matches=lambda: (weight is not None or bias is None),
@@ -2088,7 +2094,7 @@ def rms_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     def hook(_keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _value_key(eps)),
                 operands=(input, weight),
                 matches=lambda: True,
@@ -2113,7 +2119,7 @@ def dropout_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
 
     def hook(_keys: Any, input: Tensor, p: float, train: bool) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _value_key(p), _value_key(train)),
                 operands=(input,),
                 matches=lambda: train in (True,),
@@ -2137,7 +2143,7 @@ def cross_entropy_loss_at_autograd(_composite: CompositeFunction, _otherwise: Ke
 
     def hook(_keys: Any, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(target), _tensor_key(weight), _value_key(reduction), _value_key(ignore_index), _value_key(label_smoothing)),
                 operands=(self, target, weight),
                 matches=lambda: True,
@@ -2163,7 +2169,7 @@ def kl_div_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ker
 
     def hook(_keys: Any, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(target), _value_key(reduction), _value_key(log_target)),
                 operands=(self, target),
                 matches=lambda: True,
@@ -2188,7 +2194,7 @@ def max_pool2d_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
 
     def hook(_keys: Any, self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _value_key(kernel_size), _value_key(stride), _value_key(padding), _value_key(dilation), _value_key(ceil_mode)),
                 operands=(self,),
                 matches=lambda: True,
@@ -2216,7 +2222,7 @@ def mm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     def hook(_keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
                 operands=(self, mat2),
                 matches=lambda: True,
@@ -2240,7 +2246,7 @@ def bmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel
 
     def hook(_keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
                 operands=(self, mat2),
                 matches=lambda: True,
@@ -2264,7 +2270,7 @@ def matmul_accumulate_at_autograd(_composite: CompositeFunction, _otherwise: Ker
 
     def hook(_keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
                 operands=(self, mat1, mat2),
                 matches=lambda: beta in (1,) and alpha in (1,) and (self.dtype == out_dtype and mat1.dtype != out_dtype) and (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) and (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]),
@@ -2288,7 +2294,7 @@ def addmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kern
 
     def hook(_keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
                 operands=(self, mat1, mat2),
                 matches=lambda: True,
@@ -2314,7 +2320,7 @@ def baddbmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
 
     def hook(_keys: Any, self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(batch1), _tensor_key(batch2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
                 operands=(self, batch1, batch2),
                 matches=lambda: True,
@@ -2340,7 +2346,7 @@ def batch_norm_training_function(_composite: CompositeFunction, _otherwise: Kern
 
     def hook(input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, *, momentum: float, eps: float) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _tensor_key(running_mean), _tensor_key(running_var), _tensor_key(weight), _tensor_key(bias), _value_key(momentum), _value_key(eps)),
                 operands=(input, running_mean, running_var, weight, bias),
                 matches=lambda: (weight is not None or bias is None),
@@ -2365,7 +2371,7 @@ def llama_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -
 
     def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
                 operands=(input, weight),
                 matches=lambda: True,
@@ -2390,7 +2396,7 @@ def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
                 operands=(input, weight),
                 matches=lambda: True,
@@ -2415,11 +2421,11 @@ def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel
 
     def hook(gate: Tensor, up: Tensor) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(gate), _tensor_key(up)),
                 operands=(gate, up),
                 matches=lambda: True,
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, gate, up: _op(gate, up),
                 otherwise=lambda: _otherwise(gate, up),
             )
@@ -2437,7 +2443,7 @@ def new_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kern
 
     def hook(input: Tensor) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input),),
                 operands=(input,),
                 matches=lambda: True,
@@ -2461,7 +2467,7 @@ def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
                 operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
                 matches=lambda: True,
@@ -2489,7 +2495,7 @@ def adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
                 operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
                 matches=lambda: True,
@@ -2517,7 +2523,7 @@ def sgd_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     def hook(param: Tensor, grad: Tensor, lr: Tensor, momentum_buffer: Tensor | None = None, *, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(lr), _tensor_key(momentum_buffer), _value_key(momentum), _value_key(dampening), _value_key(weight_decay), _value_key(nesterov), _value_key(maximize)),
                 operands=(param, grad, lr, momentum_buffer),
                 matches=lambda: True,

@@ -11,7 +11,8 @@ INTERRUPTING = """
 import os, signal, sys
 import torch, torch_xla, composites, lowering
 
-HOMES = tuple(os.path.dirname(p.__file__) + os.sep for p in (composites, lowering))
+ROOT = os.path.dirname(lowering.__file__)
+HOMES = (os.path.dirname(composites.__file__), ROOT)
 HANDLER = signal.getsignal(signal.SIGINT)
 count = at = 0
 
@@ -55,6 +56,11 @@ def interrupted(function, line, after):
 # Each line is tried in a child process, in which nothing was turned on before.
 ENABLE = """
 step = int(sys.argv[1])
+# What changes the state of the process; the rest of what enable runs is the generator of hooks.
+HOMES = tuple(os.path.join(ROOT, *path.split("/")) for path in (
+    "activation.py", "requests.py", "interrupts.py", "import_hook.py", "installation",
+    "frontends/torch_xla", "dispatch/dynamo/calls.py", "dispatch/wide_products.py",
+))
 import lowering.activation as activation
 import lowering.frontends.torch_xla.frontend, lowering.generated.ptxla
 from torch.optim import adam

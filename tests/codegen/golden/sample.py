@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.types import Number
 
 from composites import attribute_types as _attr
-from lowering.dispatch.autograd.function import Arguments, CompositeFunction
+from lowering.dispatch.autograd.function import Arguments as _Arguments
+from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.computations import FALLBACK
 from lowering.dispatch.guarded_self import guarded_self as _guarded_self
@@ -30,18 +31,23 @@ __all__ = [
     "FALLBACK",
     "FUNCTION_HOOKS",
     "Any",
-    "Arguments",
     "CompositeFunction",
     "EntryLowering",
     "Kernel",
     "Number",
     "Tensor",
+    "_Arguments",
     "_attr",
+    "_dict",
     "_guarded_self",
     "_tensor_key",
+    "_tuple",
+    "_type",
     "_value_key",
     "torch",
 ]
+
+_dict, _tuple, _type = dict, tuple, type  # arguments can have the names of these
 
 
 def gelu_tanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
@@ -94,7 +100,7 @@ def batch_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is FALLBACK:
             return _otherwise(input, weight, bias, running_mean, running_var, training, momentum, eps)  # type: ignore[no-any-return]
-        return tuple(_insert('sample::batch_norm', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
+        return _tuple(_insert('sample::batch_norm', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
 
     return hook
 
@@ -106,7 +112,7 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, tuple(output_mask))
+        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, _tuple(output_mask))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -121,7 +127,7 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is FALLBACK:
             return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
-        return tuple(_insert('sample::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
+        return _tuple(_insert('sample::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
 
     return hook
 
@@ -133,7 +139,7 @@ def mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, dim: list[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), keepdim, dtype)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), keepdim, dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -174,7 +180,7 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             )
         if _computation is FALLBACK:
             return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
-        return tuple(_insert('sample::topk', (self,), _computation))
+        return _tuple(_insert('sample::topk', (self,), _computation))
 
     return hook
 
@@ -186,7 +192,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, beta, type(beta), alpha, type(alpha))
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, beta, _type(beta), alpha, _type(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -220,7 +226,7 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 matches=grad_output.dtype in (torch.float32,) and self.dtype in (torch.float32,),
                 operands=(grad_output, self),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
         if _computation is FALLBACK:
@@ -266,11 +272,11 @@ def silu_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel)
 
     def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(grad_output), _tensor_key(self)),
                 operands=(grad_output, self),
                 matches=lambda: grad_output.dtype in (torch.float32,) and self.dtype in (torch.float32,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
                 otherwise=lambda: _otherwise(_keys, grad_output, self),
             )
