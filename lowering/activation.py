@@ -169,7 +169,9 @@ def for_export(names: Sequence[str] | None) -> Iterator[None]:
 
 
 @contextmanager
-def _only(entries: Callable[[], Sequence[Composite]], exporting: bool | None = None) -> Iterator[None]:
+def _only(
+    entries: Callable[[], Sequence[Composite]], exporting: bool | None = None
+) -> Iterator[None]:
     with _ONE_SCOPE:
         names = _prepared(entries())
         with _inside(_scope(names, _active.exporting if exporting is None else exporting)):

@@ -61,7 +61,7 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
         return spec
 
     def _imported(self) -> None:
-        # It waits until here: the import may have failed, or a program may only look for the module.
+        # It waits until here, as an import can fail, or a program may only look for the module.
         if self.stop():
             self.action()
 

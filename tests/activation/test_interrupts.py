@@ -131,7 +131,8 @@ def state():
     return (
         torch.is_grad_enabled(), torch.is_autocast_enabled("xla"), torch.get_autocast_dtype("xla"),
         _XLAC._get_xla_all_numbers_special_scalars(), _XLAC._get_use_eager_mode(),
-        modes._EXCLUSIVE.locked(), value_guard.is_guarded(), torch._C._dispatch_tls_local_include_set(),
+        modes._EXCLUSIVE.locked(), value_guard.is_guarded(),
+        torch._C._dispatch_tls_local_include_set(),
         torch._C._dispatch_tls_local_exclude_set(), torch._C._len_torch_dispatch_stack(),
     )
 
