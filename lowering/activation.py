@@ -51,19 +51,20 @@ def catalog() -> Catalog:
 
 
 _LOCK = threading.RLock()
-"""Held while the frontend is made, and while what is on changes. The modules that a change needs are
-imported before it is taken: their imports may turn composites on, or wait for another thread."""
+"""Held while the frontend is made, and while what is on changes. The modules that a change needs
+are imported before it is taken: their imports may turn composites on, or wait for another
+thread."""
 
 _ONE_SCOPE = threading.RLock()
-"""Held by a thread inside a block in which nothing else is on, such as an export. Other threads wait
-with such blocks of their own."""
+"""Held by a thread inside a block in which nothing else is on, such as an export. Other threads
+wait with such blocks of their own."""
 
 
 @dataclass(slots=True)
 class _Active:
     """The active entries, and the hooks that are installed for them."""
 
-    requests: Requests = Requests()
+    requests: Requests = field(default_factory=Requests)
     entries: tuple[Composite, ...] = ()
     exporting: bool = False  # graphs for an export hold references to computations
     installation: Installation = field(default_factory=Installation)

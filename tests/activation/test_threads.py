@@ -121,7 +121,7 @@ def test_tracing_and_toggling_in_eight_threads() -> None:
             if not all(map(torch.equal, found, stock[number])):
                 different.append(number)
 
-    run(*(lambda number=number: work(number) for number in range(8)))  # type: ignore[misc]
+    run(*(lambda number=number: work(number) for number in range(8)))
     assert different == []
     assert composites.active() == ()
     assert torch._C._dispatch_dump_table("aten::gelu") == table
@@ -162,7 +162,7 @@ def test_exports_run_one_after_the_other() -> None:
         program = composites.export(layers[number], (torch.ones(number + 1),))
         found[number] = program.composites
 
-    run(*(lambda number=number: export(number) for number in range(4)))  # type: ignore[misc]
+    run(*(lambda number=number: export(number) for number in range(4)))
     names = ("gelu", "silu", "gelu", "mish")
     assert found == {number: {f"ptxla.{name}": 1} for number, name in enumerate(names)}
     assert composites.active() == ()
@@ -211,6 +211,8 @@ def test_blocks_of_several_threads_are_counted() -> None:
     # Nothing else is on in an export, and what others ask for meanwhile is on after it.
     export = Block(2, frozenset("e"), only=True, exporting=True)
     exporting = both.with_block(export).with_names(frozenset("n"), 3).with_names(frozenset("i"), 2)
-    assert (exporting.names, exporting.exporting) == (set("ei"), True)
+    assert exporting.names == set("ei")
+    assert exporting.exporting
     after = exporting.without_block(export.key)
-    assert (after.names, after.exporting) == (set("xgsn"), False)
+    assert after.names == set("xgsn")
+    assert not after.exporting

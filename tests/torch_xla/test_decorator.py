@@ -115,8 +115,8 @@ def oddly(
 
 def test_arguments_with_the_names_of_builtins() -> None:
     a, x = data(4, 3)
-    for arguments in ((), (2,)):
-        found, expected = (oddly(t, *(t * n for n in arguments)) for t in (x, a))
+    for both in (False, True):
+        found, expected = (oddly(t, t * 2 if both else None) for t in (x, a))
         assert calls(found) == ["acme.oddly"]
         torch.testing.assert_close(found.cpu(), expected)
     (gradient,) = torch.autograd.grad(oddly(Arguments=x, type=3, tuple=(1,)).sum(), [x])
