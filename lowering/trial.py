@@ -84,7 +84,7 @@ def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
     except CompositesError as error:
         yield _problem(str(error), entry, entries)
         return
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         yield _problem(f"cannot be turned on: {type(error).__name__}: {error}", entry, entries)
         return
     try:

@@ -209,7 +209,8 @@ def operator_name(entry: Composite) -> str:
 def _function_names(registry: Registry) -> dict[str, str]:
     """A Python name for each entry. Entry names can contain dots and `$`, and can be keywords."""
     taken = {
-        "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "Fallback", "Arguments",
+        "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "_Fallback", "_Arguments",
+        "_dict", "_tuple", "_type", "_attr", "_guarded_self", "_tensor_key", "_value_key",
         "CompositeFunction", "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
     }  # fmt: skip
     functions: dict[str, str] = {}
@@ -226,6 +227,7 @@ def _function_names(registry: Registry) -> dict[str, str]:
 def _hook(entry: Composite, function: str, operator: Operator, registry: Registry) -> Hook:
     returns = len(operator.results)
     operands = list(entry.operands)
+    _check_names(entry, operator, [])
     optional = {argument.name for argument in operator.tensors if argument.optional}
     return Hook(
         function=function,
@@ -256,6 +258,7 @@ def _composite_hook(
     values: bool,
 ) -> CompositeHook:
     paths = _paths(entry, operator)
+    _check_names(entry, operator, paths)
     operands = [_local(name) for name in entry.operands]
     call = [_with_tensors(a, entry) if _is_owner(a, paths) else a.name for a in operator.arguments]
     passed = [
@@ -291,6 +294,33 @@ def _passed(argument: Argument) -> str:
     return f"{argument.name}={argument.name}" if argument.keyword_only else argument.name
 
 
+_TAKEN = frozenset({
+    "torch", "_Arguments", "_Fallback", "_attr", "_composite", "_computation", "_computations",
+    "_dict", "_guarded_self", "_insert", "_key", "_keys", "_lower", "_lowering", "_op",
+    "_otherwise", "_statistics", "_tensor_key", "_tuple", "_type", "_value_key",
+})  # fmt: skip
+"""The names that the code of a hook uses in addition to those of its arguments."""
+
+
+def _check_names(entry: Composite, operator: Operator, paths: Sequence[str]) -> None:
+    """Check that no argument has a name that the code of the hook uses.
+
+    Raises:
+        UnusableFunctionError: one has.
+    """
+    taken = {*_TAKEN, *map(_local, paths)}
+    if any("len(" in text for text in entry.when.where):
+        taken.add("len")
+    if any("float(" in _literal(values) for _, values in entry.when.values):
+        taken.add("float")
+    for argument in operator.arguments:
+        if argument.name in taken:
+            raise UnusableFunctionError(
+                f"{operator.schema} has an argument named {argument.name}, which the code of its"
+                " hook uses for something else; rename the argument"
+            )
+
+
 def _local(path: str) -> str:
     return path.replace(".", "_")
 
@@ -315,7 +345,7 @@ def _paths(entry: Composite, operator: Operator) -> list[str]:
 
 def _call_key(argument: Argument, entry: Composite, paths: Sequence[str]) -> str:
     if _is_owner(argument, paths):
-        return f"type({argument.name})"
+        return f"_type({argument.name})"
     return _path_key(argument.name, entry)
 
 
@@ -380,10 +410,12 @@ def _key(argument: Argument) -> list[str]:
         return [f"{name}.shape", f"{name}.dtype"]
     if argument.kind in ("ints", "floats", "bools"):
         return [
-            f"None if {name} is None else tuple({name})" if argument.optional else f"tuple({name})"
+            f"None if {name} is None else _tuple({name})"
+            if argument.optional
+            else f"_tuple({name})"
         ]
     if argument.kind == "scalar":  # 1, 1.0 and True are equal but lower differently
-        return [name, f"type({name})"]
+        return [name, f"_type({name})"]
     return [name]
 
 
@@ -510,8 +542,8 @@ def _result(entry: Composite, operator: Operator, optional: set[str]) -> str:
     if entry.results:
         arguments = ", ".join(_passed(argument) for argument in operator.arguments)
         others = f"lambda: _otherwise({arguments})"
-        return f"tuple(_lowering.entry.completed({call}, {others}))"
-    return f"{call}[0]  # type: ignore[no-any-return]" if returns == 1 else f"tuple({call})"
+        return f"_tuple(_lowering.entry.completed({call}, {others}))"
+    return f"{call}[0]  # type: ignore[no-any-return]" if returns == 1 else f"_tuple({call})"
 
 
 def _one_line(text: str) -> str:

@@ -17,6 +17,7 @@ import torch
 from composites import torch_internals
 from composites.errors import ExportError, UnsupportedCallError
 from composites.torch_internals import pytree
+from lowering import interrupts
 from lowering.export.manifest import Value
 from lowering.frontends.protocols import Frontend, Recording, Tensors
 from lowering.stablehlo import Module, order_inputs
@@ -80,7 +81,12 @@ def trace_inference(
     frontend: Frontend, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Traced:
     """Record a forward pass."""
-    with _recording(frontend) as tracer, torch.no_grad():
+    with (
+        interrupts.deferred(),
+        _recording(frontend) as tracer,
+        torch.no_grad(),
+        interrupts.allowed(),
+    ):
         result = tracer.call(module, args, kwargs)
         for path, leaf in pytree.tree_flatten_with_path(result)[0]:
             if isinstance(leaf, torch.Tensor):
@@ -125,7 +131,13 @@ def trace_training(
 ) -> Traced:
     """Record the forward, the backward and, with an optimizer, the update."""
     # Gradients are needed in any mode of the caller.
-    with _recording(frontend) as tracer, torch.inference_mode(False), torch.set_grad_enabled(True):
+    with (
+        interrupts.deferred(),
+        _recording(frontend) as tracer,
+        torch.inference_mode(False),
+        torch.set_grad_enabled(True),
+        interrupts.allowed(),
+    ):
         loss = _loss(tracer.call(module, args, kwargs), type(module).__name__)
         loss.backward()
         tracer.output("loss", loss.detach())

@@ -19,6 +19,10 @@ Kernel = Callable[..., Any]
 """A function with an operator's signature."""
 
 
+class GraphRunError(RuntimeError):
+    """Code that is traced tries to run the graph that is being built."""
+
+
 # ---- tensors: used everywhere ----
 
 

@@ -8,7 +8,9 @@ replacing it; see `patches`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from types import ModuleType
@@ -16,8 +18,8 @@ from typing import Any
 
 import torch
 
-from composites.errors import AllowlistError, UnsupportedCallError
-from composites.functions import find_function
+from composites.errors import AllowlistError, UnsupportedCallError, UnusableFunctionError
+from composites.functions import find_function, import_module
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
 from composites.registry.operators import (
@@ -46,12 +48,33 @@ class Installation:
     """The kernels that were registered with the dispatcher, and the functions that were
     replaced."""
 
-    overrides: tuple[Override, ...]
+    overrides: tuple[Override, ...] = ()
 
     def remove(self) -> None:
-        """Restore the stock kernels and the original functions."""
-        for override in reversed(self.overrides):
-            override.remove()
+        """Restore the stock kernels and the original functions. If one cannot be restored, the
+        others are."""
+        with ExitStack() as removals:
+            for override in self.overrides:
+                removals.callback(override.remove)
+
+
+def import_functions(entries: Sequence[Composite]) -> None:
+    """Import what installing the hooks of `entries` would import.
+
+    Modules can run code of users, and wait for imports of other threads. What cannot be imported is
+    reported when it is needed.
+    """
+    targets: list[str] = []
+    for entry in entries:
+        caught = (*entry.functions, *(name for name, _ in entry.rewrites if "::" not in name))
+        targets += (t for t in caught if t.partition(":")[0] in sys.modules)  # may be half imported
+        targets += (function for _, function in entry.rewrites)
+        at_once = entry.adapt is not None or entry.gradients or entry.backward is not None
+        decomposition = entry.decomposition.target if at_once else None
+        targets += (t for t in (entry.adapt, decomposition) if t is not None)
+    for module in dict.fromkeys(target.partition(":")[0] for target in targets):
+        with suppress(UnusableFunctionError):
+            import_module(module)
 
 
 def install(

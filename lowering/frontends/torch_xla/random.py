@@ -20,6 +20,7 @@ import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 
+from lowering import interrupts
 from lowering.frontends.protocols import Seed
 from lowering.frontends.torch_xla.modes import tracing_mode
 from lowering.frontends.torch_xla.value_guard import values_readable
@@ -97,7 +98,7 @@ class Generator:
         # After `count` advances the state is a * root + b.
         b = advanced(0, count)
         a = (advanced(1, count) - b) % _WRAP
-        with self.constants():
+        with interrupts.deferred(), self.constants():
             return Seed(self._root * signed(a) + signed(b), state)
 
     def seed_of_one_operator(self) -> Seed:

@@ -55,7 +55,8 @@ class XlaRecording:
     @contextmanager
     def recording(self) -> Iterator[None]:
         try:
-            with marked(), self._graph.recorded(), tracing_mode(), values_unreadable():
+            # First the mode, which waits for other threads.
+            with tracing_mode(), marked(), self._graph.recorded(), values_unreadable():
                 yield
         except RuntimeError as error:
             if _OTHER_DEVICE not in str(error):

@@ -12,6 +12,7 @@ import torch
 import torch_xla
 
 from composites import torch_internals
+from lowering import interrupts
 from lowering.emission.types import DecompositionHlo
 from lowering.frontends.torch_xla import modes
 from lowering.frontends.torch_xla.graph import XlaGraph
@@ -63,7 +64,8 @@ class XlaTracing:
             ):
                 return _lowered(function, operands, autocast)
 
-        with torch_internals.without_modes():  # torch.compile may be tracing at this point
+        # torch.compile may be tracing at this point
+        with interrupts.deferred(), torch_internals.without_modes():
             return self._decomposition(traced, as_stock)
 
     def _dispatching(self, whole_dispatch: bool) -> AbstractContextManager[Any]:
@@ -116,7 +118,8 @@ def _lowered(
         # The user's hooks must not see traced tensors, because these have no values.
         torch_internals.without_saved_tensors_hooks(),
     ):
-        outputs = function(*placeholders)
+        with interrupts.allowed():
+            outputs = function(*placeholders)
         outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
         context = _XLAC.lowering.LoweringContext("decomposition")
         context.build(list(outputs))
