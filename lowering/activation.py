@@ -69,17 +69,22 @@ class _Active:
     entries: tuple[Composite, ...] = ()
     exporting: bool = False  # graphs for an export hold references to computations
     installation: Installation = field(default_factory=Installation)
+    outdated: list[Installation] = field(default_factory=list)
+    """What is to be removed. It is empty, unless a removal failed."""
 
     def change(self, requests: Requests) -> None:
-        """Have on what is asked for. Nothing changes if this fails."""
+        """Have on what is asked for. If the hooks cannot be installed, nothing changes."""
         entries, exporting = _entries(requests.names, catalog()), requests.exporting
         if (entries, exporting) != (self.entries, self.exporting):
             new = _install(entries, exporting) if entries else Installation()
-            old, self.installation = self.installation, new
-            self.entries, self.exporting = entries, exporting
-            old.remove()
+            self.outdated, self.installation, self.entries, self.exporting, self.requests = (
+                [*self.outdated, self.installation], new, entries, exporting, requests
+            )  # fmt: skip
             log.info("active: %s", ", ".join(entry.qualified for entry in entries) or "none")
         self.requests = requests
+        while self.outdated:
+            self.outdated[-1].remove()
+            self.outdated.pop()
 
 
 _active = _Active()

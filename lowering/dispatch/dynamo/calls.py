@@ -17,6 +17,7 @@ be used at any time. PyTorch's own graphs hold Triton kernels in the same way
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -88,9 +89,11 @@ class CompiledCalls:
 
         They take the place of kernels that are there, such as those of an attempt that failed.
         """
-        for key, view in ((dispatch_key, _as_it_is), ("Meta", _WithoutData)):
-            _library.impl("forward", partial(self._forward, view), key, allow_override=True)
-            _library.impl("backward", partial(self._backward, view), key, allow_override=True)
+        with warnings.catch_warnings():  # "Overriding a previously registered kernel"
+            warnings.simplefilter("ignore")
+            for key, view in ((dispatch_key, _as_it_is), ("Meta", _WithoutData)):
+                _library.impl("forward", partial(self._forward, view), key, allow_override=True)
+                _library.impl("backward", partial(self._backward, view), key, allow_override=True)
 
     def _forward(
         self, view: View, operands: Sequence[Tensor | None], composite: str, call: int
