@@ -20,9 +20,8 @@ from composites.errors import (
 from composites.functions import import_module
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
-from composites.registry.operators import find_operator
 from lowering import activation
-from lowering.example_calls import example_call
+from lowering.example_calls import NoExample, example_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +91,15 @@ def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
 
 
 def _call(entry: Composite) -> None:
-    """Call the entry's operator once, if an example call is easily made. Nothing is computed."""
+    """Call what the entry catches once, if an example call is easily made. Nothing is computed."""
     if entry.op is None or entry.adapt is not None:
         return
-    call = example_call(entry, find_operator(entry.op))
-    if call is None:
+    calls = example_calls(entry)
+    if isinstance(calls, NoExample):
         return
+    device = activation.backend().frontend.tensors.device_type
     try:
-        call(activation.backend().frontend.tensors.device_type)
+        calls[0].run(lambda tensor: tensor.to(device))
     except LoweringError:
         raise
     except Exception:

@@ -160,6 +160,7 @@ class CompositeDocument(_Strict):
     rewrites: dict[Annotated[str, BeforeValidator(_caught)], FunctionName] = Field(
         default_factory=dict
     )
+    example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:

@@ -61,6 +61,17 @@ class When:
 
 
 @dataclass(frozen=True, slots=True)
+class Tensor:
+    """The type of a tensor in an example call, written as `2x3xf32`."""
+
+    element_type: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return "x".join((*map(str, self.shape), self.element_type))
+
+
+@dataclass(frozen=True, slots=True)
 class Decomposition:
     """The meaning of a composite: the stock lowering, or a PyTorch or JAX function."""
 
@@ -123,6 +134,9 @@ class Composite:
     rewrites: tuple[tuple[str, str], ...] = ()
     """Other operators and Python functions whose calls can be rewritten as calls that this entry
     catches. Each comes with the `package.module:function` that rewrites the call."""
+    example: tuple[tuple[str, Any], ...] = ()
+    """Arguments of a call that the entry claims, for `check` and for locks. A tensor is a
+    `Tensor`."""
 
     @property
     def qualified(self) -> str:

@@ -20,6 +20,7 @@ from composites.attribute_types import (
     types_of_argument,
     types_of_constant,
 )
+from composites.element_types import PYTORCH_NAMES
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
@@ -37,6 +38,7 @@ from composites.registry.model import (
     Decomposition,
     Location,
     Registry,
+    Tensor,
     When,
 )
 from composites.registry.operators import (
@@ -50,6 +52,7 @@ from composites.registry.signatures import check_signature, describe_function
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
 _WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
+TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 
@@ -158,6 +161,7 @@ class _EntryReader:
             gradients=tuple(self.entry.gradients),
             group=self.entry.group,
             rewrites=tuple(self._rewrites()),
+            example=tuple(self._example(operator)),
         )
         return composite if len(self.problems) == found_before else None
 
@@ -262,6 +266,34 @@ class _EntryReader:
             except UnusableFunctionError as error:
                 self._problem(f"rewrites: {error}", "rewrites", caught)
             yield caught, target
+
+    def _example(self, operator: Operator | None) -> Iterator[tuple[str, Any]]:
+        """The arguments of the example call. Those of a Python function are checked when it is
+        called."""
+        known = names(operator.arguments) if operator is not None else []
+        for name, value in self.entry.example.items():
+            argument = operator.argument(name) if operator is not None else None
+            if operator is not None and argument is None:
+                self._problem(
+                    f"example: {operator.qualified} has no argument {name!r}"
+                    f"{self._hint(name, known)} (it has {', '.join(known)})",
+                    "example", name,
+                )  # fmt: skip
+                continue
+            written = TENSOR.fullmatch(value) if isinstance(value, str) else None
+            known_type = written is not None and written[2] in PYTORCH_NAMES
+            is_tensor = known_type if argument is None else argument.is_tensor
+            if not is_tensor or (value is None and argument is not None and argument.optional):
+                yield name, _frozen(value)
+            elif written is None or not known_type:
+                self._problem(
+                    f"example: {name}: {value!r} is not the type of a tensor; write one such as"
+                    " 2x3xf32",
+                    "example", name,
+                )  # fmt: skip
+            else:
+                shape = tuple(int(size) for size in written[1].split("x") if size)
+                yield name, Tensor(written[2], shape)
 
     def _problem(self, message: str, *path: str) -> None:
         line = self.text.line(("composites", self.name, *path))
