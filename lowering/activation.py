@@ -23,8 +23,9 @@ from lowering.dispatch import wide_products
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.frontends.chosen import import_package, is_installed, make_frontend
-from lowering.frontends.protocols import Frontend, Override
-from lowering.installation.install import Installation, install
+from lowering.frontends.protocols import Frontend, Kernel, Override
+from lowering.installation import install
+from lowering.installation.install import Installation
 
 log = logging.getLogger("composites")
 
@@ -64,7 +65,7 @@ class _Active:
         except BaseException:
             self._replace(*before)
             raise
-        log.info("active: %s", ", ".join(entry.qualified for entry in entries) or "none")
+        log.info("active: %s", ", ".join(entry.identity for entry in entries) or "none")
 
     def _replace(self, entries: tuple[Composite, ...], exporting: bool) -> None:
         if self.installation is not None:
@@ -79,8 +80,11 @@ _active = _Active()
 
 
 def active() -> tuple[str, ...]:
-    """Names of the active composites, as they appear in StableHLO."""
-    return tuple(entry.qualified for entry in _active.entries)
+    """Names of the active composites, as XLA_COMPOSITE_OP takes them.
+
+    A version that the plain name does not mean is named too, as in `acme.gelu@1`.
+    """
+    return tuple(catalog().label(entry) for entry in _active.entries)
 
 
 def enable(*names: str) -> None:
@@ -168,16 +172,17 @@ def _only(entries: tuple[Composite, ...], exporting: bool) -> Iterator[None]:
 
 
 def _ordered(entries: Sequence[Composite]) -> tuple[Composite, ...]:
-    names = {entry.qualified for entry in entries}
-    return tuple(entry for entry in catalog() if entry.qualified in names)
+    wanted = {entry.identity for entry in entries}
+    return tuple(entry for entry in catalog() if entry.identity in wanted)
 
 
 def check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
-    """Check that no two vendor entries claim every call of the same operator.
+    """Check that no two versions of an entry, and no two vendor entries, claim the same calls.
 
     Raises:
         AllowlistError: two do.
     """
+    _check_versions(entries)
     builtin = {
         id(r) for registry in catalog.registries if registry.builtin for r in registry.composites
     }
@@ -191,6 +196,21 @@ def check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
                 f"{other.qualified} ({other.location}) and {entry.qualified} ({entry.location})"
                 f" both claim every call of {entry.op}; turn one off, or give one a `when`"
             )
+
+
+def _check_versions(entries: Sequence[Composite]) -> None:
+    """Versions of one entry may be on together if their conditions differ. The first one in the
+    file then claims the calls that both take."""
+    versions: dict[str, list[Composite]] = {}
+    for entry in entries:
+        for other in versions.setdefault(entry.qualified, []):
+            if other.when == entry.when:
+                raise AllowlistError(
+                    f"{other.identity} ({other.location}) and {entry.identity} ({entry.location})"
+                    f" are versions of one entry with the same conditions; turn one off, as with"
+                    f" -{other.identity}, or give them different conditions in `when`"
+                )
+        versions[entry.qualified].append(entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +251,12 @@ def _install(entries: tuple[Composite, ...], exporting: bool) -> Installation:
     return install_from(catalog(), entries, _computations(entries, exporting))
 
 
+def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
+    """The composite of an entry with `adapt`, as a function with its decomposition's signature."""
+    made = backend()
+    return install.composite_function(entry, catalog, made.frontend, made.compiled_calls)
+
+
 def install_from(
     catalog: Catalog, entries: Sequence[Composite], computations: Computations | None = None
 ) -> Installation:
@@ -243,7 +269,7 @@ def install_from(
     caught |= {name for e in entries for name, _ in e.rewrites if "::" in name}
     operators = {name: find_operator(name) for name in caught}
     made = backend()
-    return install(
+    return install.install(
         entries,
         operators,
         catalog,

@@ -35,6 +35,8 @@ class ExampleCall:
     function: Callable[..., Any]
     values: Mapping[str, Any]
     keyword_only: frozenset[str]
+    of_decomposition: bool
+    """Whether the function is the entry's decomposition: the caller's arguments are others."""
 
     def run(self, place: Place) -> Any:
         """Call the function with `place(tensor)` in the place of each tensor."""
@@ -74,12 +76,17 @@ def example_calls(entry: Composite) -> tuple[ExampleCall, ...] | NoExample:
 
 
 def _callee(entry: Composite) -> tuple[Callable[..., Any], Operator] | NoExample:
-    """What the entry catches, as a function, and its arguments."""
+    """What the entry catches, as a function, and its arguments.
+
+    A Python function whose arguments are adapted is represented by the decomposition.
+    """
     if entry.op is not None:
         operator = find_operator(entry.op)
         return find_overload(operator), operator
-    if not entry.functions:
-        return NoExample("it is reached through the forward alone")
+    if entry.adapt is not None and entry.decomposition.target is not None:
+        target = entry.decomposition.target
+        function = find_function(target)
+        return function, describe_function(function, target)
     target = entry.functions[0]
     if "." in target.partition(":")[2]:
         return NoExample(f"{target} is a method, and its object cannot be guessed")
@@ -122,9 +129,9 @@ def _call(
     dtype: str,
 ) -> ExampleCall:
     values = {a.name: _value(a, entry, shape, dtype) for a in operator.arguments}
-    return ExampleCall(
-        function, values, frozenset(a.name for a in operator.arguments if a.keyword_only)
-    )
+    keyword_only = frozenset(a.name for a in operator.arguments if a.keyword_only)
+    of_decomposition = entry.op is None and entry.adapt is not None
+    return ExampleCall(function, values, keyword_only, of_decomposition)
 
 
 def _shapes(entry: Composite) -> Iterator[tuple[int, ...]]:
@@ -141,10 +148,10 @@ def _value(argument: Argument, entry: Composite, shape: tuple[int, ...], dtype: 
     given = dict(entry.example)
     if argument.name in given:
         value = given[argument.name]
+        if argument.kind == "dtype" and value is not None:
+            return getattr(torch, PYTORCH_NAMES[str(value)])
         if isinstance(value, Tensor):
             return _tensor(value.shape, value.element_type)
-        if argument.kind == "dtype" and value is not None:
-            return getattr(torch, PYTORCH_NAMES[value])
         return list(value) if isinstance(value, tuple) else value
     if argument.is_tensor:
         if argument.optional and (argument.name not in entry.operands or entry.example):

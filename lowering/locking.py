@@ -47,11 +47,11 @@ def lock_of(registry: Registry, catalog: Catalog) -> Lock:
         frontend = activation.backend().frontend
     except MissingPackageError as error:
         bare = (replace(c, no_call=f"nothing was lowered: {error}") for c in contracts(registry))
-        return Lock(registry.namespace, {}, tuple(bare), registry.source)
+        return Lock(registry.namespace, {}, tuple(bare), source=registry.source)
     with activation.all_off(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
         found = tuple(_Locker(registry, catalog, frontend).contracts())
-    return Lock(registry.namespace, _made_with(frontend), found, registry.source)
+    return Lock(registry.namespace, _made_with(frontend), found, source=registry.source)
 
 
 def _made_with(frontend: Frontend) -> dict[str, str]:
@@ -90,12 +90,17 @@ class _Locker:
         calls: list[Call] = []
         reasons: list[str] = []
         for example in examples:
-            try:
-                calls += self._calls(contract, called, example, backward)
-            except LoweringError:
-                raise
-            except Exception as error:  # the frontend may refuse what the CPU computes
-                reasons.append(f"the example call failed: {type(error).__name__}")
+            # Some operands have no gradient, such as moving averages. The first one has.
+            for most in (None, 1) if backward else (0,):
+                try:
+                    calls += self._calls(contract, called, example, most)
+                    break
+                except LoweringError as error:
+                    if not backward:
+                        raise
+                    reasons.append(f"the example call failed: {type(error).__name__}")
+                except Exception as error:  # the frontend may refuse what the CPU computes
+                    reasons.append(f"the example call failed: {type(error).__name__}")
         if calls:
             return replace(contract, calls=tuple(dict.fromkeys(calls)))
         return replace(contract, no_call=reasons[0] if reasons else _NOT_MADE)
@@ -105,24 +110,37 @@ class _Locker:
         return next((e for e in self.registry.composites if backward_of(e) == entry), None)
 
     def _calls(
-        self, contract: Contract, entry: Composite, example: ExampleCall, backward: bool
-    ) -> Iterator[Call]:
-        """What the entry, turned on by itself with its backward, makes of one call."""
-        entries = resolve([entry.qualified], self.catalog)
+        self, contract: Contract, entry: Composite, example: ExampleCall, leaves: int | None
+    ) -> list[Call]:
+        """What the entry, turned on by itself with its backward, makes of one call.
+
+        `leaves` is the greatest number of tensors that get a gradient; 0 for no backward.
+        """
+        entries = resolve([entry.identity], self.catalog)
+        if example.of_decomposition:
+            function = activation.composite_function(entry, self.catalog)
+            example = replace(example, function=function)
         installation = activation.install_from(self.catalog, entries)
         try:
-            module = _recorded(self.frontend, example, backward=backward)
+            module = _recorded(self.frontend, example, leaves)
         finally:
             installation.remove()
-        for composite in _outermost(module):
-            made = signature(composite)
-            if (made.name, made.version) == (contract.composite, contract.version):
-                yield Call(
-                    operands=made.operands,
-                    attributes="{}" if made.attributes is None else str(made.attributes),
-                    results=made.results,
-                    decomposition=fingerprint(module, composite),
-                )
+        return [
+            _call(module, composite)
+            for composite in _outermost(module)
+            if (found := signature(composite)).name == contract.composite
+            and found.version == contract.version
+        ]
+
+
+def _call(module: Module, composite: IrOperation) -> Call:
+    made = signature(composite)
+    return Call(
+        operands=made.operands,
+        attributes="{}" if made.attributes is None else str(made.attributes),
+        results=made.results,
+        decomposition=fingerprint(module, composite),
+    )
 
 
 def _outermost(module: Module) -> Iterable[IrOperation]:
@@ -135,32 +153,33 @@ class _Placed:
     """The placeholders of a call."""
 
     frontend: Frontend
-    differentiable: bool
+    most_leaves: int | None
+    """How many tensors get a gradient at most; None for all of floats."""
     inputs: list[torch.Tensor] = field(default_factory=list)
     leaves: list[torch.Tensor] = field(default_factory=list)
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         self.inputs.append(self.frontend.tensors.placeholder(tensor))
         copy = self.inputs[-1].clone()
-        if self.differentiable and tensor.is_floating_point():
+        full = self.most_leaves is not None and len(self.leaves) >= self.most_leaves
+        if not full and tensor.is_floating_point():
             self.leaves.append(copy.requires_grad_())
         return copy
 
 
-def _recorded(frontend: Frontend, example: ExampleCall, *, backward: bool) -> Module:
-    """The StableHLO of a call, and of its gradients for `backward`."""
+def _recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Module:
+    """The StableHLO of a call, and of its gradients unless `leaves` is 0."""
     recording = frontend.recording
     assert recording is not None
-    with _recording(recording, backward):
-        placed = _Placed(frontend, backward)
+    with _recording(recording, differentiable=leaves != 0):
+        placed = _Placed(frontend, leaves)
         results = _tensors(example.run(placed))
-        if backward:
+        if leaves != 0:
             reached = [result for result in results if result.requires_grad]
+            taken = tuple(placed.leaves)
             grads = [placed(result.detach()).detach() for result in reached]
-            leaves = placed.leaves[: len(placed.leaves) - len(grads)]
-            results = _tensors(
-                torch.autograd.grad(reached, leaves, grads, allow_unused=True) if reached else ()
-            )
+            found = torch.autograd.grad(reached, taken, grads, allow_unused=True)
+            results = _tensors(found)
         graph = recording.lower_graph([r.detach() for r in results], placed.inputs)
     passes = [rename_decompositions] if graph.clean else clean_passes()
     return run_passes(graph.module, passes)

@@ -73,7 +73,7 @@ def _not_imported(entry: Composite) -> Iterator[str]:
 
 
 def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
-    entries = resolve([entry.qualified], catalog)
+    entries = resolve([entry.identity], catalog)
     try:
         installation = activation.install_from(catalog, entries)
     except CompositesError as error:

@@ -1,9 +1,9 @@
 """What changed between two locks, and whether a kernel of the older one may be used with the newer.
 
-The version of a composite says what it means: a kernel for (name, version) is called whenever a
-program has them. So a version is compatible with its older self if a kernel that was written for the
-older one computes what every call of the newer one means. Where this is not so, the version must be
-raised.
+The version of a composite says what it means: a kernel for a name and a version is called whenever
+a program has both. So a version is compatible with its older self if a kernel that was written for
+the older one computes what every call of the newer one means. Where this is not so, the version
+must be raised.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from composites.contracts.model import Attribute, Call, Contract, Lock, Operand
+from composites.contracts.model import (
+    Attribute,
+    Call,
+    Contract,
+    Lock,
+    Operand,
+    Retired,
+)
 
 
 class Verdict(StrEnum):
@@ -34,12 +41,14 @@ class Change:
 
     subject: str
     """The composite, and the entry that makes it."""
+    composite: str
     version: int
     what: str
     verdict: Verdict
 
     def __str__(self) -> str:
-        return f"{self.subject} version {self.version}: {self.what} ({self.verdict})"
+        version = f" version {self.version}" if self.composite else ""
+        return f"{self.subject}{version}: {self.what} ({self.verdict})"
 
 
 _Key = tuple[str, str]
@@ -51,15 +60,24 @@ def changes(old: Lock, new: Lock) -> tuple[Change, ...]:
     found: list[Change] = []
     comparable = bool(old.made_with) and old.made_with == new.made_with
     for key in dict.fromkeys((*after, *before)):
-        found += _of_entry(before.get(key, {}), after.get(key, {}), comparable)
+        retired = frozenset(r.version for r in old.retired if (r.entry, r.composite) == key)
+        found += _of_entry(before.get(key, {}), after.get(key, {}), retired, comparable)
     if not comparable and any(c.calls for c in old.contracts) and after:
-        found.append(Change(new.namespace, 0, _incomparable(old, new), Verdict.UNKNOWN))
+        found.append(Change(new.namespace, "", 0, _incomparable(old, new), Verdict.UNKNOWN))
     return tuple(found)
 
 
 def broken(found: Sequence[Change]) -> tuple[Change, ...]:
     """The changes that need a new version and have none."""
     return tuple(change for change in found if change.verdict is Verdict.BROKEN)
+
+
+def following(old: Lock, new: Lock) -> Lock:
+    """The newer lock, which also remembers the versions that only the older one has."""
+    kept = {(c.entry, c.composite, c.version) for c in new.contracts}
+    gone = [*old.retired, *(Retired(c.entry, c.composite, c.version) for c in old.contracts)]
+    retired = (r for r in gone if (r.entry, r.composite, r.version) not in kept)
+    return replace(new, retired=tuple(dict.fromkeys(retired)))
 
 
 def _by_entry(lock: Lock) -> dict[_Key, dict[int, Contract]]:
@@ -86,11 +104,17 @@ def _incomparable(old: Lock, new: Lock) -> str:
 
 
 def _of_entry(
-    before: dict[int, Contract], after: dict[int, Contract], comparable: bool
+    before: dict[int, Contract],
+    after: dict[int, Contract],
+    retired: frozenset[int],
+    comparable: bool,
 ) -> Iterator[Change]:
     highest = max(before, default=None)
     for version, contract in sorted(after.items()):
-        if version in before:
+        if version in retired:
+            what = "this number was used before; versions are never used again"
+            yield _change(contract, what, Verdict.BROKEN)
+        elif version in before:
             yield from _of_version(before[version], contract, comparable)
         elif highest is None:
             yield _change(contract, "added", Verdict.NEW_VERSION)
@@ -199,6 +223,9 @@ def _source(attribute: Attribute) -> str:
 
 
 def _results(before: Contract, after: Contract) -> Iterator[Change]:
+    if before.saved != after.saved:
+        what = _list("results that a backward needs", before.saved, after.saved)
+        yield _change(after, what, Verdict.BROKEN)
     if before.results != after.results and None not in (before.results, after.results):
         what = _list("results", before.results or (), after.results or ())
         yield _change(after, what, Verdict.BROKEN)
@@ -275,4 +302,5 @@ def _names(operands: Sequence[Operand]) -> list[str]:
 
 def _change(contract: Contract, what: str, verdict: Verdict) -> Change:
     entry = "" if contract.entry == contract.composite else f" (entry {contract.entry})"
-    return Change(f"{contract.composite}{entry}", contract.version, what, verdict)
+    subject = f"{contract.composite}{entry}"
+    return Change(subject, contract.composite, contract.version, what, verdict)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from composites.contracts.model import STRICT, Contract, Lock
+from composites.contracts.model import STRICT, Contract, Lock, Retired
 from composites.errors import LockError
 from composites.files import write_atomic
 
@@ -33,6 +33,7 @@ class _Document:
     namespace: str
     made_with: dict[str, str]
     contracts: Annotated[tuple[Contract, ...], Field(max_length=100_000)]
+    retired: tuple[Retired, ...] = ()
 
 
 @cache
@@ -50,7 +51,9 @@ def lock_text(lock: Lock) -> str:
     lines = [f" {_json(key)}: {_json(value)}," for key, value in head.items()]
     contracts = ",\n".join(map(_contract_text, lock.contracts))
     listed = f"[\n{contracts}\n ]" if contracts else "[]"
-    return "\n".join(["{", *lines, f' "contracts": {listed}', "}", ""])
+    retired = ",\n".join(f"  {_json(_brief(version))}" for version in lock.retired)
+    last = [f' "contracts": {listed},', f' "retired": [\n{retired}\n ]'] if retired else []
+    return "\n".join(["{", *lines, *(last or [f' "contracts": {listed}']), "}", ""])
 
 
 def _contract_text(contract: Contract) -> str:
@@ -121,7 +124,7 @@ def parse_lock(data: str | bytes, source: str) -> Lock:
             f"{source}: is damaged: it has {twice[1]} version {twice[2]} of entry {twice[0]} twice;"
             f" {_remedy(source)}"
         )
-    return Lock(found.namespace, found.made_with, found.contracts, source)
+    return Lock(found.namespace, found.made_with, found.contracts, found.retired, source)
 
 
 def lock_schema() -> dict[str, Any]:

@@ -92,6 +92,8 @@ class Contract:
     attributes: tuple[Attribute, ...] = ()
     results: tuple[str, ...] | None = None
     """None if only a call tells: those of a Python function."""
+    saved: tuple[str, ...] = ()
+    """Further results, if a backward follows."""
     when: Conditions = field(default_factory=Conditions)
     calls: tuple[Call, ...] = ()
     no_call: str | None = None
@@ -104,6 +106,17 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
+class Retired:
+    """A version that is made no more. Its number is not used again."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    entry: str
+    composite: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lock:
     """The contracts of a registry, and what made their decompositions."""
 
@@ -112,6 +125,7 @@ class Lock:
     """Versions of the packages that hashes depend on, and the device. Empty if nothing was
     lowered."""
     contracts: tuple[Contract, ...]
+    retired: tuple[Retired, ...] = ()
     source: str = field(default="", compare=False)
     """The file, for messages."""
 

@@ -40,6 +40,7 @@ def forward_contract(entry: Composite) -> Contract:
         operands=tuple(_operand(name, callee) for name in entry.operands),
         attributes=tuple(map(_attribute, entry.attributes)),
         results=_results(entry, callee),
+        saved=tuple(name for name, _ in entry.saved),
         when=_conditions(entry),
         decomposition=str(entry.decomposition),
     )

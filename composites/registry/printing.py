@@ -14,7 +14,7 @@ def registry_yaml(registry: Registry) -> str:
     document = {
         "schema": 1,
         "namespace": registry.namespace,
-        "composites": {entry.name: entry_document(entry) for entry in registry.composites},
+        "composites": {registry.key(entry): entry_document(entry) for entry in registry.composites},
     }
     return yaml.safe_dump(document, sort_keys=False, width=100)
 

@@ -26,6 +26,7 @@ from composites.functions import find_function
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
 from composites.registry.document import (
     HINTS,
+    MAX_VERSION,
     AttributeDocument,
     CheckedDocument,
     CompositeDocument,
@@ -40,6 +41,7 @@ from composites.registry.model import (
     Registry,
     Tensor,
     When,
+    split_version,
 )
 from composites.registry.operators import (
     Argument,
@@ -93,33 +95,53 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
     return Registry(source, document.namespace, tuple(composites), builtin)
 
 
+def _version(key: str, entry: CompositeDocument) -> int:
+    """The version of an entry: the one in its name, or that of its key `version`."""
+    version = split_version(key)[1]
+    return entry.version if version is None else version
+
+
 def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Problem]:
     owner: dict[str, str] = {}
     hints = HINTS
+    versions: dict[str, dict[int, str]] = {}
+    for name, entry in document.entries.items():
+        plain, version = split_version(name)[0], _version(name, entry)
+        first = versions.setdefault(plain, {}).setdefault(version, name)
+        if first != name:
+            line = text.line(("composites", name))
+            yield Problem(source, line, name, f"is version {version} of {plain}, as {first!r} is")
     for name, entry in document.entries.items():
         if entry.backward in (None, DERIVE):
             continue
         assert entry.backward is not None
         line = text.line(("composites", name, "backward"))
-        if entry.backward not in document.names:
-            hint = did_you_mean(entry.backward, document.names) if hints > 0 else ""
+        plain, wanted = split_version(entry.backward)
+        found = versions.get(plain, {})
+        if wanted is None and found:
+            own = _version(name, entry)
+            wanted = own if own in found else max(found)
+        backward = entry.backward if wanted is None else found.get(wanted)
+        if backward is None or (not found and backward not in document.names):
+            known = [*document.names, *versions]
+            hint = did_you_mean(entry.backward, known) if hints > 0 else ""
             hints -= 1
             yield Problem(
                 source, line, name, f"backward: there is no entry {entry.backward!r}{hint}"
             )
-        elif entry.backward == name:
+        elif backward == name:
             yield Problem(source, line, name, "backward: an entry cannot be its own backward")
-        elif entry.backward in owner and document.entries[owner[entry.backward]].op != entry.op:
+        elif backward in owner and document.entries[owner[backward]].op != entry.op:
             # Two forms of one operator (gelu and gelu_tanh) may share a backward.
             yield Problem(
                 source,
                 line,
                 name,
-                f"backward: {entry.backward!r} is already the backward of"
-                f" {owner[entry.backward]!r}, which has another operator",
+                f"backward: {backward!r} is already the backward of"
+                f" {owner[backward]!r}, which has another operator",
             )
         else:
-            owner.setdefault(entry.backward, name)
+            owner.setdefault(backward, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +157,9 @@ class _EntryReader:
 
     def read(self) -> Composite | None:
         found_before = len(self.problems)
+        name, version = split_version(self.name)
+        if version is not None and not self._fits_version(version):
+            return None
         operator = self._operator()
         callee = self._callee(operator)
         if len(self.problems) > found_before:
@@ -143,11 +168,11 @@ class _EntryReader:
             self._check_operator(operator)
         composite = Composite(
             namespace=self.document.namespace,
-            name=self.name,
-            composite=self.entry.composite or self.name,
+            name=name,
+            composite=self.entry.composite or name,
             op=None if operator is None else operator.qualified,
             functions=tuple(self.entry.function),
-            version=self.entry.version,
+            version=_version(self.name, self.entry),
             operands=self._path_operands() if callee is None else self._operands(callee),
             attributes=tuple(self._attributes(callee)),
             when=self._when(callee),
@@ -164,6 +189,19 @@ class _EntryReader:
             example=tuple(self._example(operator)),
         )
         return composite if len(self.problems) == found_before else None
+
+    def _fits_version(self, version: int) -> bool:
+        """Whether the number in the entry's name is a version, and that of its key `version`."""
+        if version > MAX_VERSION:
+            self._problem(f"{version} is too large for a version")
+            return False
+        written = self.entry.version
+        if "version" in self.entry.model_fields_set and written != version:
+            self._problem(
+                f"version: is {written}, and the name says {version}; leave one out", "version"
+            )
+            return False
+        return True
 
     def _operator(self) -> Operator | None:
         if self.entry.op is None:

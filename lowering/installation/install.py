@@ -62,14 +62,28 @@ def install(
     Raises:
         AllowlistError: an entry's operator never reaches a hook, or its function does not exist.
     """
-    registries = {e.qualified: r for r in catalog.registries for e in r.composites}
-    installer = _Installer(operators, registries, frontend, compiled_calls, computations, [])
+    installer = _Installer(
+        operators, _registries(catalog), frontend, compiled_calls, computations, []
+    )
     try:
         installer.install(entries)
     except BaseException:
         Installation(tuple(installer.overrides)).remove()
         raise
     return Installation(tuple(installer.overrides))
+
+
+def composite_function(
+    entry: Composite, catalog: Catalog, frontend: Frontend, compiled_calls: CompiledCalls
+) -> Kernel:
+    """The composite of an entry that has `adapt`, as a function with its decomposition's
+    signature. Nothing is turned on."""
+    installer = _Installer({}, _registries(catalog), frontend, compiled_calls, Computations(), [])
+    return installer.as_function(entry, _decline)
+
+
+def _registries(catalog: Catalog) -> dict[str, Registry]:
+    return {e.identity: r for r in catalog.registries for e in r.composites}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +101,7 @@ _Claim = Composite | _Rewrite
 class _Installer:
     operators: Mapping[str, Operator]
     registries: Mapping[str, Registry]
-    """The registry of each entry, by the entry's qualified name."""
+    """The registry of each entry, by the entry's identity."""
     frontend: Frontend
     compiled_calls: CompiledCalls
     computations: Computations
@@ -117,7 +131,7 @@ class _Installer:
     def _is_caught_at_autograd(self, entry: Composite) -> bool:
         assert entry.op is not None
         operator = self.operators[entry.op]
-        registry = self.registries[entry.qualified]
+        registry = self.registries[entry.identity]
         if entry.adapt or source.is_caught_at_autograd(entry, operator, registry):
             return True
         if self.frontend.dispatching.decomposes(operator):
@@ -133,14 +147,14 @@ class _Installer:
         stock = dispatching.stock_kernel(operator, dispatching.dispatch_key)
         kernel: Kernel = stock
         for entry in reversed(claims):
-            hook = self._hooks(entry).BACKEND_HOOKS[entry.name]
+            hook = self._hooks(entry).BACKEND_HOOKS[self._key(entry)]
             kernel = hook(self._lowering(entry, operator, stock), kernel)
         self.overrides.append(dispatching.override(operator, dispatching.dispatch_key, kernel))
 
     def _at_autograd(self, operator: Operator, claims: Sequence[_Claim]) -> None:
         dispatching = self.frontend.dispatching
         owns = {
-            claim.name: self._own_operator(operator, claim)
+            claim.identity: self._own_operator(operator, claim)
             for claim in claims
             if isinstance(claim, Composite) and claim.adapt is None
         }
@@ -153,8 +167,8 @@ class _Installer:
                 elif claim.adapt is not None:
                     kernel = _tried(self._adapter(claim), kernel, keys=1)
                 else:
-                    hook = self._hooks(claim).AUTOGRAD_HOOKS[claim.name]
-                    kernel = hook(self._composite(claim, stock, owns[claim.name]), kernel)
+                    hook = self._hooks(claim).AUTOGRAD_HOOKS[self._key(claim)]
+                    kernel = hook(self._composite(claim, stock, owns[claim.identity]), kernel)
             if key == dispatching.functionalization_key:
                 kernel = _in_inference_mode(kernel, stock.call_boxed)
             self.overrides.append(dispatching.override(operator, key, kernel))
@@ -177,7 +191,7 @@ class _Installer:
         lowering = self._lowering(entry, operator, stock)
         # The hook at autograd's key has checked the entry's conditions. Calls that cannot be
         # lowered fall back to the stock kernel.
-        kernel = self._hooks(entry).BACKEND_HOOKS[entry.name](lowering, stock)
+        kernel = self._hooks(entry).BACKEND_HOOKS[self._key(entry)](lowering, stock)
         self.overrides.append(compiled_graphs.implement(name, kernel))
         draws = torch.Tag.nondeterministic_seeded in overload.tags
         return OwnOperator(own, draws)
@@ -193,7 +207,7 @@ class _Installer:
                     called = _tried(self._adapter(claim), called)
                     traced = _tried(self._traced_adapter(claim), traced)
                 else:
-                    registry = self.registries[claim.qualified]
+                    registry = self.registries[claim.identity]
                     hook = _function_hook(claim, original, target, registry)
                     composite = self._composite(claim, original)
                     called = hook(composite, called)
@@ -209,7 +223,7 @@ class _Installer:
     def _adapter(self, entry: Composite) -> Kernel:
         """The entry's `adapt` function, with the composite as its first argument."""
         assert entry.adapt is not None
-        return partial(find_function(entry.adapt), self._as_function(entry, _decline))
+        return partial(find_function(entry.adapt), self.as_function(entry, _decline))
 
     def _traced_adapter(self, entry: Composite) -> Kernel:
         """The same function for torch.compile to trace, with the composite as one node."""
@@ -219,17 +233,17 @@ class _Installer:
         if entry.decomposition.kind == "jax":  # Dynamo cannot trace a JAX function
             return _decline
         meaning = find_function(target)
-        hook = self._as_function(entry, meaning)
+        hook = self.as_function(entry, meaning)
         owns = self.frontend.tensors.owns
         node = traced_function(entry, meaning, target, hook, _decline, owns)
         return partial(find_function(entry.adapt), node)
 
-    def _as_function(self, entry: Composite, otherwise: Kernel) -> Kernel:
+    def as_function(self, entry: Composite, otherwise: Kernel) -> Kernel:
         """The composite as a function with its decomposition's signature."""
         target = entry.decomposition.target
         assert target is not None
         composite = self._composite(entry, find_function(target))
-        hook: Kernel = self._hooks(entry).FUNCTION_HOOKS[entry.name](composite, otherwise)
+        hook: Kernel = self._hooks(entry).FUNCTION_HOOKS[self._key(entry)](composite, otherwise)
         return hook
 
     def _lowering(self, entry: Composite, operator: Operator, stock: Kernel) -> EntryLowering:
@@ -239,7 +253,7 @@ class _Installer:
     def _composite(
         self, entry: Composite, native: Kernel, operator: OwnOperator | None = None
     ) -> CompositeFunction:
-        backward = source.explicit_backward(entry, self.registries[entry.qualified])
+        backward = source.explicit_backward(entry, self.registries[entry.identity])
         explicit = None if backward is None else self._backward(backward)
         of = partial(self.computations.of, entry, native)
         definition = Definition(entry, self.frontend, native, explicit, of("backward"))
@@ -250,7 +264,7 @@ class _Installer:
         assert target is not None
         if entry.adapt is None:
             arguments = describe_function(find_function(target), target).arguments
-            kernel = self._as_function(entry, _nothing)
+            kernel = self.as_function(entry, _nothing)
         else:
             arguments = describe_function(find_function(entry.adapt), entry.adapt).arguments[1:]
             kernel = _tried(self._adapter(entry), _nothing)
@@ -269,8 +283,12 @@ class _Installer:
 
         return checked
 
+    def _key(self, entry: Composite) -> str:
+        """The entry among the hooks of its registry."""
+        return self.registries[entry.identity].key(entry)
+
     def _hooks(self, entry: Composite) -> ModuleType:
-        registry = self.registries[entry.qualified]
+        registry = self.registries[entry.identity]
         return _builtin_hooks() if registry.builtin else _vendor_hooks(registry)
 
 

@@ -1,4 +1,4 @@
-"""`fingerprint`: a hash of what a composite's decomposition is, whatever the names in its module."""
+"""`fingerprint`: a hash of a composite's decomposition, whatever the names in its module."""
 
 from __future__ import annotations
 

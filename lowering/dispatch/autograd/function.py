@@ -124,7 +124,7 @@ class CompositeFunction:
             if computation is FALLBACK or computation.draws:
                 return arguments.otherwise()
             step = self._step(arguments, computation, None)
-            key = self._key(arguments, wanted)
+            key = (definition.entry.version, self._key(arguments, wanted))
             call = self.compiled_calls.add(definition.entry.qualified, key, step)
             if any(computation.differentiable):
                 results = _Differentiable.apply(call, step, *operands)  # type: ignore[no-untyped-call]
