@@ -27,8 +27,14 @@ def split_allowlist(text: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
-def resolve(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:
+def resolve(
+    items: Iterable[str], catalog: Catalog, *, every_version: bool = False
+) -> tuple[Composite, ...]:
     """The entries that the items turn on, in the order of the catalog.
+
+    Args:
+        every_version: an item without a version means all versions of an entry, as when entries are
+            turned off.
 
     Raises:
         AllowlistError: a name is unknown or ambiguous, or the list only removes entries.
@@ -42,7 +48,7 @@ def resolve(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:
             found = _entries(item[1:].strip(), catalog, every_version=True)
             removed.update(entry.identity for entry in found)
             continue
-        found = _entries(item, catalog, every_version=False)
+        found = _entries(item, catalog, every_version=every_version)
         if split_version(item)[1] is None:
             added.update(entry.identity for entry in found)
         else:

@@ -113,7 +113,7 @@ def disable(*names: str) -> None:
     """
     if ALLOWLIST.read() and is_installed():
         import_package()  # a later import would turn on again what the variable names
-    removed = resolve(names, catalog()) if names else _active.entries
+    removed = resolve(names, catalog(), every_version=True) if names else _active.entries
     _active.change(tuple(entry for entry in _active.entries if entry not in removed))
 
 

@@ -54,7 +54,7 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
 
 def _clashes(registry: Registry, catalog: Catalog) -> Iterator[str]:
     try:
-        activation.check_clashes(registry.composites, catalog)
+        activation.check_clashes(catalog.highest(registry.composites), catalog)
     except AllowlistError as error:
         yield f"{registry.namespace}.* cannot be turned on: {error}"
 

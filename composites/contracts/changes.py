@@ -126,8 +126,9 @@ def _of_entry(
             yield _change(contract, what, Verdict.BROKEN)
         else:
             yield from _raised(before[highest], contract)
+    raised = max(after, default=-1) > max(before, default=-1)
     for version, contract in sorted(before.items()):
-        if version not in after:
+        if version not in after and not (raised and version == highest):
             yield _change(contract, "removed; no new program calls it", Verdict.SAME)
 
 

@@ -27,6 +27,11 @@ def builtin_registry_path() -> Path:
     return installed if installed.exists() else installed.parent.parent / "registry.yaml"
 
 
+def builtin_lock_path() -> Path:
+    """The lock of the built-in registry, which lies beside it."""
+    return builtin_registry_path().with_suffix(".lock")
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """The registries in the order in which their entries claim calls; the built-in one comes
