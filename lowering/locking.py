@@ -31,7 +31,7 @@ from lowering.stablehlo.composites import composites_of, signature
 from lowering.stablehlo.fingerprint import fingerprint
 
 _PACKAGES = ("torch", "torch_xla", "jax", "jaxlib")
-_NOT_MADE = "the example call falls back to the stock lowering"
+_NOT_MADE = "the entry does not claim the example call; give one that it claims with `example`"
 
 
 def lock_of(registry: Registry, catalog: Catalog) -> Lock:

@@ -213,7 +213,7 @@ def _attribute(was: Attribute, now: Attribute) -> Iterator[tuple[str, bool]]:
     if was.argument != now.argument:
         constant = now.argument is None
         yield f"was {_source(was)}, is {_source(now)}", constant and was.argument is not None
-    elif was.value != now.value or type(was.value) is not type(now.value):
+    elif repr(was.value) != repr(now.value):  # 1 is not 1.0, and nan is nan
         yield f"was {_source(was)}, is {_source(now)}", False
 
 

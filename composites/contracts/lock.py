@@ -149,7 +149,7 @@ def _message(error: ValidationError, data: str | bytes, source: str) -> str:
 
 
 def _remedy(source: str) -> str:
-    return f"write it again with `composites lock FILE -o {source}`"
+    return f"restore it, or remove it and run `composites lock FILE -o {source}`"
 
 
 def _format_of(data: str | bytes) -> int | None:

@@ -169,6 +169,14 @@ def test_equal_locks_have_no_changes() -> None:
     assert changes(lock(BASE), lock(replace(BASE))) == ()
 
 
+def test_a_constant_that_is_no_number_is_equal_to_itself() -> None:
+    first, second = (
+        replace(BASE, **attribute("mode", value=float("nan")))  # type: ignore[arg-type]
+        for _ in range(2)
+    )
+    assert changes(lock(first), lock(second)) == ()
+
+
 def test_the_order_of_attributes_is_no_change() -> None:
     assert changes(lock(BASE), lock(replace(BASE, attributes=BASE.attributes[::-1]))) == ()
 

@@ -60,7 +60,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["registry.lock"]
 
 
-DAMAGED = {
+DAMAGED: dict[str, tuple[str | bytes, str]] = {
     "empty": ("", "the file: Invalid JSON"),
     "cut off": (TEXT[:-40], "the file: Invalid JSON"),
     "no object": ("[]", "the file: Input should be an object"),
@@ -80,7 +80,7 @@ def test_damaged(case: str) -> None:
     message = str(caught.value)
     assert message.startswith("a.lock: is not a lock, or is damaged: ")
     assert problem in message
-    assert message.endswith("; write it again with `composites lock FILE -o a.lock`")
+    assert message.endswith("; restore it, or remove it and run `composites lock FILE -o a.lock`")
     assert "\n" not in message
 
 

@@ -138,6 +138,8 @@ def test_list_with_an_unknown_name() -> None:
 def test_schema_is_json_schema() -> None:
     schema = json.loads(invoke("schema").stdout)
     assert schema["required"] == ["schema", "namespace", "composites"]
+    locked = json.loads(invoke("schema", "--lock").stdout)
+    assert locked["required"] == ["format", "namespace", "made_with", "contracts"]
 
 
 def test_run_shows_what_was_preserved(tmp_path: Path) -> None:
