@@ -28,8 +28,9 @@ from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.statistics import Statistics
 from lowering.frontends.chosen import import_package, is_installed, make_frontend
-from lowering.frontends.protocols import Frontend, Override
-from lowering.installation.install import Installation, import_functions, install
+from lowering.frontends.protocols import Frontend, Kernel, Override
+from lowering.installation import install
+from lowering.installation.install import Installation, import_functions
 from lowering.requests import Block, Names, Requests
 
 log = logging.getLogger("composites")
@@ -80,7 +81,7 @@ class _Active:
             self.outdated, self.installation, self.entries, self.exporting, self.requests = (
                 [*self.outdated, self.installation], new, entries, exporting, requests
             )  # fmt: skip
-            log.info("active: %s", ", ".join(entry.qualified for entry in entries) or "none")
+            log.info("active: %s", ", ".join(entry.identity for entry in entries) or "none")
         self.requests = requests
         while self.outdated:
             self.outdated[-1].remove()
@@ -94,8 +95,11 @@ statistics = Statistics()
 
 
 def active() -> tuple[str, ...]:
-    """Names of the composites that are on in this process, as they appear in StableHLO."""
-    return tuple(entry.qualified for entry in _active.entries)
+    """Names of the composites that are on in this process, as XLA_COMPOSITE_OP takes them.
+
+    A version that the plain name does not mean is named too, as in `acme.gelu@1`.
+    """
+    return tuple(catalog().label(entry) for entry in _active.entries)
 
 
 def enable(*names: str) -> None:
@@ -128,7 +132,7 @@ def disable(*names: str) -> None:
     """
     if ALLOWLIST.read() and is_installed():
         import_package()  # a later import would turn on again what the variable names
-    removed = _names(resolve(names, catalog())) if names else None
+    removed = _names(resolve(names, catalog(), every_version=True)) if names else None
     _change(lambda requests: requests.without_names(removed, threading.get_ident()), check=False)
 
 
@@ -229,19 +233,20 @@ def _prepared(entries: Sequence[Composite]) -> Names:
 
 
 def _names(entries: Sequence[Composite]) -> Names:
-    return frozenset(entry.qualified for entry in entries)
+    return frozenset(entry.identity for entry in entries)
 
 
 def _entries(names: Names, catalog: Catalog) -> tuple[Composite, ...]:
-    return tuple(entry for entry in catalog if entry.qualified in names)
+    return tuple(entry for entry in catalog if entry.identity in names)
 
 
 def check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
-    """Check that no two vendor entries claim every call of the same operator.
+    """Check that no two versions of an entry, and no two vendor entries, claim the same calls.
 
     Raises:
         AllowlistError: two do.
     """
+    _check_versions(entries)
     builtin = {
         id(r) for registry in catalog.registries if registry.builtin for r in registry.composites
     }
@@ -255,6 +260,21 @@ def check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
                 f"{other.qualified} ({other.location}) and {entry.qualified} ({entry.location})"
                 f" both claim every call of {entry.op}; turn one off, or give one a `when`"
             )
+
+
+def _check_versions(entries: Sequence[Composite]) -> None:
+    """Versions of one entry may be on together if their conditions differ. The first one in the
+    file then claims the calls that both take."""
+    versions: dict[str, list[Composite]] = {}
+    for entry in entries:
+        for other in versions.setdefault(entry.qualified, []):
+            if other.when == entry.when:
+                raise AllowlistError(
+                    f"{other.identity} ({other.location}) and {entry.identity} ({entry.location})"
+                    f" are versions of one entry with the same conditions; turn one off, as with"
+                    f" -{other.identity}, or give them different conditions in `when`"
+                )
+        versions[entry.qualified].append(entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +316,12 @@ def _install(entries: tuple[Composite, ...], exporting: bool) -> Installation:
     return install_from(catalog(), entries, _computations(entries, exporting))
 
 
+def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
+    """The composite of an entry with `adapt`, as a function with its decomposition's signature."""
+    made = backend()
+    return install.composite_function(entry, catalog, made.frontend, made.compiled_calls)
+
+
 def install_from(
     catalog: Catalog, entries: Sequence[Composite], computations: Computations | None = None
 ) -> Installation:
@@ -308,7 +334,7 @@ def install_from(
     caught |= {name for e in entries for name, _ in e.rewrites if "::" in name}
     operators = {name: find_operator(name) for name in caught}
     made = backend()
-    return install(
+    return install.install(
         entries,
         operators,
         catalog,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 Names = frozenset[str]
-"""Qualified names of entries."""
+"""Entries, by name and version: `Composite.identity`."""
 
 NOTHING: Names = frozenset()
 

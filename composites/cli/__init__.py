@@ -4,6 +4,7 @@
 |---|---|
 | `app` | the application, `--version`, `env` |
 | `registry` | `check`, `list`, `schema`, `codegen`, `docs`, `generate` |
+| `contracts` | `lock`, `diff` |
 | `export` | `export` |
 | `run` | `run` |
 | `stablehlo` | `inspect`, `lower`; both work without torch, and in a child process |

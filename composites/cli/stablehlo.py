@@ -7,13 +7,14 @@ program that calls the application has its threads, and does the work itself.
 from __future__ import annotations
 
 import inspect as signatures
+import json as to_json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from composites.cli.errors import clear_errors
+from composites.cli.errors import clear_errors, fail
 from composites.cli.output import print_table
 from composites.files import write_atomic
 from lowering.stablehlo import (
@@ -59,6 +60,14 @@ def inspect(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a self-contained HTML page with a graph.")
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="LOCK",
+            help="Show only the composites that kernels written for this lock do not understand.",
+        ),
+    ] = None,
     seconds: Seconds = _DEFAULT.seconds,
     memory: Memory = _DEFAULT.memory / 2**30,
 ) -> None:
@@ -66,9 +75,17 @@ def inspect(
 
     With --casts, show every conversion between types instead: what is converted, what reads the
     result, how often, and how many bytes this moves.
+
+    With --against, show the composites whose name, version, attributes or operands are not those of
+    a lock, and why. The exit code is 1 if there are any.
     """
+    if against is not None and (list_casts or html is not None):
+        fail("--against goes with neither --casts nor --html")
 
     def work(module: Module) -> None:
+        if against is not None:
+            _against(module, against, json)
+            return
         if html is not None:
             write_atomic(html, html_page(module))
         if list_casts:
@@ -83,6 +100,27 @@ def inspect(
             print_table(table)
 
     _on_file(context, work, file, seconds, memory)
+
+
+def _against(module: Module, path: Path, as_json: bool) -> None:
+    from composites.contracts.lock import read_lock
+    from lowering.stablehlo.inspection.against import against_table, not_understood
+
+    report = inspect_module(module)
+    found = not_understood(report, read_lock(path))
+    if as_json:
+        rows = [
+            {"composite": item.call.name, "version": item.call.version, "count": item.call.count}
+            | {"reason": item.reason}
+            for item in found
+        ]
+        typer.echo(to_json.dumps({"not_understood": rows}, indent=2))
+    elif found:
+        print_table(against_table(found, path.name))
+    else:
+        typer.echo(f"all {len(report.composites)} composites are those of {path}")
+    if found:
+        raise typer.Exit(1)
 
 
 def _lower_command() -> Callable[..., None]:

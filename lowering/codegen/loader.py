@@ -32,8 +32,8 @@ def load_function_hook(
     """
     with _named(entry):
         text = function_hook_source(entry, function, target, registry)
-    module = _module(f"lowering.generated.<{entry.qualified} for {target}>", text)
-    return module.FUNCTION_HOOKS[entry.name]  # type: ignore[no-any-return]
+    module = _module(f"lowering.generated.<{entry.identity} for {target}>", text)
+    return module.FUNCTION_HOOKS[registry.key(entry)]  # type: ignore[no-any-return]
 
 
 def load_condition(
@@ -44,7 +44,7 @@ def load_condition(
     Raises:
         AllowlistError: the entry does not fit the function.
     """
-    name = f"<conditions of {entry.qualified} ({entry.location}) on {target}>"
+    name = f"<conditions of {entry.identity} ({entry.location}) on {target}>"
     with _named(entry):
         text = condition_source(entry, function, target)
     _remember_lines(name, text)

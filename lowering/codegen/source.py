@@ -105,7 +105,9 @@ def generate(registry: Registry, source: str) -> str:
     adapted: list[CompositeHook] = []
     for entry in registry.composites:
         try:
-            _add_hooks(entry, functions[entry.name], registry, kernels, at_autograd, adapted)
+            _add_hooks(
+                entry, functions[registry.key(entry)], registry, kernels, at_autograd, adapted
+            )
         except (UnusableFunctionError, UnknownOperatorError, ConditionError) as error:
             place = entry.location
             problem = Problem(place.file, place.line, entry.name, str(error))
@@ -163,7 +165,7 @@ def is_caught_at_autograd(entry: Composite, operator: Operator, registry: Regist
 
 def explicit_backward(entry: Composite, registry: Registry) -> Composite | None:
     """The entry that is the backward of this one and has no operator; None if there is none."""
-    backward = registry.get(entry.backward) if entry.backward else None
+    backward = registry.backward_of(entry)
     return backward if backward is not None and backward.gradients else None
 
 
@@ -203,7 +205,9 @@ def condition_source(entry: Composite, function: Callable[..., Any], target: str
 
 def operator_name(entry: Composite) -> str:
     """Name of this project's own operator that represents an entry in compiled graphs."""
-    return re.sub(r"\W", "_", f"{entry.namespace}__{entry.name}".replace("$", "_"), flags=re.ASCII)
+    name = f"{entry.namespace}__{entry.name}__v{entry.version}"
+    # `a.b` and `a_b` are two entries.
+    return re.sub(r"[^a-zA-Z0-9_]", lambda found: f"_x{ord(found[0]):x}_", name)
 
 
 def _function_names(registry: Registry) -> dict[str, str]:
@@ -215,12 +219,13 @@ def _function_names(registry: Registry) -> dict[str, str]:
     }  # fmt: skip
     functions: dict[str, str] = {}
     for entry in registry.composites:
-        name = re.sub(r"\W", "_", entry.name.replace("$", "_"), flags=re.ASCII)
+        key = registry.key(entry)
+        name = re.sub(r"\W", "_", key.replace("$", "_"), flags=re.ASCII)
         name = f"_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
         while name in taken:
             name += "_"
         taken.add(name)
-        functions[entry.name] = name
+        functions[key] = name
     return functions
 
 
@@ -232,7 +237,7 @@ def _hook(entry: Composite, function: str, operator: Operator, registry: Registr
     return Hook(
         function=function,
         composite=entry.composite_name,
-        key_text=repr(entry.name),
+        key_text=repr(registry.key(entry)),
         op=operator.qualified,
         version=entry.version,
         schema=operator.schema,
@@ -270,7 +275,7 @@ def _composite_hook(
     return CompositeHook(
         function=function,
         composite=entry.composite_name,
-        key_text=repr(entry.name),
+        key_text=repr(registry.key(entry)),
         caught=operator.qualified,
         schema=_one_line(operator.schema),
         keyed=keyed,

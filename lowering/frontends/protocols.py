@@ -122,6 +122,10 @@ class Graph(Protocol):
     """The graph that the frontend builds."""
 
     @property
+    def device(self) -> str:
+        """The kind of device that graphs run on, such as `CPU`. Lowerings may depend on it."""
+
+    @property
     def target(self) -> Hashable:
         """The purpose of the graph. Computations for one target are not used for another."""
 
