@@ -75,7 +75,9 @@ class _Active:
 
     def change(self, requests: Requests) -> None:
         """Have on what is asked for. If the hooks cannot be installed, nothing changes."""
-        entries, exporting = _entries(requests.names, catalog()), requests.exporting
+        # With nothing on, a registry that cannot be used is nobody's concern.
+        entries = _entries(requests.names, catalog()) if requests.names else ()
+        exporting = requests.exporting
         if (entries, exporting) != (self.entries, self.exporting):
             new = _install(entries, exporting) if entries else Installation()
             self.outdated, self.installation, self.entries, self.exporting, self.requests = (
