@@ -221,7 +221,7 @@ def _leave(block: Block) -> None:
 def _change(requested: Callable[[Requests], Requests], check: bool = True) -> None:
     with _LOCK, interrupts.deferred():
         requests = requested(_active.requests)
-        if check:
+        if check and requests.names:
             loaded = catalog()
             check_clashes(_entries(requests.names, loaded), loaded)
         _active.change(requests)
