@@ -6,6 +6,7 @@ checked, or as the `repr` of a constant. Targets of decompositions do not appear
 
 from __future__ import annotations
 
+import ast
 import keyword
 import math
 import re
@@ -193,14 +194,37 @@ def function_hook_source(
 
 
 def condition_source(entry: Composite, function: Callable[..., Any], target: str) -> str:
-    """The source of `matches(…)`: an entry's conditions on a call of `function`."""
+    """The source of `matches(…)`: an entry's conditions on a call of `function`, for Dynamo.
+
+    Dynamo ends with an error of its own where an index is out of range or None has no length. The
+    source therefore calls `_item` and `_length`, whose errors Dynamo takes for the program's. It
+    then leaves the call to the hook, which reports the condition.
+    """
     operator = describe_function(function, target)
     parameters = ", ".join(_parameters(operator))
-    expression = " and ".join(c.expression for c in _conditions(entry, operator)) or "True"
+    conditions = " and ".join(c.expression for c in _conditions(entry, operator)) or "True"
+    expression = ast.unparse(_Guarded().visit(ast.parse(conditions, mode="eval")))
     return (
         "from __future__ import annotations\n\n"
         f"def matches({parameters}) -> bool:\n    return {expression}\n"
     )
+
+
+class _Guarded(ast.NodeTransformer):
+    """`values[i]` as `_item(values, i)`, and `len(values)` as `_length(values)`."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.slice, ast.Slice):
+            return node
+        name = ast.Name("_item", ast.Load())
+        return ast.copy_location(ast.Call(name, [node.value, node.slice], []), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "len":
+            node.func = ast.copy_location(ast.Name("_length", ast.Load()), node.func)
+        return node
 
 
 def operator_name(entry: Composite) -> str:
