@@ -325,8 +325,8 @@ def _passed(argument: Argument) -> str:
 
 _TAKEN = frozenset({
     "torch", "_Arguments", "_Fallback", "_attr", "_composite", "_computation", "_computations",
-    "_dict", "_guarded_self", "_insert", "_key", "_keys", "_lower", "_lowering", "_op",
-    "_otherwise", "_statistics", "_tensor_key", "_tuple", "_type", "_value_key",
+    "_dict", "_guarded_self", "_insert", "_item", "_key", "_keys", "_length", "_lower", "_lowering",
+    "_op", "_otherwise", "_statistics", "_tensor_key", "_tuple", "_type", "_value_key",
 })  # fmt: skip
 """The names that the code of a hook uses in addition to those of its arguments."""
 

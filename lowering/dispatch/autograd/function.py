@@ -221,11 +221,6 @@ class CompositeFunction:
         return arguments.otherwise()
 
 
-# After a graph break, Dynamo would trace the conditions, and end with an error of its own where one
-# cannot be evaluated.
-torch_internals.keep_dynamo_out(CompositeFunction._unmet)
-
-
 class _Differentiable(torch.autograd.Function):
     """A forward and a backward that are one composite each."""
 
