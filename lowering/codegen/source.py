@@ -323,21 +323,14 @@ def _passed(argument: Argument) -> str:
     return f"{argument.name}={argument.name}" if argument.keyword_only else argument.name
 
 
-_TAKEN = frozenset({
-    "torch", "_Arguments", "_Fallback", "_attr", "_composite", "_computation", "_computations",
-    "_dict", "_guarded_self", "_insert", "_item", "_key", "_keys", "_length", "_lower", "_lowering",
-    "_op", "_otherwise", "_statistics", "_tensor_key", "_tuple", "_type", "_value_key",
-})  # fmt: skip
-"""The names that the code of a hook uses in addition to those of its arguments."""
-
-
 def _check_names(entry: Composite, operator: Operator, paths: Sequence[str]) -> None:
     """Check that no argument has a name that the code of the hook uses.
 
     Raises:
         UnusableFunctionError: one has.
     """
-    taken = {*_TAKEN, *map(_local, paths)}
+    # No argument can have a name that begins with an underscore, as the others have.
+    taken = {"torch", *map(_local, paths)}
     if any("len(" in text for text in entry.when.where):
         taken.add("len")
     if any("float(" in _literal(values) for _, values in entry.when.values):

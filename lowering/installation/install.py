@@ -159,9 +159,11 @@ class _Installer:
         for entry in entries:
             if entry.op is not None and self._is_caught_at_autograd(entry):
                 at_autograd.setdefault(entry.op, []).append(entry)
+                rewritten = dict(entry.rewrites)
                 for variant in find_variants(self.operators[entry.op]):
-                    written = at_autograd.setdefault(variant.operator.qualified, [])
-                    written.append(_Variant(entry, variant))
+                    written = variant.operator.qualified
+                    if written not in rewritten:  # the entry's own function knows better
+                        at_autograd.setdefault(written, []).append(_Variant(entry, variant))
             elif entry.op is not None:
                 at_backend.setdefault(entry.op, []).append(entry)
             for target in entry.functions:

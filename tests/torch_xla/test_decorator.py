@@ -124,14 +124,14 @@ def test_arguments_with_the_names_of_builtins() -> None:
 
 
 def test_arguments_with_the_names_of_generated_code_are_refused() -> None:
-    def chosen(x: torch.Tensor, _Fallback: int = 1) -> torch.Tensor:
-        return x * _Fallback
+    def chosen(x: torch.Tensor, torch: int = 1) -> torch.Tensor:
+        return x * torch
 
     def named_twice(self: torch.nn.Linear, self_weight: torch.Tensor) -> torch.Tensor:
         return self.weight * self_weight
 
     for function, name, operands in (
-        (chosen, "_Fallback", ("x",)),
+        (chosen, "torch", ("x",)),
         (named_twice, "self_weight", ("self.weight", "self_weight")),
     ):
         with pytest.raises(composites.AllowlistError, match=f"an argument named {name}, which"):
