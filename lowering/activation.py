@@ -88,6 +88,8 @@ class _Active:
         while self.outdated:
             self.outdated[-1].remove()
             self.outdated.pop()
+        if _backend.cache_info().currsize:
+            _backend().frontend.dispatching.tidy()
 
 
 _active = _Active()

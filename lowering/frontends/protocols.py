@@ -101,6 +101,9 @@ class Dispatching(Protocol):
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
         """Replace the stock kernel, without a warning."""
 
+    def tidy(self) -> None:
+        """Remove what an override has left in the dispatcher because other threads were running."""
+
 
 class CompiledGraphs(Protocol):
     """This project's own operators in the graphs of torch.compile."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from composites import torch_internals
 from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel
+from lowering.frontends.torch_xla.registration import Override, Place
 
 OPERATOR_NAMESPACE = "composites"
 """Namespace of this project's own operators."""
@@ -30,18 +30,6 @@ class XlaStockKernel:
         return self.call_boxed(self.keys, *arguments, **keywords)
 
 
-@dataclass(frozen=True, slots=True)
-class _LibraryOverride:
-    library: torch.library.Library
-    overload: Any = None
-    """The `torch.ops` overload of the operator; None for one of this project's own operators."""
-
-    def remove(self) -> None:
-        torch_internals.remove_library(self.library)
-        if self.overload is not None:
-            torch_internals.forget_dispatch(self.overload)
-
-
 class XlaDispatching:
     """See `Dispatching` and `CompiledGraphs` in `lowering.frontends.protocols`."""
 
@@ -56,6 +44,8 @@ class XlaDispatching:
         # Own operators stay defined, because a compiled graph may hold one after its entry was
         # turned off.
         self._defined: dict[str, torch.library.Library] = {}
+        self._meanings: dict[str, Kernel] = {}
+        self._places: dict[tuple[str, str], Place] = {}
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> XlaStockKernel:
         place = (operator.qualified, dispatch_key)
@@ -73,15 +63,18 @@ class XlaDispatching:
         origin = torch_internals.kernel_origin(operator.qualified, self.autograd_key)
         return "RegisterAutogradXLA" in origin
 
-    def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> _LibraryOverride:
-        self.stock_kernel(operator, dispatch_key)  # keep its handle while it can be obtained
+    def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
         torch_internals.keep_dynamo_out(kernel)
-        namespace, _, name = operator.qualified.partition("::")
-        library = torch.library.Library(namespace, "IMPL")
-        override = _LibraryOverride(library, find_overload(operator))
-        with_keyset = dispatch_key != self.dispatch_key
-        _register(override, name, kernel, dispatch_key, with_keyset=with_keyset)
-        return override
+        # The handle of the stock kernel is kept while it can be obtained.
+        stock = self.stock_kernel(operator, dispatch_key)
+        name, with_keyset = operator.qualified, dispatch_key != self.dispatch_key
+        called = stock.call_boxed if with_keyset else stock
+        place = Place(name, dispatch_key, with_keyset, called, find_overload(operator))
+        return self._places.setdefault((name, dispatch_key), place).override(kernel)
+
+    def tidy(self) -> None:
+        for place in self._places.values():
+            place.tidy()
 
     def define_operator(self, name: str, operator: Operator, meaning: Kernel) -> Any:
         """Define an operator with the schema of `operator` that PyTorch does not decompose.
@@ -100,16 +93,18 @@ class XlaDispatching:
                 # `aten::cross_entropy_loss` never returns there.
                 shapes = torch_internals.decomposition_of(meaning) or meaning
                 torch.library.register_fake(f"{OPERATOR_NAMESPACE}::{name}", shapes, lib=library)
-                self._defined[name] = library
+                self._defined[name], self._meanings[name] = library, meaning
             except BaseException:  # so that it can be defined again
                 torch_internals.remove_library(library)
                 raise
         return getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default
 
-    def implement(self, name: str, kernel: Kernel) -> _LibraryOverride:
-        override = _LibraryOverride(torch.library.Library(OPERATOR_NAMESPACE, "IMPL"))
-        _register(override, name, kernel, self.dispatch_key)
-        return override
+    def implement(self, name: str, kernel: Kernel) -> Override:
+        qualified, key = f"{OPERATOR_NAMESPACE}::{name}", self.dispatch_key
+        # PyTorch runs the operator's meaning where no kernel is registered.
+        meaning = self._meanings.get(name, kernel)
+        place = Place(qualified, key, with_keyset=False, stock=meaning)
+        return self._places.setdefault((qualified, key), place).override(kernel)
 
     def _keys_from(self, dispatch_key: str) -> DispatchKeySet:
         # ADInplaceOrView is left out. It only has kernels for operators that write to an argument
@@ -117,28 +112,6 @@ class XlaDispatching:
         # must not be called.
         order = (self.autograd_key, self.functionalization_key, self.dispatch_key)
         return torch_internals.key_set(self.dispatch_key, *order[order.index(dispatch_key) :])
-
-
-def _register(
-    override: _LibraryOverride,
-    name: str,
-    kernel: Kernel,
-    dispatch_key: str,
-    *,
-    with_keyset: bool = False,
-) -> None:
-    """Register a kernel over any that is there. If this fails, nothing stays registered."""
-    try:
-        with warnings.catch_warnings():  # "Overriding a previously registered kernel"
-            warnings.simplefilter("ignore")
-            override.library.impl(
-                name, kernel, dispatch_key, with_keyset=with_keyset, allow_override=True
-            )
-        if override.overload is not None:
-            torch_internals.forget_dispatch(override.overload)
-    except BaseException:
-        override.remove()
-        raise
 
 
 def _in_python_dispatcher(in_python: Kernel, call_boxed: Kernel) -> Kernel:

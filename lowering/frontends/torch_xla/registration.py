@@ -1,0 +1,137 @@
+"""Kernels of this project in PyTorch's dispatcher, also while other threads call operators.
+
+Calls read the dispatcher's table without a lock (torch 2.9). Removing a kernel that another thread
+is about to call, or is in, ends the process. So kernels are only removed by a thread that is alone.
+Otherwise the operator gets one kernel that stays, and calls whichever kernel is current; Python's
+own lock makes changing that safe. It goes with the next change that a thread makes alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from lowering.frontends.protocols import Kernel
+
+
+@dataclass(slots=True)
+class Place:
+    """An operator at a dispatch key, and the kernels of this project for it."""
+
+    operator: str
+    """Qualified name."""
+    dispatch_key: str
+    with_keyset: bool
+    """Whether kernels take the dispatch keys as their first argument."""
+    stock: Kernel
+    """What runs when no kernel of this project is current."""
+    overload: Any = None
+    """The `torch.ops` overload of the operator; None for one of this project's own operators."""
+    kernels: list[Override] = field(default_factory=list)
+    """The last one is current."""
+    standing: torch.library.Library | None = None
+    """Holds the kernel that stays."""
+    outdated: list[torch.library.Library] = field(default_factory=list)
+    """Libraries that could not be removed yet. Their kernels are not called any more."""
+
+    def override(self, kernel: Kernel) -> Override:
+        """Make a kernel the current one."""
+        if self.standing is None and _alone():
+            override = Override(self, kernel, self._registered(kernel))
+        else:
+            self._stand()
+            override = Override(self, kernel, None)
+        self.kernels.append(override)
+        return override
+
+    def remove(self, override: Override) -> None:
+        """Take a kernel away. What is below it becomes current. It may be called again."""
+        if override.library is not None and not _alone():
+            self._stand()
+        self.kernels = [other for other in self.kernels if other is not override]
+        if override.library is not None:
+            self.outdated.append(override.library)
+            override.library = None
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove what is not needed any more, if this thread is alone."""
+        unused = self.standing is not None and not self.kernels
+        if not (self.outdated or unused) or not _alone():
+            return
+        while self.outdated:
+            torch_internals.remove_library(self.outdated[-1])
+            self.outdated.pop()
+        if self.standing is not None and unused:
+            torch_internals.remove_library(self.standing)
+            self.standing = None
+        self._forget()
+
+    def _stand(self) -> None:
+        """Register the kernel that stays."""
+        if self.standing is not None:
+            return
+
+        def standing(*arguments: Any, **keywords: Any) -> Any:
+            kernels = self.kernels
+            called = kernels[-1].kernel if kernels else self.stock
+            return called(*arguments, **keywords)
+
+        torch_internals.keep_dynamo_out(standing)
+        self.standing = self._registered(standing)
+
+    def _registered(self, kernel: Kernel) -> torch.library.Library:
+        """Register a kernel over any that is there. If this fails, nothing stays registered."""
+        namespace, _, name = self.operator.partition("::")
+        library = torch.library.Library(namespace, "IMPL")
+        try:
+            with warnings.catch_warnings():  # "Overriding a previously registered kernel"
+                warnings.simplefilter("ignore")
+                library.impl(
+                    name,
+                    kernel,
+                    self.dispatch_key,
+                    with_keyset=self.with_keyset,
+                    allow_override=True,
+                )
+            self._forget()
+        except BaseException:
+            torch_internals.remove_library(library)
+            raise
+        return library
+
+    def _forget(self) -> None:
+        if self.overload is not None:
+            torch_internals.forget_dispatch(self.overload)
+
+
+@dataclass(slots=True, eq=False)
+class Override:
+    """A kernel of this project that is current, or below the current one."""
+
+    place: Place
+    kernel: Callable[..., Any]
+    library: torch.library.Library | None
+    """None if the place has a kernel that stays."""
+
+    def remove(self) -> None:
+        self.place.remove(self)
+
+
+def _alone() -> bool:
+    """Whether no other thread can be calling operators.
+
+    Threads that Python did not start, such as autograd's, are idle unless another thread waits for
+    them.
+    """
+    current = threading.current_thread()
+    return all(
+        thread is current or isinstance(thread, threading._DummyThread)
+        for thread in threading.enumerate()
+    )
