@@ -3,8 +3,13 @@
 from typing import Any
 
 
-def twice(x: Any) -> Any:
-    """What acme.twice computes."""
+def twice(x: Any, axis: int, scale: float) -> Any:
+    """What acme.twice computes in block.mlir, where `scale` is 2 and `axis` has no meaning."""
+    return x + x
+
+
+def doubled(x: Any) -> Any:
+    """The same, without parameters for the attributes."""
     return x + x
 
 
