@@ -60,6 +60,17 @@ def byte_size(type_: IrType) -> int:
     return count * int(numpy_dtype(element).itemsize)
 
 
+def is_float(element_type: str) -> bool:
+    """Whether it is a float of any size; complex and quantized types are not."""
+    return element_type in _FLOATS or element_type == "f8E8M0FNU"
+
+
+def significand(element_type: str) -> int | None:
+    """The bits of a float's significand, with the implicit one; None for other types."""
+    format_ = _FLOATS.get(element_type)
+    return None if format_ is None else format_.significand
+
+
 @cache
 def holds(wide: str, narrow: str) -> bool:
     """Whether casting every value of `narrow` to `wide` and back is exact.
