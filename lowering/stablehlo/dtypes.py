@@ -29,6 +29,11 @@ def static_tensor(type_: str) -> tuple[tuple[int, ...], Any] | None:
     return tuple(int(size) for size in sizes.split("x") if size), numpy_dtype(element)
 
 
+def element_of(type_: str) -> str:
+    """The element type of a tensor type given as text."""
+    return re.sub(r"^(?:[\d?]+x)*", "", type_.removeprefix("tensor<").removesuffix(">"))
+
+
 def numpy_dtype(element_type: str) -> Any:
     """The numpy dtype of an MLIR element type, such as `bf16`.
 

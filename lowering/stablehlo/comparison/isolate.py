@@ -4,13 +4,22 @@
 the call, for `bind` and `to_custom_call`.
 """
 
-from ..bindings import IrModule, IrOperation, IrType, attributes, building, ir
+from ..bindings import (
+    IrModule,
+    IrOperation,
+    IrType,
+    attributes,
+    building,
+    dictionary_items,
+    find_operations,
+    ir,
+)
 from ..composites import Signature, composites_of, signature
 from ..errors import UnsupportedOperationError
 from ..module import Module
 from ..passes.decompose import decompose
 from ..passes.flatten_calls import flatten_calls
-from ..symbols import COMPOSITE, functions, make_private, rename, uses
+from ..symbols import COMPOSITE, CUSTOM_CALL, functions, make_private, rename, uses
 
 _MAIN = "main"
 _DECLARATION = "decomposition"
@@ -56,6 +65,21 @@ def call_module(module: Module, call: Signature) -> Module:
         )
         ir().Operation.create("func.return", operands=list(copy.results), ip=end)
         make_private(_function(result, _DECLARATION, type_))
+    return Module(result)
+
+
+def with_unreadable_attributes(module: Module) -> Module:
+    """The same custom calls with attributes of the same names, but of other types."""
+    result = module.copy_ir()
+    for call in find_operations(result.operation, CUSTOM_CALL):
+        with building(result.context):
+            number = ir().IntegerAttr.get(ir().IntegerType.get_signless(64), 0)
+            text = ir().StringAttr.get("")
+            config = {
+                name: number if isinstance(value, ir().StringAttr) else text
+                for name, value in dictionary_items(call.attributes["backend_config"]).items()
+            }
+            call.attributes["backend_config"] = ir().DictAttr.get(config)
     return Module(result)
 
 

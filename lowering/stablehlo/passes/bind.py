@@ -103,7 +103,7 @@ def keyword_attributes(
     if missing:
         names = ", ".join(missing)
         raise BindError(
-            f"{call}: {_name(fn)} has no parameter for {names}, which the call sets "
+            f"{call}: {callable_name(fn)} has no parameter for {names}, which the call sets "
             f"({_listed({name: given[name] for name in missing})}); give it such a keyword "
             f"parameter, or list {names} as ignored if the result does not depend on it"
         )
@@ -142,7 +142,7 @@ def _lower(
         raise
     except Exception as error:
         raise BindError(
-            f"{call.name}: {_name(fn)} cannot be lowered for ({', '.join(call.operands)})"
+            f"{call.name}: {callable_name(fn)} cannot be lowered for ({', '.join(call.operands)})"
             f"{_shown(keywords)}: {type(error).__name__}: {error}"
         ) from error
     _check_results(fn, call, function_types(functions(module)["main"])[1])
@@ -152,7 +152,7 @@ def _lower(
 def _check_results(fn: Callable[..., Any], call: Signature, results: tuple[str, ...]) -> None:
     if results != call.results:
         raise BindError(
-            f"{call}: {_name(fn)} returns ({', '.join(results)}); "
+            f"{call}: {callable_name(fn)} returns ({', '.join(results)}); "
             f"it must return ({', '.join(call.results)})"
         )
 
@@ -203,7 +203,8 @@ def _listed(keywords: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in keywords.items())
 
 
-def _name(fn: Callable[..., Any]) -> str:
+def callable_name(fn: Callable[..., Any]) -> str:
+    """The name of a function for messages."""
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 
