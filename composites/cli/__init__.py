@@ -7,6 +7,7 @@
 | `export` | `export` |
 | `run` | `run` |
 | `stablehlo` | `inspect`, `lower`; both work without torch |
+| `compare` | `compare`, without torch too |
 
 `output` prints the tables of all commands.
 """

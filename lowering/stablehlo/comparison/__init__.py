@@ -8,7 +8,18 @@
         -> table, chart, page
 """
 
+from .chart import comparison_chart
 from .compare import compare
+from .page import comparison_page
 from .results import ComparedCall, Comparison, Numbers
+from .table import comparison_table
 
-__all__ = ["ComparedCall", "Comparison", "Numbers", "compare"]
+__all__ = [
+    "ComparedCall",
+    "Comparison",
+    "Numbers",
+    "compare",
+    "comparison_chart",
+    "comparison_page",
+    "comparison_table",
+]
