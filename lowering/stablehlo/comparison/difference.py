@@ -26,6 +26,14 @@ def _tolerance(element: str) -> float:
     return 2.0 ** (1 - bits) if bits is not None else 0.5 if is_float(element) else 0.0
 
 
+def any_finite(results: Sequence[Any]) -> bool:
+    """Whether there is anything to compare: a finite number, or no numbers at all."""
+    import numpy as np
+
+    sized = [result for result in results if result.size]
+    return not sized or any(np.isfinite(_widened(result)).any() for result in sized)
+
+
 def error(got: Sequence[Any], expected: Sequence[Any]) -> float:
     """The largest error of several results."""
     return max(map(_error, got, expected), default=0.0)
@@ -41,8 +49,7 @@ def _error(got: Any, expected: Any) -> float:
 
     if got.dtype.kind in "iub" and expected.dtype.kind in "iub":
         return float(np.mean(got != expected)) if got.size else 0.0
-    wide = np.complex128 if "complex" in (got.dtype.name + expected.dtype.name) else np.float64
-    one, other = np.asarray(got, wide), np.asarray(expected, wide)
+    one, other = _widened(got), _widened(expected)
     finite = np.isfinite(other)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     if not (same | finite).all() or not np.isfinite(one[finite]).all():
@@ -52,3 +59,9 @@ def _error(got: Any, expected: Any) -> float:
     difference = float(np.abs(one[finite] - other[finite]).max())
     scale = float(np.abs(other[finite]).max())
     return difference / scale if scale else difference
+
+
+def _widened(array: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(array, np.complex128 if array.dtype.kind == "c" else np.float64)
