@@ -55,9 +55,7 @@ def _compare(
     ] = None,
     ignore_attribute: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=ATTRIBUTE,…", help="Attributes that the kernel may do without."
-        ),
+        typer.Option(metavar="NAME=ATTRIBUTE,…", help="Attributes that the kernel may do without."),
     ] = None,
     inputs: Annotated[
         Path | None,
@@ -90,7 +88,9 @@ def _compare(
     with clear_errors():
         targets = pairs("--custom-call", custom_call or [])
         register_targets(targets.values(), library or [])
-        functions = {name: load_function(path) for name, path in pairs("--bind", bind or []).items()}
+        functions = {
+            name: load_function(path) for name, path in pairs("--bind", bind or []).items()
+        }
         module = Module.read(program / _MODULE if program.is_dir() else program)
         comparison = compare(
             module,

@@ -111,7 +111,7 @@ class Reader:
 
     def run(self, command: str) -> str:
         """What a command prints."""
-        variables, words = _assignments(shlex.split(command.replace("$REPOSITORY", str(ROOT))))
+        variables, words = _assignments(shlex.split(_with_places(command)))
         self.printed.readouterr()
         with _modules_of(self.folder):
             if words[0] == "composites":  # in this process, where torch is imported already
@@ -146,6 +146,15 @@ def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
     for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
         command, *shown = part.splitlines()
         yield command, [line for line in shown if line.strip() not in ("", "…")]
+
+
+def _with_places(command: str) -> str:
+    """A command with the folders that a reader puts in."""
+    if "$FFI_HEADERS" in command:
+        import jax
+
+        command = command.replace("$FFI_HEADERS", jax.ffi.include_dir())
+    return command.replace("$REPOSITORY", str(ROOT))
 
 
 def _assignments(words: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -14,3 +14,13 @@ def doubled(x: Any) -> Any:
 
 
 NOT_A_FUNCTION = 3
+
+
+def wrong(x: Any, axis: int, scale: float) -> Any:
+    """Seven times too much of acme.twice."""
+    return x * 7
+
+
+def undecided(x: Any) -> Any:
+    """A Python condition on a traced value, which jax refuses."""
+    return x if x.sum() > 0 else -x

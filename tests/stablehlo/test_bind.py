@@ -263,9 +263,7 @@ def test_other_result_types_are_refused(load: Load) -> None:
         "it must return (tensor<4x8xf32>)"
     )
     with pytest.raises(BindError, match=r"returns \(tensor<4x8xbf16>\)"):
-        bind(
-            load("block"), {"acme.twice": lambda x: x.astype(jnp.bfloat16)}, ignored=IGNORED
-        )
+        bind(load("block"), {"acme.twice": lambda x: x.astype(jnp.bfloat16)}, ignored=IGNORED)
     with pytest.raises(BindError, match=r"returns \(tensor<4x8xf32>, tensor<4x8xf32>\)"):
         bind(load("block"), {"acme.twice": lambda x: (x, x)}, ignored=IGNORED)
 

@@ -96,7 +96,11 @@ def test_every_distinct_call_is_compared(load: Load) -> None:
 def test_two_shapes_are_two_calls(load: Load) -> None:
     comparison = compare(
         load("wrapped_gelu"),
-        {"ptxla.gelu": lambda x, **_: jax.nn.gelu(x, approximate=False) * (1 if x.ndim == 2 else 7)},
+        {
+            "ptxla.gelu": lambda x, **_: (
+                jax.nn.gelu(x, approximate=False) * (1 if x.ndim == 2 else 7)
+            )
+        },
     )
     assert sorted((len(row.call.operands[0]), row.problem is None) for row in comparison.calls) == [
         (len("tensor<16xf32>"), False), (len("tensor<8x16xf32>"), True),
@@ -363,9 +367,7 @@ def test_other_integers_are_small_and_positive() -> None:
 
 
 def test_masks_leave_something_in_each_row() -> None:
-    made = operands(
-        "%m: tensor<50x2xi1>", "tensor<50x2xi1>", "return %m : tensor<50x2xi1>"
-    )
+    made = operands("%m: tensor<50x2xi1>", "tensor<50x2xi1>", "return %m : tensor<50x2xi1>")
     assert made.arrays[0][:, 0].all()
     assert 0 < made.arrays[0][:, 1].mean() < 1
 

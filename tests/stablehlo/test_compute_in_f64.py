@@ -86,9 +86,7 @@ def test_products_and_complex_numbers() -> None:
       %1 = stablehlo.complex %0, %0 : tensor<2x2xcomplex<f32>>
       %2 = stablehlo.multiply %1, %z : tensor<2x2xcomplex<f32>>
       return %2 : tensor<2x2xcomplex<f32>>"""
-    types = (
-        "(%x: tensor<2x3xf32>, %z: tensor<2x2xcomplex<f32>>) -> tensor<2x2xcomplex<f32>>"
-    )
+    types = "(%x: tensor<2x3xf32>, %z: tensor<2x2xcomplex<f32>>) -> tensor<2x2xcomplex<f32>>"
     random = np.random.default_rng(0)
     x = random.standard_normal((2, 3)).astype(np.float32)
     z = (random.standard_normal((2, 2)) + 1j).astype(np.complex64)
@@ -124,6 +122,8 @@ def test_what_has_no_form_in_f64_is_named(operation: str, message: str) -> None:
 
 
 def test_without_main() -> None:
-    module = Module.parse("func.func @f(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")
+    module = Module.parse(
+        "func.func @f(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+    )
     with pytest.raises(UnsupportedOperationError, match="no function @main"):
         compute_in_f64(module)

@@ -208,9 +208,7 @@ def real_inputs(module: Module, arrays: Sequence[Any], platform: str) -> dict[An
             first.setdefault(key, operation)
     values = [value for operation in first.values() for value in operation.operands]
     with building(main.context):
-        ir().Operation.create(
-            terminator.name, operands=values, ip=ir().InsertionPoint(terminator)
-        )
+        ir().Operation.create(terminator.name, operands=values, ip=ir().InsertionPoint(terminator))
         terminator.erase()
         type_ = ir().FunctionType.get(
             [argument.type for argument in block.arguments], [value.type for value in values]

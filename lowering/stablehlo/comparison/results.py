@@ -70,4 +70,3 @@ class Comparison:
     def to_json(self) -> str:
         """The comparison as JSON. Infinities and NaN are written as text."""
         return json.dumps(finite(asdict(self)), indent=2, sort_keys=True, allow_nan=False)
-

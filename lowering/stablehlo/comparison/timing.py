@@ -69,7 +69,9 @@ def _call_seconds(platform: str) -> float:
     import numpy as np
 
     text = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
-    (seconds,) = median_times([compile_module(Module.parse(text), platform=platform)], [np.float32(0)])
+    (seconds,) = median_times(
+        [compile_module(Module.parse(text), platform=platform)], [np.float32(0)]
+    )
     return seconds
 
 

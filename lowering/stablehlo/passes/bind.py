@@ -95,9 +95,7 @@ def keyword_attributes(
     Raises:
         BindError: `fn` has no parameter for one of them.
     """
-    given = {
-        name: value for name, value in call.python_attributes().items() if name not in ignored
-    }
+    given = {name: value for name, value in call.python_attributes().items() if name not in ignored}
     accepted = _keywords(fn, len(call.operands))
     missing = [] if accepted is None else [name for name in given if name not in accepted]
     if missing:
