@@ -1,4 +1,4 @@
-"""`composites compare`: kernels against the decompositions in a StableHLO file. It needs no torch."""
+"""`composites compare`: kernels against the decompositions in a StableHLO file, without torch."""
 
 from __future__ import annotations
 

@@ -101,8 +101,8 @@ def by_version(
 
     Raises:
         UnknownCompositeError: there is no call of that name.
-        CompositeVersionError: a key names a version, and there are calls of other versions only, or,
-            if it should be `complete`, calls of another version for which nothing is given.
+        CompositeVersionError: a key names a version, and there are calls of other versions only;
+            or, if the result is to be `complete`, calls of a version for which nothing is given.
     """
     versions: dict[str, set[int]] = {}
     for call in calls:

@@ -30,19 +30,17 @@ def register_targets(
     jax = import_jax()
     loaded = [(str(path), _load(path)) for path in paths]
     for target in dict.fromkeys(targets):
-        for path, library in loaded:
-            handler = getattr(library, target, None)
-            if handler is not None:
-                break
-        else:
+        having = [(path, library) for path, library in loaded if hasattr(library, target)]
+        if not having:
             raise RunError(
                 f"no library has the symbol {target} ({', '.join(map(str, paths))}); name the "
                 "handler as in XLA_FFI_DEFINE_HANDLER_SYMBOL"
             )
+        path, library = having[0]
         if _registered.get(target) == (path, platform):
             continue
         try:
-            capsule = jax.ffi.pycapsule(handler)
+            capsule = jax.ffi.pycapsule(getattr(library, target))
             jax.ffi.register_ffi_target(target, capsule, platform=platform)
         except Exception as error:  # XLA's own errors differ from release to release
             raise RunError(f"{target} of {path} cannot be registered: {error}") from error

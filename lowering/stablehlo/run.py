@@ -60,7 +60,7 @@ class Executable:
             raise RunError(f"the arrays cannot be put on {self.platform}: {error}") from error
 
     def execute(self, buffers: list[Any]) -> list[Any]:
-        """Run once on arrays that `place` returned. Waits for the results, which stay on the device.
+        """Run once on arrays that `place` returned, and wait. The results stay on the device.
 
         Raises:
             RunError: the platform reports a failure.

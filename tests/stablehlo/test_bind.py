@@ -211,14 +211,14 @@ def test_another_version_is_refused(present: tuple[int, ...], called: str) -> No
         f"acme.same@2 is for version 2 only, and the module calls {called}; "
         "name that version where its kernel is meant, or write acme.same for all versions"
     )
-    with pytest.raises(CompositeVersionError, match="acme.same@2 is for version 2 only"):
+    with pytest.raises(CompositeVersionError, match=r"acme\.same@2 is for version 2 only"):
         to_custom_call(versions(*present), {"acme.same@2": "k"})
 
 
 def test_an_attribute_can_be_ignored_for_one_version(load: Load) -> None:
     module = load("block")  # its composites have no version, which is version 0
     bind(module, {"acme.twice": lambda x, scale: x * 2}, ignored={"acme.twice@0": ["axis"]})
-    with pytest.raises(CompositeVersionError, match="acme.twice@1 is for version 1 only"):
+    with pytest.raises(CompositeVersionError, match=r"acme\.twice@1 is for version 1 only"):
         bind(module, {"acme.twice": lambda x, scale: x}, ignored={"acme.twice@1": ["axis"]})
 
 

@@ -65,7 +65,7 @@ def compare(
     tolerance: float | None = None,
     platform: str = "cpu",
 ) -> Comparison:
-    """Run each distinct call of the named composites: decomposition and kernel on the same operands.
+    """Run decomposition and kernel of each distinct call of composites on the same operands.
 
     The module is cleaned first. Keys are names (`acme.gelu`) or names with a version
     (`acme.gelu@2`), as in `bind` and `to_custom_call`.
@@ -76,8 +76,8 @@ def compare(
         targets: targets of XLA's typed FFI, as in `to_custom_call`. They have to be registered.
         ignored: attributes that a kernel does without, by composite. A kernel that does without an
             attribute that is not listed is a problem, even if its numbers are right.
-        inputs: arrays for `@main`. Calls in `@main` then run on what the program computes from them.
-            By default, and for calls inside decompositions, operands are made of the types.
+        inputs: arrays for `@main`. Calls in `@main` then run on what the program computes from
+            them. By default, and for calls inside decompositions, operands are made of the types.
         tolerance: the largest error that counts as equal; by default 1e-12 for f64, 1e-5 for f32,
             4e-3 for f16 and 2e-2 for bf16, by the least precise float of the call.
         platform: the platform of jax to run on.

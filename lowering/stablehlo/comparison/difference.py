@@ -7,8 +7,8 @@ from typing import Any
 from ..dtypes import element_of, is_float, significand
 
 TOLERANCES = {"f64": 1e-12, "f32": 1e-5, "f16": 4e-3, "bf16": 2e-2}
-"""The error that a kernel may have, by the least precise float among operands and results. Floats of
-8 bits and less may differ by a step of theirs."""
+"""The error that a kernel may have, by the least precise float among operands and results. Floats
+of 8 bits and less may differ by a step of theirs."""
 
 
 def default_tolerance(types: Iterable[str]) -> float:

@@ -1,7 +1,7 @@
 """One call of a composite as two small modules with the same inputs: its decomposition, and itself.
 
-`decomposition_module` has the decomposition as `@main`; `call_module` has a `@main` with nothing but
-the call, for `bind` and `to_custom_call`.
+`decomposition_module` has the decomposition as `@main`. `call_module` has a `@main` with nothing
+but the call, for `bind` and `to_custom_call`.
 """
 
 from ..bindings import (
@@ -43,7 +43,7 @@ def decomposition_module(module: Module, decomposition: str) -> Module:
 
 
 def call_module(module: Module, call: Signature) -> Module:
-    """A module whose `@main` is one call of a composite, with a declaration as its decomposition."""
+    """A module whose `@main` is one call of a composite. Its decomposition is a declaration."""
     composite = next(found for found in composites_of(module.ir) if signature(found) == call)
     with building(module.ir.context):
         result = ir().Module.create()

@@ -49,9 +49,9 @@ def bind(
 
     A function gets the operands as positional arguments and the attributes as keyword arguments.
     Lists arrive as tuples, and types as text. It needs a parameter (or `**kwargs`) for each
-    attribute of a call, because a function that does not read an attribute computes something else.
-    Attributes that do not matter to it are listed in `ignored`, and are not passed. It must return an
-    array, or a flat sequence of arrays, of exactly the types of the composite's results. It is
+    attribute of a call, because a function that does not read one computes something else.
+    Attributes that do not matter to it are listed in `ignored`, and are not passed. It must return
+    an array, or a flat sequence of arrays, of exactly the types of the composite's results. It is
     lowered once for each distinct composite signature.
 
     64-bit types are enabled during lowering if the composite has any.

@@ -6,7 +6,7 @@ func.func @main(%x: tensor<4xbf16>)         func.func @main(%x: tensor<4xbf16>)
                                               %1 = stablehlo.tanh %0 : tensor<4xf64>
 """
 
-from ..bindings import IrModule, IrOperation, IrType, IrValue, attributes, building, ir
+from ..bindings import IrOperation, IrType, IrValue, attributes, building, ir
 from ..data_movement import CONVERT, element_type, with_element
 from ..dtypes import is_float
 from ..errors import UnsupportedOperationError, VerificationError
@@ -109,7 +109,7 @@ def _widen(operation: IrOperation) -> None:
 
 
 def _convert(value: IrValue, before: IrOperation) -> IrOperation | None:
-    """Let everything that reads a value read it in f64. Returns the conversion, if one is needed."""
+    """Let everything that reads a value read it in f64. Returns the conversion if there is one."""
     wide = _wide(value)
     if wide is None:
         return None
