@@ -3,7 +3,6 @@
 import ctypes
 import json
 import re
-import subprocess
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +31,7 @@ from lowering.stablehlo import (
 from lowering.stablehlo.comparison.inputs import make_inputs
 
 Load = Callable[[str], Module]
-SOURCE = Path(__file__).parent / "data" / "double_kernels.cc"
+DATA = Path(__file__).parent / "data"
 
 
 def twice(x: Any, axis: int, scale: float) -> Any:
@@ -238,14 +237,6 @@ def test_why_there_is_no_f64() -> None:
 
 
 # ---- kernels in C++ ----
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("kernels") / "double.so"
-    options = ["-std=c++17", "-O1", "-shared", "-fPIC", "-isystem", jax.ffi.include_dir()]
-    subprocess.run(["g++", *options, str(SOURCE), "-o", str(path)], check=True)
-    return path
 
 
 IGNORED = {"acme.twice": ["axis", "scale"]}
@@ -455,7 +446,7 @@ def shown(comparison: Comparison) -> str:
 def mixed() -> Comparison:
     """One right kernel, one that is wrong, and one that is refused; with a name to be escaped."""
     right = compare(
-        Module.read(SOURCE.parent / "block.mlir"),
+        Module.read(DATA / "block.mlir"),
         {
             "acme.twice": seven,
             "acme.tanh": lambda x: jnp.tanh(x),
@@ -479,7 +470,7 @@ def test_json_has_all_that_the_comparison_has(mixed: Comparison) -> None:
             assert row["numbers"]["error"] == call.numbers.error
             assert row["numbers"]["kernel_seconds"] == call.numbers.kernel_seconds
     infinite = compare(
-        Module.read(SOURCE.parent / "block.mlir"),
+        Module.read(DATA / "block.mlir"),
         {"acme.twice": lambda x, axis, scale: x / 0},
     )
     assert json.loads(infinite.to_json())["calls"][0]["numbers"]["error"] == "inf"

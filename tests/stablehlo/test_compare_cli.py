@@ -1,12 +1,9 @@
 """`composites compare`: output, exit codes, files, and each likely mistake."""
 
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 import typer
@@ -73,19 +70,16 @@ def test_attributes_that_are_ignored() -> None:
     assert invoke(*given, "--ignore-attribute", "acme.twice=axis,scale")[0] == 0
 
 
-def test_a_library(tmp_path: Path) -> None:
-    library = tmp_path / "scale.so"
-    options = ["-std=c++17", "-O1", "-shared", "-fPIC", "-isystem", jax.ffi.include_dir()]
-    source = str(DATA / "double_kernels.cc")
-    subprocess.run(["g++", *options, source, "-o", str(library)], check=True)
-    right = (BLOCK, "--custom-call", "acme.twice=twice_right", "--library", library)
-    # A process of its own: what XLA has registered stays registered in this one.
-    command = [sys.executable, "-m", "composites", "compare", *map(str, right), "--json"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    (call,) = json.loads(result.stdout)["calls"]
+def test_a_library(library: Path) -> None:
+    with_library = (BLOCK, "--library", library, "--json", "--custom-call")
+    code, out, _ = invoke(*with_library, "acme.twice@0=twice_right")
+    assert code == 0
+    (call,) = json.loads(out)["calls"]
     assert (call["kernel"], call["numbers"]["error"]) == ("twice_right", 0.0)
-    code, _, err = invoke(BLOCK, "--custom-call", "acme.twice=twice_sevenn", "--library", library)
+    code, _, err = invoke(*with_library, "acme.twice=twice_no_attribute")
+    assert code == 1
+    assert "twice_no_attribute does not read axis, scale" in err
+    code, _, err = invoke(*with_library, "acme.twice=twice_sevenn")
     assert code == 1
     assert err.startswith("error: no library has the symbol twice_sevenn")
 
