@@ -40,8 +40,7 @@ def same_numbers() -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The kernels of double_kernels.cc, compiled. One library, because what a process has registered
-    with XLA stays."""
+    """The kernels of double_kernels.cc, compiled once: what a process registers with XLA stays."""
     import jax
 
     path = tmp_path_factory.mktemp("kernels") / "double.so"

@@ -495,7 +495,8 @@ def test_the_picture_is_well_formed_and_to_scale(mixed: Comparison) -> None:
             continue
         times = [call.numbers.decomposition_seconds, call.numbers.kernel_seconds]
         assert widths == pytest.approx([400 * time / max(times) for time in times], abs=0.06)
-        assert group.findtext(f"{svg}title") == call.problem
+        assert group.findtext(f"{svg}text", "").startswith(call.call.name)
+        assert call.problem in (None, group.findtext(f"{svg}title"))
 
 
 def test_the_page_has_the_comparison(mixed: Comparison, load: Load) -> None:

@@ -10,6 +10,7 @@ from .table import caption, readable_seconds
 
 _FULL = 400.0  # width of a bar that takes as long as the slower of the two
 _ROW = 74
+_LINE = 16
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Bars:
     """Distance of the mark."""
     decomposition_label: str
     kernel_label: str
+    """Why it was refused, if it was."""
     problem: str | None
 
 
@@ -34,6 +36,7 @@ def comparison_chart(comparison: Comparison) -> str:
     The longer bar of each call has the full width, so that short calls can be seen too.
     """
     bars = [_bars(row, number * _ROW) for number, row in enumerate(comparison.calls)]
+    lines = caption(comparison).split("; ")
     template = files(__package__).joinpath("chart.svg.j2").read_text(encoding="utf-8")
     text: str = (
         environment()
@@ -41,8 +44,11 @@ def comparison_chart(comparison: Comparison) -> str:
         .render(
             title=f"kernels for @{comparison.module or 'module'}",
             caption=caption(comparison),
+            lines=lines,
             bars=bars,
-            height=40 + len(bars) * _ROW + 30,
+            row=_ROW,
+            line=_LINE,
+            height=40 + len(bars) * _ROW + (len(lines) + 1) * _LINE,
         )
     )
     return text
@@ -53,7 +59,7 @@ def _bars(row: ComparedCall, y: int) -> Bars:
     label = f"{name} {types}" + (f"  {attributes}" if attributes else "")
     numbers = row.numbers
     if numbers is None:
-        return Bars(y, label, 0, 0, 0, "", "", row.problem)
+        return Bars(y, label, 0, 0, 0, "", _without_call(row.problem or ""), row.problem)
     longest = max(numbers.kernel_seconds, numbers.decomposition_seconds, row.bound_seconds)
     scale = _FULL / longest if longest else 0.0
     return Bars(
@@ -67,6 +73,11 @@ def _bars(row: ComparedCall, y: int) -> Bars:
         f"error {numbers.error:.1e}",
         problem=row.problem,
     )
+
+
+def _without_call(problem: str) -> str:
+    """A problem without the call that it starts with, which has a line of its own."""
+    return problem.partition(" -> ")[2].partition(": ")[2] or problem
 
 
 def environment() -> Any:
