@@ -247,7 +247,7 @@ IGNORED = {"acme.twice": ["axis", "scale"]}
     [
         ("twice_right", {}, None),
         ("twice_by_name", {}, None),
-        ("twice_seven", {}, "twice_seven differs from the decomposition; its error is 2.5"),
+        ("twice_seven", {}, r"twice_seven differs from the decomposition; its error is 2\.5"),
         ("twice_failing", {}, "INVALID_ARGUMENT: planted"),
         ("twice_wrong_type", {}, "F64"),
         ("twice_one_attribute", {}, "Wrong number of attributes"),
@@ -255,9 +255,14 @@ IGNORED = {"acme.twice": ["axis", "scale"]}
         (
             "twice_no_attribute",
             {},
-            "twice_no_attribute does not read axis, scale, which the call sets",
+            # the headers of jax 0.7 refuse it themselves
+            "twice_no_attribute does not read axis, scale, which the call sets|expected 0 but got 2",
         ),
-        ("twice_no_attribute", {"acme.twice": ["axis"]}, "does not read scale, which"),
+        (
+            "twice_no_attribute",
+            {"acme.twice": ["axis"]},
+            "does not read scale, which|expected 0 but got 1",
+        ),
         ("twice_no_attribute", IGNORED, None),
     ],
 )
@@ -269,7 +274,7 @@ def test_a_kernel_in_cpp(
     if message is None:
         assert comparison.problems == ()
     else:
-        assert message in problem(comparison)
+        assert re.search(message, problem(comparison))
         assert problem(comparison).startswith("acme.twice(tensor<4x8xf32>)")
 
 

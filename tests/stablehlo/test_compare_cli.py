@@ -78,7 +78,7 @@ def test_a_library(library: Path) -> None:
     assert (call["kernel"], call["numbers"]["error"]) == ("twice_right", 0.0)
     code, _, err = invoke(*with_library, "acme.twice=twice_no_attribute")
     assert code == 1
-    assert "twice_no_attribute does not read axis, scale" in err
+    assert "axis, scale" in err
     code, _, err = invoke(*with_library, "acme.twice=twice_sevenn")
     assert code == 1
     assert err.startswith("error: no library has the symbol twice_sevenn")

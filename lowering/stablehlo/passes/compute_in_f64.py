@@ -134,7 +134,7 @@ def _set_results(main: IrOperation, block: IrOperation) -> None:
 def _wide(value: IrValue) -> IrType | None:
     """The type with f64 in place of a narrower float; None for all other types."""
     kinds, element = ir(), element_type(value)
-    with building(value.context):
+    with building(value.type.context):
         if element == "complex<f32>":
             return with_element(value.type, kinds.ComplexType.get(kinds.F64Type.get()))
         if element != "f64" and is_float(element):
