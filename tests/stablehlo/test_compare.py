@@ -256,7 +256,7 @@ IGNORED = {"acme.twice": ["axis", "scale"]}
             "twice_no_attribute",
             {},
             # the headers of jax 0.7 refuse it themselves
-            "twice_no_attribute does not read axis, scale, which the call sets|expected 0 but got 2",
+            "twice_no_attribute does not read axis, scale, which|expected 0 but got 2",
         ),
         (
             "twice_no_attribute",
