@@ -100,7 +100,8 @@ class Reader:
                     for line in shown:
                         assert plain(line) in output, f"{fence}: {command} printed:\n{output}"
             elif fence.language == "python":
-                exec(compile(fence.text, str(fence), "exec"), self.variables)
+                with _modules_of(self.folder):
+                    exec(compile(fence.text, str(fence), "exec"), self.variables)
 
     def write(self, title: str, text: str) -> None:
         name = title.removesuffix(" (add)")
@@ -134,6 +135,8 @@ def _modules_of(folder: Path) -> Iterator[None]:
     """Modules of a folder are imported anew, since their files change between two commands."""
     importlib.invalidate_caches()
     activation.catalog.cache_clear()
+    for path in folder.glob("*.py"):  # of the same name, such as the `kernels` of transformers
+        sys.modules.pop(path.stem, None)
     yield
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "")).startswith(str(folder)):
