@@ -8,6 +8,7 @@
 | `export` | `export` |
 | `run` | `run` |
 | `stablehlo` | `inspect`, `lower`; both work without torch, and in a child process |
+| `compare` | `compare`, without torch too |
 
 `output` prints the tables of all commands.
 """

@@ -80,6 +80,7 @@ struct Rows {
   int64_t outer = 1, length = 1, stride = 1;
 
   static bool Along(int64_t dim, Input::Dimensions shape, Rows* rows) {
+    if (dim < 0) dim += static_cast<int64_t>(shape.size());  // from the end, as in PyTorch
     if (dim < 0 || dim >= static_cast<int64_t>(shape.size())) return false;
     for (int64_t i = 0; i < static_cast<int64_t>(shape.size()); ++i) {
       if (i < dim) rows->outer *= shape[i];

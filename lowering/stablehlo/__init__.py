@@ -10,6 +10,7 @@
              legalize_chlo   replaces CHLO with StableHLO
              drop_cast_roundtrips, widen_dots  remove unnecessary casts
         -> inspect (a table, JSON or a page), run (numbers), Module.write
+        -> compare (kernels against the decompositions that they replace)
 
     module = Module.read("step.mlir")
     module = run_passes(module, [clean, partial(decompose, keep="ptxla.softmax")])
@@ -19,10 +20,19 @@ Importing this package imports neither torch nor jax. jaxlib is imported by the 
 needs it.
 """
 
+from .comparison import (
+    ComparedCall,
+    Comparison,
+    compare,
+    comparison_chart,
+    comparison_page,
+    comparison_table,
+)
 from .errors import (
     AttributeConversionError,
     BindError,
     BytecodeError,
+    CompositeVersionError,
     CrashError,
     MissingJaxError,
     ParseError,
@@ -35,6 +45,7 @@ from .errors import (
     VerificationError,
     VersionError,
 )
+from .ffi import register_targets
 from .inspection import (
     Cast,
     CastReport,
@@ -52,6 +63,7 @@ from .passes.bind import OPTIONS as BIND_OPTIONS
 from .passes.bind import bind
 from .passes.clean import OPTIONS as CLEAN_OPTIONS
 from .passes.clean import clean, clean_passes
+from .passes.compute_in_f64 import compute_in_f64
 from .passes.constant_inputs import constant_inputs
 from .passes.decompose import OPTIONS as DECOMPOSE_OPTIONS
 from .passes.decompose import decompose
@@ -94,6 +106,9 @@ __all__ = [
     "BytecodeError",
     "Cast",
     "CastReport",
+    "ComparedCall",
+    "Comparison",
+    "CompositeVersionError",
     "CrashError",
     "Executable",
     "Limits",
@@ -115,9 +130,14 @@ __all__ = [
     "casts",
     "clean",
     "clean_passes",
+    "compare",
+    "comparison_chart",
+    "comparison_page",
+    "comparison_table",
     "compile_module",
     "composite_count",
     "composite_table",
+    "compute_in_f64",
     "constant_inputs",
     "decompose",
     "drop_cast_roundtrips",
@@ -130,6 +150,7 @@ __all__ = [
     "legalize_chlo",
     "legalize_mhlo_custom_calls",
     "order_inputs",
+    "register_targets",
     "rename_decompositions",
     "run",
     "run_passes",

@@ -102,8 +102,8 @@ def to_ffi(attribute: IrAttribute, where: str, depth: int = 0) -> IrAttribute:
     if array is None:
         raise AttributeConversionError(
             f"{where} = {attribute}: XLA's typed FFI takes booleans, integers, floats, strings, "
-            "and flat lists of one kind of number; drop or flatten this attribute before "
-            "to_custom_call"
+            "and flat lists of one kind of number; flatten this attribute before to_custom_call, "
+            "or leave it out (ignored=, --drop-attribute)"
         )
     return array
 

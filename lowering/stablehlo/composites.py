@@ -1,9 +1,10 @@
-"""The composites of a module: finding, comparing and selecting them by name or glob."""
+"""The composites of a module: finding, comparing and selecting them by name, version or glob."""
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from .attributes import to_python
 from .bindings import (
@@ -15,8 +16,15 @@ from .bindings import (
     find_operations,
     string_value,
 )
-from .errors import UnknownCompositeError
+from .errors import AttributeConversionError, CompositeVersionError, UnknownCompositeError
 from .symbols import COMPOSITE
+
+T = TypeVar("T")
+
+NameAndVersion: TypeAlias = tuple[str, int]
+"""What a compiler matches a composite by."""
+
+_WITH_VERSION = re.compile(r"(.+)@(\d+)")
 
 
 @dataclass(frozen=True)
@@ -79,8 +87,77 @@ def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]
     return chosen
 
 
-def require(existing: Collection[str], names: Iterable[str]) -> None:
-    """Raise `UnknownCompositeError` for the first name that is not the name of a composite."""
-    for name in names:
-        if name not in existing:
-            raise UnknownCompositeError(name, existing)
+def name_and_version(call: Signature) -> NameAndVersion:
+    """What `acme.gelu@2` names of a call."""
+    return call.name, call.version
+
+
+def by_version(
+    calls: Iterable[Signature], given: Mapping[str, T], *, complete: bool = True
+) -> dict[NameAndVersion, T]:
+    """What is given for each composite of these calls that a key names.
+
+    A key is a name such as `acme.gelu`, for all versions, or one with a version, `acme.gelu@2`. The
+    key with the version counts where both are given.
+
+    Raises:
+        UnknownCompositeError: there is no call of that name.
+        CompositeVersionError: a key names a version, and there are calls of other versions only;
+            or, if the result is to be `complete`, calls of a version for which nothing is given.
+    """
+    versions: dict[str, set[int]] = {}
+    for call in calls:
+        versions.setdefault(call.name, set()).add(call.version)
+    found: dict[NameAndVersion, T] = {}
+    exact: dict[NameAndVersion, T] = {}
+    for key, value in given.items():
+        name, version = _parsed(key, versions)
+        if name not in versions:
+            raise UnknownCompositeError(key, versions)
+        if version is None:
+            found |= {(name, each): value for each in versions[name]}
+        elif version not in versions[name]:
+            raise CompositeVersionError(name, version, versions[name])
+        else:
+            exact[name, version] = value
+    found |= exact
+    for name, version in exact:
+        missing = {other for other in versions[name] if (name, other) not in found}
+        if complete and missing:
+            raise CompositeVersionError(name, version, missing)
+    return found
+
+
+def without_version(key: str, names: Collection[str]) -> str:
+    """The name in a key of `by_version`."""
+    return _parsed(key, names)[0]
+
+
+def _parsed(key: str, names: Collection[str]) -> tuple[str, int | None]:
+    matched = None if key in names else _WITH_VERSION.fullmatch(key)
+    return (key, None) if matched is None else (matched[1], int(matched[2]))
+
+
+def ignored_attributes(
+    calls: Iterable[Signature], ignored: Mapping[str, Collection[str]]
+) -> dict[NameAndVersion, frozenset[str]]:
+    """The attributes that are listed as ignored, by name and version.
+
+    Raises:
+        UnknownCompositeError: there is no call of a given name.
+        AttributeConversionError: no call of that name has such an attribute.
+    """
+    known: dict[str, set[str]] = {}
+    calls = list(calls)
+    for call in calls:
+        known.setdefault(call.name, set()).update(dictionary_items(call.attributes))
+    for key, names in ignored.items():
+        name = without_version(key, known)
+        for attribute in sorted(set(names) - known.get(name, set(names))):
+            has = ", ".join(sorted(known[name])) or "none"
+            raise AttributeConversionError(
+                f"{key}: no call has the attribute {attribute!r} that is listed as ignored; "
+                f"they have: {has}"
+            )
+    found = by_version(calls, ignored, complete=False)
+    return {key: frozenset(names) for key, names in found.items()}

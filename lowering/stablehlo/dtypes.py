@@ -35,6 +35,11 @@ def shape_and_element_type(type_: str) -> tuple[tuple[int, ...], str] | None:
     return tuple(int(size) for size in sizes.split("x") if size), element
 
 
+def element_of(type_: str) -> str:
+    """The element type of a tensor type given as text."""
+    return re.sub(r"^(?:[\d?]+x)*", "", type_.removeprefix("tensor<").removesuffix(">"))
+
+
 def numpy_dtype(element_type: str) -> Any:
     """The numpy dtype of an MLIR element type, such as `bf16`.
 
@@ -71,6 +76,17 @@ def byte_size(type_: IrType) -> int:
     if size > 2**63:
         raise SizeError(f"{type_} is larger than any machine can address")
     return size
+
+
+def is_float(element_type: str) -> bool:
+    """Whether it is a float of any size; complex and quantized types are not."""
+    return element_type in _FLOATS or element_type == "f8E8M0FNU"
+
+
+def significand(element_type: str) -> int | None:
+    """The bits of a float's significand, with the implicit one; None for other types."""
+    format_ = _FLOATS.get(element_type)
+    return None if format_ is None else format_.significand
 
 
 @cache

@@ -68,6 +68,19 @@ class UnknownCompositeError(StableHLOError):
         super().__init__(message)
 
 
+class CompositeVersionError(StableHLOError):
+    """The module calls another version of a composite than the one that is named."""
+
+    def __init__(self, name: str, version: int, others: Iterable[int]) -> None:
+        self.name = name
+        self.version = version
+        called = ", ".join(f"{name}@{other}" for other in sorted(set(others)))
+        super().__init__(
+            f"{name}@{version} is for version {version} only, and the module calls {called}; "
+            f"name that version where its kernel is meant, or write {name} for all versions"
+        )
+
+
 class UnsupportedOperationError(StableHLOError):
     """A pass has no rule for an operation."""
 

@@ -64,3 +64,16 @@ def pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
             raise StableHLOError(f"{flag} names {name!r} twice")
         found[name] = value
     return found
+
+
+def listed(flag: str, given: Sequence[str]) -> dict[str, frozenset[str]]:
+    """`NAME=VALUE,VALUE` options as sets of values by name.
+
+    Raises:
+        StableHLOError: as `pairs`, or a value is empty.
+    """
+    found = {name: values.split(",") for name, values in pairs(flag, given).items()}
+    for name, values in found.items():
+        if not all(values):
+            raise StableHLOError(f"{flag} {name}: write it as NAME=VALUE,VALUE")
+    return {name: frozenset(values) for name, values in found.items()}

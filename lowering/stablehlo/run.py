@@ -35,6 +35,20 @@ class Executable:
         Raises:
             RunError: the arrays do not fit the inputs, or the platform reports a failure.
         """
+        import numpy as np
+
+        buffers = self.place(*arrays)
+        try:
+            return [np.asarray(result) for result in self._execute(buffers)]
+        except (RuntimeError, ValueError) as error:
+            raise self._failure(error) from error
+
+    def place(self, *arrays: Any) -> list[Any]:
+        """Put arrays on the device, for `execute`.
+
+        Raises:
+            RunError: the arrays do not fit the inputs, or the device.
+        """
         import jax
         import numpy as np
 
@@ -42,15 +56,27 @@ class Executable:
         # 64-bit types are enabled, because jax would otherwise silently convert them to 32 bits.
         try:
             with enable_x64():
-                buffers = [jax.device_put(array, self.device) for array in arrays]
+                return [jax.device_put(array, self.device) for array in arrays]
         except (RuntimeError, TypeError, ValueError) as error:
             raise RunError(f"the arrays cannot be put on {self.platform}: {error}") from error
+
+    def execute(self, buffers: list[Any]) -> list[Any]:
+        """Run once on arrays that `place` returned, and wait. The results stay on the device.
+
+        Raises:
+            RunError: the platform reports a failure.
+        """
         try:
-            results = self.loaded.execute_sharded(buffers)
-            shards = results.disassemble_into_single_device_arrays()
-            return [np.asarray(shard[0]) for shard in shards]
+            return [result.block_until_ready() for result in self._execute(buffers)]
         except (RuntimeError, ValueError) as error:
-            raise RunError(f"the module failed on {self.platform}: {error}") from error
+            raise self._failure(error) from error
+
+    def _execute(self, buffers: list[Any]) -> list[Any]:
+        results = self.loaded.execute_sharded(buffers)
+        return [shard[0] for shard in results.disassemble_into_single_device_arrays()]
+
+    def _failure(self, error: Exception) -> RunError:
+        return RunError(f"the module failed on {self.platform}: {error}")
 
     def _check(self, shapes: list[tuple[int, ...]], dtypes: list[Any]) -> None:
         if len(shapes) != len(self.inputs):

@@ -100,7 +100,8 @@ class Reader:
                     for line in shown:
                         assert plain(line) in output, f"{fence}: {command} printed:\n{output}"
             elif fence.language == "python":
-                exec(compile(fence.text, str(fence), "exec"), self.variables)
+                with _modules_of(self.folder):
+                    exec(compile(fence.text, str(fence), "exec"), self.variables)
 
     def write(self, title: str, text: str) -> None:
         name = title.removesuffix(" (add)")
@@ -111,7 +112,7 @@ class Reader:
 
     def run(self, command: str) -> str:
         """What a command prints."""
-        variables, words = _assignments(shlex.split(command.replace("$REPOSITORY", str(ROOT))))
+        variables, words = _assignments(shlex.split(_with_places(command)))
         self.printed.readouterr()
         with _modules_of(self.folder):
             if words[0] == "composites":  # in this process, where torch is imported already
@@ -134,6 +135,8 @@ def _modules_of(folder: Path) -> Iterator[None]:
     """Modules of a folder are imported anew, since their files change between two commands."""
     importlib.invalidate_caches()
     activation.catalog.cache_clear()
+    for path in folder.glob("*.py"):  # of the same name, such as the `kernels` of transformers
+        sys.modules.pop(path.stem, None)
     yield
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "")).startswith(str(folder)):
@@ -146,6 +149,15 @@ def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
     for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
         command, *shown = part.splitlines()
         yield command, [line for line in shown if line.strip() not in ("", "…")]
+
+
+def _with_places(command: str) -> str:
+    """A command with the folders that a reader puts in."""
+    if "$FFI_HEADERS" in command:
+        import jax
+
+        command = command.replace("$FFI_HEADERS", jax.ffi.include_dir())
+    return command.replace("$REPOSITORY", str(ROOT))
 
 
 def _assignments(words: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -1,5 +1,6 @@
 """What the tests of lowering.stablehlo share: sample modules, and comparing numbers."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,17 @@ def same_numbers() -> Callable[..., None]:
                 np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * np.abs(want).max())
 
     return check
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kernels of double_kernels.cc, compiled once: what a process registers with XLA stays."""
+    import jax
+
+    path = tmp_path_factory.mktemp("kernels") / "double.so"
+    options = ["-std=c++17", "-O0", "-shared", "-fPIC", "-isystem", jax.ffi.include_dir()]
+    subprocess.run(["g++", *options, str(DATA / "double_kernels.cc"), "-o", str(path)], check=True)
+    return path
 
 
 def random_inputs(types: tuple[str, ...]) -> list[Any]:

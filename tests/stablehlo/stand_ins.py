@@ -3,9 +3,24 @@
 from typing import Any
 
 
-def twice(x: Any) -> Any:
-    """What acme.twice computes."""
+def twice(x: Any, axis: int, scale: float) -> Any:
+    """What acme.twice computes in block.mlir, where `scale` is 2 and `axis` has no meaning."""
+    return x + x
+
+
+def doubled(x: Any) -> Any:
+    """The same, without parameters for the attributes."""
     return x + x
 
 
 NOT_A_FUNCTION = 3
+
+
+def wrong(x: Any, axis: int, scale: float) -> Any:
+    """Seven times too much of acme.twice."""
+    return x * 7
+
+
+def undecided(x: Any) -> Any:
+    """A Python condition on a traced value, which jax refuses."""
+    return x if x.sum() > 0 else -x

@@ -11,10 +11,23 @@ import numpy as np
 import pytest
 from jax.experimental import pallas
 
-from lowering.stablehlo import BindError, Module, UnknownCompositeError, bind, clean, run
+from lowering.stablehlo import (
+    AttributeConversionError,
+    BindError,
+    CompositeVersionError,
+    Module,
+    UnknownCompositeError,
+    bind,
+    clean,
+    run,
+    to_custom_call,
+)
 
 Load = Callable[[str], Module]
 Same = Callable[..., None]
+
+IGNORED = {"acme.twice": ("axis", "scale")}
+"""For functions of these tests that double, whatever the attributes are."""
 
 
 def softmax(x: Any, *, dim: int) -> Any:
@@ -45,7 +58,7 @@ def test_every_distinct_signature_is_lowered_once(load: Load, same_numbers: Same
         return jax.nn.gelu(x, approximate=False)
 
     before = load("wrapped_gelu")
-    after = bind(before, {"ptxla.gelu": gelu})
+    after = bind(before, {"ptxla.gelu": gelu}, ignored={"ptxla.gelu": ["approximate"]})
     assert sorted(set(shapes)) == [(8, 16), (16,)]
     assert "@ptxla.gelu.impl(" in after.text
     assert "@ptxla.gelu.impl_0(" in after.text
@@ -59,7 +72,9 @@ def test_functions_of_the_lowering_get_names_of_their_own(load: Load, same_numbe
 
     before = load("block")
     after = bind(
-        before, {"acme.twice": lambda x: doubled(x), "acme.tanh": lambda x: doubled(x) - x}
+        before,
+        {"acme.twice": lambda x: doubled(x), "acme.tanh": lambda x: doubled(x) - x},
+        ignored=IGNORED,
     )
     names = re.findall(r"func\.func (?:private )?@([\w.]+)", after.text)
     assert len(names) == len(set(names))
@@ -79,7 +94,7 @@ def test_pallas_kernels_can_be_bound(load: Load, same_numbers: Same) -> None:
         return pallas.pallas_call(kernel, out_shape=shape, interpret=True)(x)
 
     before = load("block")
-    same_numbers(before, bind(before, {"acme.twice": twice}))
+    same_numbers(before, bind(before, {"acme.twice": twice}, ignored=IGNORED))
 
 
 def test_ffi_calls_can_be_bound(load: Load) -> None:
@@ -87,12 +102,12 @@ def test_ffi_calls_can_be_bound(load: Load) -> None:
         shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
         return jax.ffi.ffi_call("acme_twice", shape)(x, scale=np.float32(scale))
 
-    text = bind(load("block"), {"acme.twice": twice}).text
+    text = bind(load("block"), {"acme.twice": twice}, ignored={"acme.twice": ["axis"]}).text
     assert "stablehlo.custom_call @acme_twice" in text
     assert "scale = 2.000000e+00 : f32" in text
 
 
-def test_a_function_gets_the_attributes_it_has_parameters_for(load: Load) -> None:
+def test_a_function_gets_the_attributes_that_are_not_ignored(load: Load) -> None:
     seen: list[dict[str, Any]] = []
 
     def every(x: Any, **attributes: Any) -> Any:
@@ -107,15 +122,104 @@ def test_a_function_gets_the_attributes_it_has_parameters_for(load: Load) -> Non
         seen.append({})
         return axis * 2
 
-    for function in (every, one, none, partial(one, unrelated="bound"), jax.jit(none)):
-        bind(load("block"), {"acme.twice": function})
+    for function, ignored in (
+        (every, ()),
+        (every, ("axis",)),
+        (one, ("axis",)),
+        (one, ("axis", "scale")),
+        (none, ("axis", "scale")),
+        (partial(one, unrelated="bound"), ("axis",)),
+        (jax.jit(none), ("axis", "scale")),
+    ):
+        bind(load("block"), {"acme.twice": function}, ignored={"acme.twice": ignored})
     assert seen == [
         {"axis": 1, "scale": 2.0},
+        {"scale": 2.0},
         {"scale": 2.0, "unrelated": "kept"},
+        {"scale": 0.0, "unrelated": "kept"},
         {},
         {"scale": 2.0, "unrelated": "bound"},
         {},
     ]
+
+
+def test_a_function_without_a_parameter_for_an_attribute_is_refused(load: Load) -> None:
+    def twice(x: Any, axis: int) -> Any:
+        return x * 2
+
+    with pytest.raises(BindError) as caught:
+        bind(load("block"), {"acme.twice": twice})
+    assert str(caught.value) == (
+        "acme.twice(tensor<4x8xf32>) -> (tensor<4x8xf32>): twice has no parameter for scale, which "
+        "the call sets (scale=2.0); give it such a keyword parameter, or list scale as ignored if "
+        "the result does not depend on it"
+    )
+    for function in (lambda scale: scale * 2, jax.jit(lambda x: x * 2), np.square, next):
+        with pytest.raises(BindError, match=r"has no parameter for .*scale"):
+            bind(load("block"), {"acme.twice": function}, ignored={"acme.twice": ["axis"]})
+
+
+def test_what_is_listed_as_ignored_has_to_exist(load: Load) -> None:
+    bindings = {"acme.twice": lambda x, axis, scale: x * 2}
+    with pytest.raises(AttributeConversionError) as caught:
+        bind(load("block"), bindings, ignored={"acme.twice": ["axes"]})
+    assert str(caught.value) == (
+        "acme.twice: no call has the attribute 'axes' that is listed as ignored; "
+        "they have: axis, scale"
+    )
+    with pytest.raises(UnknownCompositeError, match=r"no composite matches 'acme\.twic'"):
+        bind(load("block"), bindings, ignored={"acme.twic": ["axis"]})
+
+
+def versions(*numbers: int) -> Module:
+    """x, a composite of each of these versions that adds nothing to it."""
+    calls = "".join(
+        f"""
+        %{number} = stablehlo.composite "acme.same" %x {{decomposition = @impl,
+          version = {number} : i32}} : (tensor<2xf32>) -> tensor<2xf32>"""
+        for number in numbers
+    )
+    return Module.parse(
+        f"""
+        func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{ {calls}
+          return %{numbers[-1]} : tensor<2xf32>
+        }}
+        func.func private @impl(%x: tensor<2xf32>) -> tensor<2xf32> {{ return %x : tensor<2xf32> }}
+        """
+    )
+
+
+def test_a_name_with_a_version_binds_that_version() -> None:
+    functions: dict[str, Callable[..., Any]] = {
+        "acme.same@2": lambda x: x * 1,
+        "acme.same": lambda x: x + 0,
+    }
+    for order in (functions, dict(reversed(functions.items()))):
+        text = bind(versions(1, 2, 3), order).text
+        assert text.count("stablehlo.multiply") == 1
+        assert text.count("stablehlo.add") == 2
+
+
+@pytest.mark.parametrize(
+    ("present", "called"), [((1,), "acme.same@1"), ((2, 3, 1), "acme.same@1, acme.same@3")]
+)
+def test_another_version_is_refused(present: tuple[int, ...], called: str) -> None:
+    bindings = {"acme.same@2": lambda x: x}
+    with pytest.raises(CompositeVersionError) as caught:
+        bind(versions(*present), bindings)
+    assert str(caught.value) == (
+        f"acme.same@2 is for version 2 only, and the module calls {called}; "
+        "name that version where its kernel is meant, or write acme.same for all versions"
+    )
+    with pytest.raises(CompositeVersionError, match=r"acme\.same@2 is for version 2 only"):
+        to_custom_call(versions(*present), {"acme.same@2": "k"})
+
+
+def test_an_attribute_can_be_ignored_for_one_version(load: Load) -> None:
+    module = load("block")  # its composites have no version, which is version 0
+    bind(module, {"acme.twice": lambda x, scale: x * 2}, ignored={"acme.twice@0": ["axis"]})
+    with pytest.raises(CompositeVersionError, match=r"acme\.twice@1 is for version 1 only"):
+        bind(module, {"acme.twice": lambda x, scale: x}, ignored={"acme.twice@1": ["axis"]})
 
 
 def test_64_bit_types_are_kept() -> None:
@@ -142,7 +246,7 @@ def test_the_platform_to_lower_for_can_be_chosen(load: Load) -> None:
         return jax.lax.platform_dependent(x, cpu=lambda x: x + x, cuda=lambda x: x * 2)
 
     texts = [
-        bind(load("block"), {"acme.twice": per_platform}, platform=platform).text
+        bind(load("block"), {"acme.twice": per_platform}, ignored=IGNORED, platform=platform).text
         for platform in ("cpu", "cuda")
     ]
     assert ["stablehlo.add" in text for text in texts] == [True, False]
@@ -153,15 +257,15 @@ def test_other_result_types_are_refused(load: Load) -> None:
         return x.sum(axis=1)
 
     with pytest.raises(BindError) as caught:
-        bind(load("block"), {"acme.twice": summed})
+        bind(load("block"), {"acme.twice": summed}, ignored=IGNORED)
     assert str(caught.value) == (
         "acme.twice(tensor<4x8xf32>) -> (tensor<4x8xf32>): summed returns (tensor<4xf32>); "
         "it must return (tensor<4x8xf32>)"
     )
     with pytest.raises(BindError, match=r"returns \(tensor<4x8xbf16>\)"):
-        bind(load("block"), {"acme.twice": lambda x: x.astype(jnp.bfloat16)})
+        bind(load("block"), {"acme.twice": lambda x: x.astype(jnp.bfloat16)}, ignored=IGNORED)
     with pytest.raises(BindError, match=r"returns \(tensor<4x8xf32>, tensor<4x8xf32>\)"):
-        bind(load("block"), {"acme.twice": lambda x: (x, x)})
+        bind(load("block"), {"acme.twice": lambda x: (x, x)}, ignored=IGNORED)
 
 
 def test_a_function_that_fails_names_the_call(load: Load) -> None:

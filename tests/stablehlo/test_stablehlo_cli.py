@@ -70,6 +70,19 @@ def test_lower_with_every_option(
     assert "ptxla.outer" not in text
 
 
+def test_attributes_are_ignored_where_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    out = tmp_path / "out.mlir"
+    bound = ("lower", BLOCK, "-o", out, "--bind", "acme.twice=stand_ins:doubled")
+    assert "doubled has no parameter for axis, scale" in invoke(*bound)[2]
+    assert invoke(*bound, "--ignore-attribute", "acme.twice=axis,scale") == (0, "", "")
+    called = ("lower", BLOCK, "-o", out, "--custom-call", "acme.twice@0=k")
+    assert invoke(*called, "--drop-attribute", "acme.twice=axis") == (0, "", "")
+    assert "backend_config = {scale = 2.000000e+00 : f32}" in out.read_text()
+
+
 def test_keep_alone_inlines_the_others(tmp_path: Path, same_numbers: Callable[..., None]) -> None:
     out = tmp_path / "out.mlir"
     assert invoke("lower", BLOCK, "-o", out, "--keep", "acme.twice")[0] == 0
@@ -93,7 +106,24 @@ def test_keep_alone_inlines_the_others(tmp_path: Path, same_numbers: Callable[..
         ),
         (["--bind", "acme.twice=nowhere_at_all:f"], "there is no module nowhere_at_all"),
         (["--bind", "acme.twice=math:twice"], "module math has no function twice"),
-        (["--bind", "acme.twice=math:floor"], "acme.twice: floor cannot be lowered for"),
+        (["--bind", "acme.twice=math:floor"], "floor has no parameter for axis, scale"),
+        (["--bind", "acme.tanh=math:tanh"], "acme.tanh: tanh cannot be lowered for"),
+        (
+            ["--bind", "acme.tanh@1=math:tanh"],
+            "acme.tanh@1 is for version 1 only, and the module calls acme.tanh@0",
+        ),
+        (
+            ["--ignore-attribute", "acme.twice=axis"],
+            "--ignore-attribute: no composite is named with --bind",
+        ),
+        (
+            ["--bind", "acme.tanh=math:tanh", "--ignore-attribute", "acme.twice=axis,"],
+            "--ignore-attribute acme.twice: write it as NAME=VALUE,VALUE",
+        ),
+        (
+            ["--drop-attribute", "acme.twice=axis"],
+            "--drop-attribute: no composite is named with --custom-call",
+        ),
         (["--portable", "9.9.9"], "StableHLO 9.9.9 cannot be written"),
     ],
 )

@@ -110,6 +110,14 @@ def test_what_the_ffi_cannot_decode_is_named(given: str) -> None:
         to_custom_call(scaled(f"{{a = {given}}}"), {"acme.scale": "k"})
 
 
+def test_attributes_that_are_ignored_are_left_out() -> None:
+    module = scaled("{a = [[1], [2]], b = 1 : i64}")
+    text = to_custom_call(module, {"acme.scale": "k"}, ignored={"acme.scale": ["a"]}).text
+    assert "backend_config = {b = 1 : i64}" in text
+    with pytest.raises(AttributeConversionError, match="no call has the attribute 'c'"):
+        to_custom_call(module, {"acme.scale": "k"}, ignored={"acme.scale": ["a", "c"]})
+
+
 def test_an_unknown_name_lists_what_there_is(load: Load) -> None:
     with pytest.raises(
         UnknownCompositeError, match=r"no composite matches 'acme\.twicee'; .*twice"

@@ -26,7 +26,7 @@ def test_no_torch_is_imported_or_needed() -> None:
         "import sys\n"
         "sys.modules['torch'] = sys.modules['torch_xla'] = None\n"
         + MODULE
-        + "import numpy, composites.cli.stablehlo\n"
+        + "import numpy, composites.cli.stablehlo, composites.cli.compare\n"
         "print(run(clean(module), numpy.ones(2, 'float32'))[0], html_page(module)[:15])\n"
     )
     assert result.returncode == 0, result.stderr
@@ -35,7 +35,7 @@ def test_no_torch_is_imported_or_needed() -> None:
 
 def test_importing_loads_neither_jax_nor_jaxlib() -> None:
     result = python(
-        "import sys, lowering.stablehlo, composites.cli.stablehlo\n"
+        "import sys, lowering.stablehlo, composites.cli.stablehlo, composites.cli.compare\n"
         "print(sorted({'jax', 'jaxlib', 'numpy', 'torch'} & sys.modules.keys()))"
     )
     assert (result.stdout, result.stderr) == ("[]\n", "")

@@ -39,10 +39,11 @@ class Curve:
     tooltip: str
 
 
-def html_page(module: Module) -> str:
+def html_page(module: Module, *, section: str = "") -> str:
     """The report of a module, with a graph of its data flow, as a self-contained page.
 
-    All text from the module is escaped. The page has no script and loads nothing.
+    All text from the module is escaped. The page has no script and loads nothing. `section` is HTML
+    to put between the two; it is not escaped.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -57,6 +58,7 @@ def html_page(module: Module) -> str:
         title=f"composites of @{report.module or 'module'}",
         caption=caption(report),
         rows=[(cells(row), hues[row.name]) for row in report.composites],
+        section=section,
         function=graph.function,
         boxes=boxes,
         curves=[_curve(edge, boxes) for edge in graph.edges],

@@ -65,7 +65,7 @@ class Report:
         JSON has no infinity and no NaN. Attributes with such a value become the text `inf`, `-inf`
         or `nan`.
         """
-        data = _finite(asdict(self))
+        data = finite(asdict(self))
         return json.dumps(data, indent=2, sort_keys=True, allow_nan=False)
 
 
@@ -85,18 +85,32 @@ def inspect(module: Module) -> Report:
     bodies = _measure(module.ir)
     counts, plain = _occurrences(module.ir, bodies)
     public = [bodies[name] for name in _public(module.ir)]
-    total = sum(body.operations for body in public)
-    rows = [
-        _row(call, count, bodies[decomposition], total)
-        for (call, decomposition), count in counts.items()
-    ]
+    rows = list(_rows(module.ir, bodies, counts).values())
     return Report(
         module=module.name,
-        operations=total,
+        operations=sum(body.operations for body in public),
         plain_operations=plain,
         bytes=sum(body.bytes for body in public),
         composites=tuple(sorted(_merged(rows), key=lambda row: -row.share)),
     )
+
+
+def distinct_calls(module: Module) -> dict[tuple[Signature, str], CompositeReport]:
+    """The composites of a module by signature and decomposition, the largest share first."""
+    bodies = _measure(module.ir)
+    counts, _ = _occurrences(module.ir, bodies)
+    rows = _rows(module.ir, bodies, counts)
+    return dict(sorted(rows.items(), key=lambda item: -item[1].share))
+
+
+def _rows(
+    module: IrModule, bodies: dict[str, _Body], counts: dict[tuple[Signature, str], int]
+) -> dict[tuple[Signature, str], CompositeReport]:
+    total = sum(bodies[name].operations for name in _public(module))
+    return {
+        (call, decomposition): _row(call, count, bodies[decomposition], total)
+        for (call, decomposition), count in counts.items()
+    }
 
 
 def _row(call: Signature, count: int, body: _Body, total: int) -> CompositeReport:
@@ -186,13 +200,14 @@ def _public(module: IrModule) -> list[str]:
     return [name for name, function in functions(module).items() if not is_private(function)]
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Data for JSON, with text in place of infinities and NaN."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [finite(entry) for entry in value]
     return value
 
 

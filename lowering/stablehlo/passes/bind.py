@@ -9,18 +9,25 @@ The composites stay. A consumer that does not know their names runs the new code
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
 from composites.functions import load_function
 
 from ..bindings import IrModule, IrOperation, attributes, building, copy_into, ir
-from ..composites import Signature, composite_name, composites_of, require, signature
+from ..composites import (
+    Signature,
+    by_version,
+    composites_of,
+    ignored_attributes,
+    name_and_version,
+    signature,
+)
 from ..dtypes import static_tensor
 from ..errors import BindError, StableHLOError
 from ..module import Module
-from ..options import Option, PassOptions, pairs
+from ..options import Option, PassOptions, listed, pairs
 from ..pipeline import Pass
 from ..run import enable_x64, function_types, import_jax
 from ..symbols import Namer, function_name, functions, make_private, retarget
@@ -32,64 +39,96 @@ _ENTRY_ATTRIBUTES = ("arg_attrs", "res_attrs")
 
 
 def bind(
-    module: Module, bindings: Mapping[str, Callable[..., Any]], *, platform: str | None = None
+    module: Module,
+    bindings: Mapping[str, Callable[..., Any]],
+    *,
+    ignored: Mapping[str, Collection[str]] | None = None,
+    platform: str | None = None,
 ) -> Module:
     """Point composites at the lowering of JAX functions with the same signature.
 
-    A function gets the operands as positional arguments. It gets those attributes as keyword
-    arguments for which it has a parameter, or all of them if it takes `**kwargs`. Lists arrive as
-    tuples, and types as text. Other attributes are not passed, so a function can ignore attributes.
-    It must return an array, or a flat sequence of arrays, of exactly the types of the composite's
-    results. It is lowered once for each distinct composite signature.
+    A function gets the operands as positional arguments and the attributes as keyword arguments.
+    Lists arrive as tuples, and types as text. It needs a parameter (or `**kwargs`) for each
+    attribute of a call, because a function that does not read one computes something else.
+    Attributes that do not matter to it are listed in `ignored`, and are not passed. It must return
+    an array, or a flat sequence of arrays, of exactly the types of the composite's results. It is
+    lowered once for each distinct composite signature.
 
     64-bit types are enabled during lowering if the composite has any.
 
     Args:
         module: the module to start from.
-        bindings: a function for each composite name.
+        bindings: a function for each composite, by name (`acme.gelu`) or by name and version
+            (`acme.gelu@2`).
+        ignored: attributes that the function does without, by composite.
         platform: the platform to lower for, such as `cpu` or `cuda`; by default jax's default
             platform.
 
     Raises:
         UnknownCompositeError: the module has no composite of a given name.
-        BindError: the function fails for a call or returns other types; the message names the call.
+        CompositeVersionError: the module has another version of it than the given one.
+        BindError: the function lacks a parameter for an attribute, fails for a call, or returns
+            other types; the message names the call.
     """
     result = module.copy_ir()
-    composites = composites_of(result)
-    require({composite_name(composite) for composite in composites}, bindings)
     calls: dict[Signature, list[IrOperation]] = {}
-    for composite in composites:
-        if composite_name(composite) in bindings:
-            calls.setdefault(signature(composite), []).append(composite)
+    for composite in composites_of(result):
+        calls.setdefault(signature(composite), []).append(composite)
+    chosen = by_version(calls, bindings)
+    left_out = ignored_attributes(calls, ignored or {})
     fresh = Namer(functions(result))
     for call, users in calls.items():
-        lowered = _lower(bindings[call.name], call, platform)
+        key = name_and_version(call)
+        if key not in chosen:
+            continue
+        lowered = _lower(chosen[key], call, left_out.get(key, frozenset()), platform)
         copy = copy_into(result.context, lowered)
         retarget(users, _merge(copy, result, fresh, call))
     return rename_decompositions(drop_unused_functions(Module(result)))
 
 
-def keyword_attributes(fn: Callable[..., Any], call: Signature) -> dict[str, Any]:
-    """The attributes of a composite for which `fn` has keyword parameters."""
-    given = call.python_attributes()
+def keyword_attributes(
+    fn: Callable[..., Any], call: Signature, ignored: Collection[str] = ()
+) -> dict[str, Any]:
+    """The attributes of a composite, as keyword arguments for `fn`; without those in `ignored`.
+
+    Raises:
+        BindError: `fn` has no parameter for one of them.
+    """
+    given = {name: value for name, value in call.python_attributes().items() if name not in ignored}
+    accepted = _keywords(fn, len(call.operands))
+    missing = [] if accepted is None else [name for name in given if name not in accepted]
+    if missing:
+        names = ", ".join(missing)
+        raise BindError(
+            f"{call}: {callable_name(fn)} has no parameter for {names}, which the call sets "
+            f"({_listed({name: given[name] for name in missing})}); give it such a keyword "
+            f"parameter, or list {names} as ignored if the result does not depend on it"
+        )
+    return given
+
+
+def _keywords(fn: Callable[..., Any], operands: int) -> set[str] | None:
+    """The parameters that the operands leave for attributes; None if any name is accepted."""
     try:
         parameters = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):  # a builtin without a readable signature
-        return {}
+        return set()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return given
+        return None
     by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    filled = {parameter.name for parameter in by_position[: len(call.operands)]}
-    accepted = {
+    filled = {parameter.name for parameter in by_position[:operands]}
+    return {
         p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     } - filled
-    return {name: value for name, value in given.items() if name in accepted}
 
 
-def _lower(fn: Callable[..., Any], call: Signature, platform: str | None) -> IrModule:
+def _lower(
+    fn: Callable[..., Any], call: Signature, ignored: Collection[str], platform: str | None
+) -> IrModule:
     """The module that jax makes from `fn` for one composite signature, checked against it."""
     jax = import_jax()
-    keywords = keyword_attributes(fn, call)
+    keywords = keyword_attributes(fn, call, ignored)
     try:
         with enable_x64(_has_64_bit_types(call)):
             operands = [_shape_dtype_struct(jax, type_) for type_ in call.operands]
@@ -101,7 +140,7 @@ def _lower(fn: Callable[..., Any], call: Signature, platform: str | None) -> IrM
         raise
     except Exception as error:
         raise BindError(
-            f"{call.name}: {_name(fn)} cannot be lowered for ({', '.join(call.operands)})"
+            f"{call.name}: {callable_name(fn)} cannot be lowered for ({', '.join(call.operands)})"
             f"{_shown(keywords)}: {type(error).__name__}: {error}"
         ) from error
     _check_results(fn, call, function_types(functions(module)["main"])[1])
@@ -111,7 +150,7 @@ def _lower(fn: Callable[..., Any], call: Signature, platform: str | None) -> IrM
 def _check_results(fn: Callable[..., Any], call: Signature, results: tuple[str, ...]) -> None:
     if results != call.results:
         raise BindError(
-            f"{call}: {_name(fn)} returns ({', '.join(results)}); "
+            f"{call}: {callable_name(fn)} returns ({', '.join(results)}); "
             f"it must return ({', '.join(call.results)})"
         )
 
@@ -155,25 +194,37 @@ def _has_64_bit_types(call: Signature) -> bool:
 
 
 def _shown(keywords: dict[str, Any]) -> str:
-    text = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
-    return f" with {text}" if text else ""
+    return f" with {_listed(keywords)}" if keywords else ""
 
 
-def _name(fn: Callable[..., Any]) -> str:
+def _listed(keywords: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in keywords.items())
+
+
+def callable_name(fn: Callable[..., Any]) -> str:
+    """The name of a function for messages."""
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 
-def _bound(given: list[str]) -> list[Pass]:
+def _bound(given: list[str] | None, ignored: list[str] | None) -> list[Pass]:
+    if not given:
+        raise StableHLOError("--ignore-attribute: no composite is named with --bind")
     functions = {name: load_function(path) for name, path in pairs("--bind", given).items()}
-    return [partial(bind, bindings=functions)]
+    attributes = listed("--ignore-attribute", ignored or [])
+    return [partial(bind, bindings=functions, ignored=attributes)]
 
 
 OPTIONS = PassOptions(
     (
         Option(
             "--bind",
-            "Use a JAX function as this composite's decomposition.",
+            "Use a JAX function as the decomposition of this composite (NAME or NAME@VERSION).",
             metavar="NAME=MODULE:FUNCTION",
+        ),
+        Option(
+            "--ignore-attribute",
+            "Bind a function that has no parameter for these attributes.",
+            metavar="NAME=ATTRIBUTE,…",
         ),
     ),
     _bound,

@@ -6,22 +6,36 @@ stablehlo.custom_call @acme_gelu(%0) {api_version = 4 : i32,
                                       backend_config = {approximate = "none"}}
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from ..attributes import to_ffi
 from ..bindings import IrAttribute, IrOperation, IrType, attributes, building, dictionary_items, ir
-from ..composites import composite_name, composites_of, require
+from ..composites import (
+    by_version,
+    composite_name,
+    composites_of,
+    ignored_attributes,
+    name_and_version,
+    signature,
+)
+from ..errors import StableHLOError
 from ..module import Module
-from ..options import Option, PassOptions, pairs
+from ..options import Option, PassOptions, listed, pairs
+from ..pipeline import Pass
 from .drop_unused_functions import drop_unused_functions
 
 # The API version that means "typed FFI" (custom_call in the StableHLO specification).
 _TYPED_FFI = 4
 
 
-def to_custom_call(module: Module, targets: Mapping[str, str]) -> Module:
-    """Replace composites, by name, with custom calls to FFI targets.
+def to_custom_call(
+    module: Module,
+    targets: Mapping[str, str],
+    *,
+    ignored: Mapping[str, Collection[str]] | None = None,
+) -> Module:
+    """Replace composites with custom calls to FFI targets.
 
     The composite's attributes go into `backend_config`, in the forms that the FFI decodes (see
     `attributes.to_ffi`). The version is dropped. Operands and results have row-major layout, as
@@ -30,23 +44,33 @@ def to_custom_call(module: Module, targets: Mapping[str, str]) -> Module:
     A portable artifact turns lists in `backend_config` into `dense<..>`, which the FFI does not
     decode. Keep such a module as text, or run this pass after reading the artifact.
 
+    Args:
+        module: the module to start from.
+        targets: an FFI target for each composite, by name (`acme.gelu`) or by name and version
+            (`acme.gelu@2`).
+        ignored: attributes that the kernel does without, by composite. They are left out.
+
     Raises:
         UnknownCompositeError: the module has no composite of a given name.
+        CompositeVersionError: the module has another version of it than the given one.
         AttributeConversionError: the FFI cannot decode one of the attributes.
     """
     result = module.copy_ir()
     composites = composites_of(result)
-    require({composite_name(composite) for composite in composites}, targets)
-    for composite in composites:
-        target = targets.get(composite_name(composite))
-        if target is not None:
-            _replace(composite, target)
+    calls = [signature(composite) for composite in composites]
+    chosen = by_version(calls, targets)
+    left_out = ignored_attributes(calls, ignored or {})
+    for composite, call in zip(composites, calls, strict=True):
+        key = name_and_version(call)
+        if key in chosen:
+            _replace(composite, chosen[key], left_out.get(key, frozenset()))
     return drop_unused_functions(Module(result))
 
 
-def _replace(composite: IrOperation, target: str) -> None:
+def _replace(composite: IrOperation, target: str, left_out: Collection[str]) -> None:
     kinds, name = ir(), composite_name(composite)
-    given = dictionary_items(attributes(composite).get("composite_attributes"))
+    attached = dictionary_items(attributes(composite).get("composite_attributes"))
+    given = {key: value for key, value in attached.items() if key not in left_out}
     with building(composite.context):
         config = {key: to_ffi(value, f"{name}: {key}") for key, value in given.items()}
         call = kinds.Operation.create(
@@ -79,13 +103,26 @@ def _row_major_layout(rank: int) -> IrAttribute:
     return ir().Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")
 
 
+def _called(given: list[str] | None, dropped: list[str] | None) -> list[Pass]:
+    if not given:
+        raise StableHLOError("--drop-attribute: no composite is named with --custom-call")
+    targets = pairs("--custom-call", given)
+    ignored = listed("--drop-attribute", dropped or [])
+    return [partial(to_custom_call, targets=targets, ignored=ignored)]
+
+
 OPTIONS = PassOptions(
     (
         Option(
             "--custom-call",
-            "Turn this composite into a typed-FFI custom call.",
+            "Turn this composite (NAME or NAME@VERSION) into a typed-FFI custom call.",
             metavar="NAME=TARGET",
         ),
+        Option(
+            "--drop-attribute",
+            "Leave these attributes of the composite out of its custom call.",
+            metavar="NAME=ATTRIBUTE,…",
+        ),
     ),
-    lambda given: [partial(to_custom_call, targets=pairs("--custom-call", given))],
+    _called,
 )

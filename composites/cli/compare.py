@@ -1,0 +1,128 @@
+"""`composites compare`: kernels against the decompositions in a StableHLO file, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from composites.cli.errors import clear_errors, fail
+from composites.cli.output import print_table
+from composites.files import write_atomic
+from composites.functions import load_function
+from lowering.stablehlo import (
+    Limits,
+    Module,
+    compare,
+    comparison_chart,
+    comparison_page,
+    comparison_table,
+    register_targets,
+)
+from lowering.stablehlo.options import listed, pairs
+
+_MODULE = "program.mlir"
+"""In a folder of `composites export`."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `compare` to an application."""
+    app.command(name="compare")(_compare)
+
+
+def _compare(
+    program: Annotated[
+        Path, typer.Argument(help="A StableHLO file, or a folder of composites export.")
+    ],
+    bind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=MODULE:FUNCTION",
+            help="Compare a JAX function with this composite (NAME or NAME@VERSION).",
+        ),
+    ] = None,
+    custom_call: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=TARGET",
+            help="Compare a target of XLA's typed FFI with this composite.",
+        ),
+    ] = None,
+    library: Annotated[
+        list[Path] | None,
+        typer.Option(help="A shared library with handlers; a target is a symbol of it."),
+    ] = None,
+    ignore_attribute: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=ATTRIBUTE,…", help="Attributes that the kernel may do without."),
+    ] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.npz",
+            help="Arrays for the program, in the order of its inputs, as numpy.savez writes them. "
+            "By default, operands of calls are random.",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            help="The largest error, relative to the largest value of a result. By default 1e-12 "
+            "for f64, 1e-5 for f32, 4e-3 for f16, 2e-2 for bf16, by the least precise type."
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Write a picture of the times.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the page of inspect, with the comparison.")
+    ] = None,
+) -> None:
+    """Compare kernels with the decompositions of the composites that they are for.
+
+    Each distinct call of a composite runs both on the same operands: errors, times, bytes. The exit
+    code is 1 if a kernel is refused, fails, or differs by more than the tolerance.
+
+    Example: composites compare step.mlir --bind ptxla.softmax=kernels:softmax
+    """
+    with clear_errors():
+        targets = pairs("--custom-call", custom_call or [])
+        register_targets(targets.values(), library or [])
+        functions = {
+            name: load_function(path) for name, path in pairs("--bind", bind or []).items()
+        }
+        # Another process reads the file first, which may be damaged. Kernels run in this one.
+        file = program / _MODULE if program.is_dir() else program
+        module = Module.read(file, limits=Limits())
+        comparison = compare(
+            module,
+            functions,
+            targets=targets,
+            ignored=listed("--ignore-attribute", ignore_attribute or []),
+            inputs=None if inputs is None else _arrays(inputs),
+            tolerance=tolerance,
+        )
+        if svg is not None:
+            write_atomic(svg, comparison_chart(comparison))
+        if html is not None:
+            write_atomic(html, comparison_page(module, comparison))
+        if json:
+            typer.echo(comparison.to_json())
+        else:
+            print_table(comparison_table(comparison))
+    if comparison.problems:
+        fail("\nerror: ".join(comparison.problems))
+
+
+def _arrays(path: Path) -> Sequence[Any]:
+    """The arrays of a .npz file, in its order."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as saved:
+            return [saved[name] for name in saved.files]
+    except (ValueError, zipfile.BadZipFile, AttributeError, TypeError):
+        fail(f"{path}: not a file of numpy.savez")

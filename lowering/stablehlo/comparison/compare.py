@@ -1,0 +1,247 @@
+"""`compare`: kernels against the decompositions of the composites that they are for.
+
+Each distinct call (version, attributes, types, decomposition) becomes two small modules: see
+`isolate`. One has the decomposition, the other the kernel; a third computes the decomposition in
+f64. All run on the same operands.
+"""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from ..composites import Signature, by_version, ignored_attributes, name_and_version
+from ..dtypes import static_tensor
+from ..errors import RunError, StableHLOError, UnsupportedOperationError
+from ..inspection.report import CompositeReport, distinct_calls
+from ..module import Module
+from ..passes.bind import bind, callable_name
+from ..passes.clean import clean
+from ..passes.compute_in_f64 import compute_in_f64
+from ..passes.decompose import decompose
+from ..passes.to_custom_call import to_custom_call
+from ..run import compile_module
+from .difference import any_finite, default_tolerance, error
+from .inputs import Inputs, make_inputs, real_inputs
+from .isolate import call_module, decomposition_module, with_unreadable_attributes
+from .results import ComparedCall, Comparison, Numbers
+from .timing import machine, median_times
+
+Put: TypeAlias = Callable[[Module, str, Collection[str]], Module]
+"""Puts a kernel in the place of the composite of this name, without some of its attributes."""
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    name: str
+    put: Put
+    is_target: bool
+    """Whether it is a target of XLA's FFI, of which nobody knows which attributes it reads."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A call with all that it takes to run it."""
+
+    module: Module
+    call: Signature
+    decomposition: str
+    kernel: _Kernel
+    ignored: frozenset[str]
+    inputs: Inputs | None
+    """None to make them."""
+    tolerance: float
+    platform: str
+
+
+def compare(
+    module: Module,
+    bindings: Mapping[str, Callable[..., Any]] | None = None,
+    *,
+    targets: Mapping[str, str] | None = None,
+    ignored: Mapping[str, Collection[str]] | None = None,
+    inputs: Sequence[Any] | None = None,
+    tolerance: float | None = None,
+    platform: str = "cpu",
+) -> Comparison:
+    """Run decomposition and kernel of each distinct call of composites on the same operands.
+
+    The module is cleaned first. Keys are names (`acme.gelu`) or names with a version
+    (`acme.gelu@2`), as in `bind` and `to_custom_call`.
+
+    Args:
+        module: the program that calls the composites.
+        bindings: JAX functions, as in `bind`.
+        targets: targets of XLA's typed FFI, as in `to_custom_call`. They have to be registered.
+        ignored: attributes that a kernel does without, by composite. A kernel that does without an
+            attribute that is not listed is a problem, even if its numbers are right.
+        inputs: arrays for `@main`. Calls in `@main` then run on what the program computes from
+            them. By default, and for calls inside decompositions, operands are made of the types.
+        tolerance: the largest error that counts as equal; by default 1e-12 for f64, 1e-5 for f32,
+            4e-3 for f16 and 2e-2 for bf16, by the least precise float of the call.
+        platform: the platform of jax to run on.
+
+    Raises:
+        UnknownCompositeError: the module has no composite of a given name.
+        CompositeVersionError: the module has another version of it than the given one.
+        StableHLOError: nothing is given to compare, or one composite is given twice.
+    """
+    module = clean(module)
+    calls = distinct_calls(module)
+    signatures = [call for call, _ in calls]
+    kernels = by_version(signatures, _kernels(bindings or {}, targets or {}, platform))
+    if not kernels:
+        raise StableHLOError("nothing to compare: name a kernel for at least one composite")
+    left_out = ignored_attributes(signatures, ignored or {})
+    real = {} if inputs is None else real_inputs(module, inputs, platform)
+    rows = []
+    for (call, decomposition), report in calls.items():
+        key = name_and_version(call)
+        if key not in kernels:
+            continue
+        types = (*call.operands, *call.results)
+        case = _Case(
+            module=module,
+            call=call,
+            decomposition=decomposition,
+            kernel=kernels[key],
+            ignored=left_out.get(key, frozenset()) & report.attributes.keys(),
+            inputs=real.get((call, decomposition)),
+            tolerance=default_tolerance(types) if tolerance is None else tolerance,
+            platform=platform,
+        )
+        rows.append(_compared(case, report))
+    return Comparison(module.name, machine(platform), tuple(rows))
+
+
+def _kernels(
+    bindings: Mapping[str, Callable[..., Any]], targets: Mapping[str, str], platform: str
+) -> dict[str, _Kernel]:
+    twice = bindings.keys() & targets.keys()
+    if twice:
+        raise StableHLOError(
+            f"{', '.join(sorted(twice))}: both a function and a target are given; give one of them"
+        )
+    functions = {
+        key: _Kernel(callable_name(fn), partial(_bound, fn, platform), is_target=False)
+        for key, fn in bindings.items()
+    }
+    return functions | {
+        key: _Kernel(target, partial(_called, target), is_target=True)
+        for key, target in targets.items()
+    }
+
+
+def _bound(
+    fn: Callable[..., Any], platform: str, module: Module, name: str, ignored: Collection[str]
+) -> Module:
+    return decompose(bind(module, {name: fn}, ignored={name: ignored}, platform=platform))
+
+
+def _called(target: str, module: Module, name: str, ignored: Collection[str]) -> Module:
+    return to_custom_call(module, {name: target}, ignored={name: ignored})
+
+
+def _compared(case: _Case, report: CompositeReport) -> ComparedCall:
+    size, numbers, problem = 0, None, None
+    try:
+        size = sum(map(_bytes, (*case.call.operands, *case.call.results)))
+        numbers, inputs = _run(case)
+        problem = _problem(case, numbers, inputs)
+    except StableHLOError as failure:
+        text = str(failure)
+        problem = text if text.startswith(case.call.name) else f"{case.call}: {text}"
+    return ComparedCall(
+        call=report,
+        kernel=case.kernel.name,
+        bytes=size,
+        bound_seconds=size / machine(case.platform).copy_bandwidth,
+        tolerance=case.tolerance,
+        numbers=numbers,
+        problem=problem,
+    )
+
+
+def _run(case: _Case) -> tuple[Numbers, Inputs]:
+    """Run the decomposition, the decomposition in f64 and the kernel on the same operands.
+
+    Raises:
+        StableHLOError: the kernel or the decomposition is refused, or fails.
+    """
+    plain = decomposition_module(case.module, case.decomposition)
+    reference = compile_module(plain, platform=case.platform)
+    lone = call_module(case.module, case.call)
+    kernel = compile_module(
+        case.kernel.put(lone, case.call.name, case.ignored), platform=case.platform
+    )
+    inputs = make_inputs(plain, reference) if case.inputs is None else case.inputs
+    expected, got = reference(*inputs.arrays), kernel(*inputs.arrays)
+    if not any_finite(expected):
+        raise RunError(
+            f"the decomposition gives no finite number for {inputs.source} operands, so there is "
+            "nothing to compare; give inputs"
+        )
+    exact, why_not = _in_f64(plain, inputs, case.platform)
+    reference_seconds, kernel_seconds = median_times([reference, kernel], inputs.arrays)
+    numbers = Numbers(
+        inputs=inputs.source,
+        error=error(got, expected),
+        kernel_error=None if exact is None else error(got, exact),
+        decomposition_error=None if exact is None else error(expected, exact),
+        why_not_f64=why_not,
+        kernel_seconds=kernel_seconds,
+        decomposition_seconds=reference_seconds,
+    )
+    return numbers, inputs
+
+
+def _in_f64(
+    decomposition: Module, inputs: Inputs, platform: str
+) -> tuple[list[Any] | None, str | None]:
+    """The results of a decomposition in f64, or None and the reason."""
+    try:
+        wide = compile_module(compute_in_f64(decomposition), platform=platform)
+        return wide(*inputs.arrays), None
+    except (UnsupportedOperationError, RunError) as failure:
+        return None, str(failure)
+
+
+def _problem(case: _Case, numbers: Numbers, inputs: Inputs) -> str | None:
+    if not numbers.error <= case.tolerance:
+        return (
+            f"{case.call}: {case.kernel.name} differs from the decomposition; its error is "
+            f"{numbers.error:.2g}, and {case.tolerance:.2g} is allowed"
+        )
+    if case.kernel.is_target and _reads_no_attribute(case, inputs):
+        names = ", ".join(sorted(case.call.python_attributes().keys() - case.ignored))
+        return (
+            f"{case.call}: {case.kernel.name} does not read {names}, which the call sets; let it "
+            f"read {names}, or list {names} as ignored if the result does not depend on it"
+        )
+    return None
+
+
+def _reads_no_attribute(case: _Case, inputs: Inputs) -> bool:
+    """Whether a target takes attributes of types that it cannot read.
+
+    XLA checks the attributes of a call against those that a target reads, but not if it reads none.
+    """
+    if case.call.python_attributes().keys() <= case.ignored:
+        return False
+    strange = with_unreadable_attributes(
+        case.kernel.put(call_module(case.module, case.call), case.call.name, case.ignored)
+    )
+    try:
+        compile_module(strange, platform=case.platform)(*inputs.arrays)
+    except RunError:
+        return False
+    return True
+
+
+def _bytes(type_: str) -> int:
+    static = static_tensor(type_)
+    if static is None:
+        raise RunError(f"{type_}: only calls with static shapes can be compared")
+    shape, dtype = static
+    return math.prod(shape) * int(dtype.itemsize)

@@ -1,0 +1,72 @@
+"""What `compare` returns."""
+
+import json
+from dataclasses import asdict, dataclass
+
+from ..inspection.report import CompositeReport, finite
+from .timing import Machine
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What running a call gave."""
+
+    inputs: str
+    """`normal`, `positive operand N` or `positive` for made operands, or `given`."""
+    error: float
+    """Of the kernel against the decomposition."""
+    kernel_error: float | None
+    """Of the kernel against the decomposition computed in f64; None if that is not possible."""
+    decomposition_error: float | None
+    """Of the decomposition itself, likewise."""
+    why_not_f64: str | None
+    """The reason if it is not possible."""
+    kernel_seconds: float
+    """The median wall-clock time of a call."""
+    decomposition_seconds: float
+    """Likewise."""
+
+
+@dataclass(frozen=True)
+class ComparedCall:
+    """One distinct call of a composite: its decomposition and a kernel on the same operands."""
+
+    call: CompositeReport
+    """Name, version, attributes, types, how often it is called, and its share of the operations."""
+    kernel: str
+    """The function that was bound or the target that was called."""
+    bytes: int
+    """Bytes of the operands and results of one call: what any kernel has to move."""
+    bound_seconds: float
+    """The time of a copy of these bytes."""
+    tolerance: float
+    """The largest error that counts as equal."""
+    numbers: Numbers | None
+    """None if the kernel was refused or failed."""
+    problem: str | None
+    """Why the kernel is not right; None if it is."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `compare`.
+
+    An error is the largest absolute difference of a result, relative to the largest absolute value
+    of the expected one; for integers and booleans it is the part of the elements that differ. Times
+    are wall-clock times, and shares are of the module's operations, as in `Report`.
+    """
+
+    module: str
+    """The module's symbol name."""
+    machine: Machine
+    calls: tuple[ComparedCall, ...]
+    """Largest share first."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the kernels, one line for each call; empty if nothing is."""
+        return tuple(call.problem for call in self.calls if call.problem is not None)
+
+    def to_json(self) -> str:
+        """The comparison as JSON. Infinities and NaN are written as text."""
+        return json.dumps(finite(asdict(self)), indent=2, sort_keys=True, allow_nan=False)

@@ -1,0 +1,142 @@
+"""compute_in_f64: compute a module's floats in f64, as a reference for its precision.
+
+func.func @main(%x: tensor<4xbf16>)         func.func @main(%x: tensor<4xbf16>)
+    -> tensor<4xbf16> {               =>        -> tensor<4xf64> {
+  %0 = stablehlo.tanh %x                      %0 = stablehlo.convert %x : .. -> tensor<4xf64>
+                                              %1 = stablehlo.tanh %0 : tensor<4xf64>
+"""
+
+from ..bindings import IrOperation, IrType, IrValue, attributes, building, ir
+from ..data_movement import CONVERT, element_type, with_element
+from ..dtypes import is_float
+from ..errors import UnsupportedOperationError, VerificationError
+from ..module import Module
+from ..symbols import CUSTOM_CALL, body, functions
+from .decompose import decompose
+from .flatten_calls import flatten_calls
+
+_CONSTANT = "stablehlo.constant"
+_ROUNDING = "stablehlo.reduce_precision"
+
+# Operations whose result depends on the type that their floats have.
+_NO_FORM = {
+    "stablehlo.bitcast_convert": "it reads the bits of floats",
+    "stablehlo.rng": "it draws other numbers for another type",
+}
+
+
+def compute_in_f64(module: Module) -> Module:
+    """Inline everything into `@main`, and compute floats in f64 and complex numbers in
+    `complex<f64>`.
+
+    Inputs keep their types and are converted. Outputs are f64. Casts between floats and
+    `reduce_precision` round nothing. A constant keeps the value that it has in its own type: 0.1 in
+    f32 stays that number.
+
+    Raises:
+        UnsupportedOperationError: an operation has no form in f64; the message names it.
+    """
+    result = Module(flatten_calls(decompose(module)).copy_ir())
+    main = functions(result.ir).get("main")
+    block = None if main is None else body(main)
+    if main is None or block is None:
+        raise UnsupportedOperationError("there is no function @main with one block")
+    operations = _nested_operations(main)
+    constants = [operation for operation in operations if operation.name == _CONSTANT]
+    for operation in operations:
+        _refuse(operation)
+    for operation in operations:
+        _widen(operation)
+    first = block.operations[0].operation
+    for argument in block.arguments:
+        _convert(argument, first)
+    for constant in constants:
+        convert = _convert(constant.results[0], constant)
+        if convert is not None:
+            convert.move_after(constant)
+    _set_results(main, block)
+    try:
+        result.verify()
+    except VerificationError as error:
+        raise UnsupportedOperationError(f"the module is invalid in f64: {error}") from None
+    return result
+
+
+def _nested_operations(function: IrOperation) -> list[IrOperation]:
+    found: list[IrOperation] = []
+    advance = ir().WalkResult.ADVANCE
+
+    def visit(operation: IrOperation) -> object:
+        if operation.name != "func.func":
+            found.append(operation)
+        return advance
+
+    function.walk(visit, ir().WalkOrder.PRE_ORDER)
+    return found
+
+
+def _refuse(operation: IrOperation) -> None:
+    if not any(_wide(value) for value in (*operation.operands, *operation.results)):
+        return
+    if operation.name == CUSTOM_CALL:
+        target = operation.attributes["call_target_name"].value
+        raise UnsupportedOperationError(f"custom call @{target}: only its target knows its types")
+    if operation.name in _NO_FORM:
+        raise UnsupportedOperationError(f"{operation.name}: {_NO_FORM[operation.name]}")
+
+
+def _widen(operation: IrOperation) -> None:
+    """Change the types of what an operation returns, and of the arguments of its regions."""
+    if operation.name == _CONSTANT:
+        return
+    if operation.name == _ROUNDING:
+        operation.results[0].replace_all_uses_with(operation.operands[0])
+        operation.erase()
+        return
+    for name in ("xla_shape", "algorithm"):  # types that an operation had, or computed with
+        if name in attributes(operation):
+            del operation.attributes[name]
+    arguments = [
+        argument
+        for region in operation.regions
+        for block in region.blocks
+        for argument in block.arguments
+    ]
+    for value in (*operation.results, *arguments):
+        wide = _wide(value)
+        if wide is not None:
+            value.set_type(wide)
+
+
+def _convert(value: IrValue, before: IrOperation) -> IrOperation | None:
+    """Let everything that reads a value read it in f64. Returns the conversion if there is one."""
+    wide = _wide(value)
+    if wide is None:
+        return None
+    with building(before.context):
+        convert = ir().Operation.create(
+            CONVERT, results=[wide], operands=[value], ip=ir().InsertionPoint(before)
+        )
+    value.replace_all_uses_except(convert.results[0], convert)
+    return convert
+
+
+def _set_results(main: IrOperation, block: IrOperation) -> None:
+    *_, terminator = block.operations
+    with building(main.context):
+        type_ = ir().FunctionType.get(
+            inputs=[argument.type for argument in block.arguments],
+            results=[value.type for value in terminator.operands],
+        )
+        main.attributes["function_type"] = ir().TypeAttr.get(type_)
+
+
+def _wide(value: IrValue) -> IrType | None:
+    """The type with f64 in place of a narrower float; None for all other types."""
+    kinds, element = ir(), element_type(value)
+    with building(value.type.context):
+        if element == "complex<f32>":
+            return with_element(value.type, kinds.ComplexType.get(kinds.F64Type.get()))
+        if element != "f64" and is_float(element):
+            return with_element(value.type, kinds.F64Type.get())
+    return None

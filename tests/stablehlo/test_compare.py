@@ -1,0 +1,514 @@
+"""compare: right kernels, planted mistakes, the operands that calls run on, and what is written."""
+
+import ctypes
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lowering.stablehlo import (
+    Comparison,
+    CompositeVersionError,
+    Module,
+    RunError,
+    StableHLOError,
+    UnknownCompositeError,
+    compare,
+    comparison_chart,
+    comparison_page,
+    comparison_table,
+    compile_module,
+    register_targets,
+    run,
+)
+from lowering.stablehlo.comparison.inputs import make_inputs
+
+Load = Callable[[str], Module]
+DATA = Path(__file__).parent / "data"
+
+
+def twice(x: Any, axis: int, scale: float) -> Any:
+    return x * scale
+
+
+def seven(x: Any, axis: int, scale: float) -> Any:
+    return x * 7
+
+
+def problem(comparison: Comparison) -> str:
+    (found,) = comparison.problems
+    return found
+
+
+# ---- kernels in JAX ----
+
+
+def test_a_right_kernel(load: Load) -> None:
+    comparison = compare(load("block"), {"acme.twice": twice})
+    (row,) = comparison.calls
+    assert comparison.problems == ()
+    assert (row.call.name, row.call.count, row.kernel, row.bytes) == (
+        "acme.twice", 2, "twice", 2 * 4 * 8 * 4,
+    )  # fmt: skip
+    assert row.tolerance == 1e-5
+    numbers = row.numbers
+    assert numbers is not None
+    assert (numbers.error, numbers.kernel_error, numbers.decomposition_error) == (0, 0, 0)
+    assert 0 < numbers.kernel_seconds < 1
+    assert 0 < numbers.decomposition_seconds < 1
+    machine = comparison.machine
+    assert 1e8 < machine.copy_bandwidth < 1e13
+    assert row.bound_seconds == row.bytes / machine.copy_bandwidth
+
+
+def test_every_distinct_call_is_compared(load: Load) -> None:
+    module = load("transformer_step_torch_xla_2_9")
+    comparison = compare(
+        module,
+        {
+            "ptxla.softmax@1": lambda x, dim: jax.nn.softmax(x, axis=dim),
+            "ptxla.gelu": lambda x, approximate: x * 7,
+        },
+    )
+    softmax, gelu = comparison.calls
+    assert [softmax.call.name, gelu.call.name] == ["ptxla.softmax", "ptxla.gelu"]
+    assert softmax.problem is None
+    assert softmax.numbers is not None
+    assert 0 < softmax.numbers.kernel_error < 1e-6  # type: ignore[operator]
+    assert 0 < softmax.numbers.decomposition_error < 1e-6  # type: ignore[operator]
+    assert gelu.numbers is not None
+    assert gelu.numbers.error > 1
+    assert re.fullmatch(
+        r"ptxla\.gelu\(tensor<2x4x32xf32>\) -> \(tensor<2x4x32xf32>\): <lambda> differs from the "
+        r"decomposition; its error is 7\.\d, and 1e-05 is allowed",
+        problem(comparison),
+    )
+
+
+def test_two_shapes_are_two_calls(load: Load) -> None:
+    comparison = compare(
+        load("wrapped_gelu"),
+        {
+            "ptxla.gelu": lambda x, **_: (
+                jax.nn.gelu(x, approximate=False) * (1 if x.ndim == 2 else 7)
+            )
+        },
+    )
+    assert sorted((len(row.call.operands[0]), row.problem is None) for row in comparison.calls) == [
+        (len("tensor<16xf32>"), False), (len("tensor<8x16xf32>"), True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (seven, r"seven differs from the decomposition; its error is 2\.5, and 1e-05 is allowed"),
+        (lambda x, axis, scale: x.astype("bfloat16") * 2, r"returns \(tensor<4x8xbf16>\)"),
+        (lambda x, axis, scale: (x * 2).T, r"returns \(tensor<8x4xf32>\)"),
+        (lambda x, axis: x * 2, "has no parameter for scale"),
+        (lambda x, axis, scale: x / 0 * 0, "its error is inf"),
+        (lambda x, axis, scale: x.undefined, "cannot be lowered for .*AttributeError"),
+        (lambda x, axis, scale, more: x, "cannot be lowered for .*missing 1 required"),
+    ],
+)
+def test_a_wrong_kernel_is_a_problem(load: Load, kernel: Any, message: str) -> None:
+    comparison = compare(load("block"), {"acme.twice": kernel})
+    assert problem(comparison).startswith("acme.twice")
+    assert re.search(message, problem(comparison))
+    assert comparison.calls[0].problem == problem(comparison)
+
+
+def test_an_ignored_attribute_has_to_be_listed(load: Load) -> None:
+    def without(x: Any) -> Any:
+        return x * 2
+
+    both = {"acme.twice": ["axis", "scale"]}
+    assert compare(load("block"), {"acme.twice": without}, ignored=both).problems == ()
+    assert "no parameter for axis" in problem(
+        compare(load("block"), {"acme.twice": without}, ignored={"acme.twice": ["scale"]})
+    )
+
+
+def test_one_wrong_kernel_does_not_hide_the_others(load: Load) -> None:
+    comparison = compare(
+        load("block"), {"acme.twice": lambda x: x, "acme.tanh": lambda x: jnp.tanh(x)}
+    )
+    assert {row.call.name: row.problem is None for row in comparison.calls} == {
+        "acme.twice": False,
+        "acme.tanh": True,
+    }
+
+
+def test_composites_inside_the_decomposition_are_run(load: Load) -> None:
+    comparison = compare(load("block"), {"ptxla.outer@1": lambda x, y: x - jnp.tanh(y)})
+    assert comparison.problems == ()
+
+
+def test_names_and_versions(load: Load) -> None:
+    with pytest.raises(UnknownCompositeError, match=r"no composite matches 'acme\.twicee'"):
+        compare(load("block"), {"acme.twicee": twice})
+    with pytest.raises(CompositeVersionError, match=r"acme\.twice@3 is for version 3 only"):
+        compare(load("block"), {"acme.twice@3": twice})
+    with pytest.raises(StableHLOError, match="both a function and a target"):
+        compare(load("block"), {"acme.twice": twice}, targets={"acme.twice": "k"})
+    with pytest.raises(StableHLOError, match="nothing to compare"):
+        compare(load("block"))
+
+
+def test_the_tolerance_depends_on_the_type_and_can_be_given() -> None:
+    def module(type_: str) -> Module:
+        return Module.parse(
+            f"""
+            func.func @main(%x: tensor<64x{type_}>) -> tensor<64x{type_}> {{
+              %0 = stablehlo.composite "acme.exp" %x {{decomposition = @impl}}
+                : (tensor<64x{type_}>) -> tensor<64x{type_}>
+              return %0 : tensor<64x{type_}>
+            }}
+            func.func private @impl(%x: tensor<64x{type_}>) -> tensor<64x{type_}> {{
+              %0 = stablehlo.exponential %x : tensor<64x{type_}>
+              return %0 : tensor<64x{type_}>
+            }}
+            """
+        )
+
+    def nearly(x: Any) -> Any:
+        return (jnp.exp(x.astype("float32")) * 1.001).astype(x.dtype)
+
+    tolerances = {"f64": 1e-12, "f32": 1e-5, "f16": 4e-3, "bf16": 2e-2, "f8E4M3FN": 0.125}
+    for type_, tolerance in tolerances.items():
+        (row,) = compare(module(type_), {"acme.exp": nearly}).calls
+        assert row.tolerance == tolerance
+        assert (row.problem is None) == (tolerance > 1e-3), row.problem
+    assert compare(module("f32"), {"acme.exp": nearly}, tolerance=0.002).problems == ()
+    exact = compare(module("bf16"), {"acme.exp": lambda x: jnp.exp(x)}, tolerance=0.0)
+    numbers = exact.calls[0].numbers
+    assert numbers is not None
+    assert numbers.decomposition_error is not None
+    assert 1e-5 < numbers.decomposition_error < 1e-2  # of bf16, against f64
+
+
+def test_integer_results_have_to_be_equal() -> None:
+    module = Module.parse(
+        """
+        func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
+          %0 = stablehlo.composite "acme.id" %x {decomposition = @impl}
+            : (tensor<4xi32>) -> tensor<4xi32>
+          return %0 : tensor<4xi32>
+        }
+        func.func private @impl(%x: tensor<4xi32>) -> tensor<4xi32> { return %x : tensor<4xi32> }
+        """
+    )
+    assert compare(module, {"acme.id": lambda x: x + 0}).problems == ()
+    wrong = compare(module, {"acme.id": lambda x: x.at[0].add(1)})
+    assert "its error is 0.25, and 0 is allowed" in problem(wrong)
+
+
+def test_why_there_is_no_f64() -> None:
+    module = Module.parse(
+        """
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = stablehlo.composite "acme.abs" %x {decomposition = @impl}
+            : (tensor<4xf32>) -> tensor<4xf32>
+          return %0 : tensor<4xf32>
+        }
+        func.func private @impl(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %m = stablehlo.constant dense<2147483647> : tensor<4xi32>
+          %0 = stablehlo.bitcast_convert %x : (tensor<4xf32>) -> tensor<4xi32>
+          %1 = stablehlo.and %0, %m : tensor<4xi32>
+          %2 = stablehlo.bitcast_convert %1 : (tensor<4xi32>) -> tensor<4xf32>
+          return %2 : tensor<4xf32>
+        }
+        """
+    )
+    comparison = compare(module, {"acme.abs": lambda x: jnp.abs(x)})
+    numbers = comparison.calls[0].numbers
+    assert comparison.problems == ()
+    assert numbers is not None
+    assert (numbers.error, numbers.kernel_error, numbers.decomposition_error) == (0, None, None)
+    assert numbers.why_not_f64 == "stablehlo.bitcast_convert: it reads the bits of floats"
+    assert "no f64" in shown(comparison)
+
+
+# ---- kernels in C++ ----
+
+
+IGNORED = {"acme.twice": ["axis", "scale"]}
+
+
+@pytest.mark.parametrize(
+    ("target", "ignored", "message"),
+    [
+        ("twice_right", {}, None),
+        ("twice_by_name", {}, None),
+        ("twice_seven", {}, r"twice_seven differs from the decomposition; its error is 2\.5"),
+        ("twice_failing", {}, "INVALID_ARGUMENT: planted"),
+        ("twice_wrong_type", {}, "F64"),
+        ("twice_one_attribute", {}, "Wrong number of attributes"),
+        ("twice_one_attribute", {"acme.twice": ["axis"]}, None),
+        (
+            "twice_no_attribute",
+            {},
+            # the headers of jax 0.7 refuse it themselves
+            "twice_no_attribute does not read axis, scale, which|expected 0 but got 2",
+        ),
+        (
+            "twice_no_attribute",
+            {"acme.twice": ["axis"]},
+            "does not read scale, which|expected 0 but got 1",
+        ),
+        ("twice_no_attribute", IGNORED, None),
+    ],
+)
+def test_a_kernel_in_cpp(
+    target: str, ignored: Any, message: str | None, load: Load, library: Path
+) -> None:
+    register_targets([target], [library])
+    comparison = compare(load("block"), targets={"acme.twice": target}, ignored=ignored)
+    if message is None:
+        assert comparison.problems == ()
+    else:
+        assert re.search(message, problem(comparison))
+        assert problem(comparison).startswith("acme.twice(tensor<4x8xf32>)")
+
+
+def test_what_is_not_registered_is_a_problem(load: Load, library: Path, tmp_path: Path) -> None:
+    assert "nobody_has_this" in problem(
+        compare(load("block"), targets={"acme.twice": "nobody_has_this"})
+    )
+    with pytest.raises(RunError, match="no library has the symbol nobody_has_this"):
+        register_targets(["nobody_has_this"], [library])
+    with pytest.raises(RunError, match="cannot be loaded"):
+        register_targets(["twice_right"], [tmp_path / "missing.so"])
+    assert ctypes.CDLL(str(library)).twice_right
+
+
+# ---- operands ----
+
+
+def operands(types: str, results: str, body: str) -> Any:
+    """The operands that are made for a decomposition."""
+    module = Module.parse(f"func.func @main({types}) -> {results} {{ {body} }}")
+    executable = compile_module(module)
+    made = make_inputs(module, executable)
+    again = make_inputs(module, executable)
+    for one, other in zip(made.arrays, again.arrays, strict=True):
+        np.testing.assert_array_equal(one, other)
+    return made
+
+
+def test_indices_are_in_range_and_reach_its_end() -> None:
+    made = operands(
+        "%w: tensor<50x3xf32>, %i: tensor<400xi64>", "tensor<400x3xf32>",
+        """
+        %c = stablehlo.convert %i : (tensor<400xi64>) -> tensor<400xi32>
+        %r = stablehlo.reshape %c : (tensor<400xi32>) -> tensor<400x1xi32>
+        %0 = "stablehlo.gather"(%w, %r) <{dimension_numbers = #stablehlo.gather<
+          offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],
+          index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}>
+          : (tensor<50x3xf32>, tensor<400x1xi32>) -> tensor<400x3xf32>
+        return %0 : tensor<400x3xf32>""",
+    )  # fmt: skip
+    assert (made.arrays[1].min(), made.arrays[1].max()) == (0, 49)
+
+
+def test_indices_of_scatters_slices_and_labels() -> None:
+    made = operands(
+        "%x: tensor<40xf32>, %i: tensor<200x1xi32>, %u: tensor<200xf32>", "tensor<40xf32>",
+        """
+        %0 = "stablehlo.scatter"(%x, %i, %u) ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %s = stablehlo.add %a, %b : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+        }) {scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
+            scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}
+          : (tensor<40xf32>, tensor<200x1xi32>, tensor<200xf32>) -> tensor<40xf32>
+        return %0 : tensor<40xf32>""",
+    )  # fmt: skip
+    assert (made.arrays[1].min(), made.arrays[1].max()) == (0, 39)
+    made = operands(
+        "%x: tensor<9x2xf32>, %i: tensor<i32>, %j: tensor<i32>", "tensor<8x2xf32>",
+        """
+        %0 = stablehlo.dynamic_slice %x, %i, %j, sizes = [8, 2]
+          : (tensor<9x2xf32>, tensor<i32>, tensor<i32>) -> tensor<8x2xf32>
+        return %0 : tensor<8x2xf32>""",
+    )  # fmt: skip
+    assert made.arrays[1] in (0, 1)
+    assert made.arrays[2] == 0
+    made = operands(
+        "%labels: tensor<300xi64>", "tensor<300x20xi1>",
+        """
+        %0 = stablehlo.iota dim = 1 : tensor<300x20xi64>
+        %1 = stablehlo.broadcast_in_dim %labels, dims = [0]
+          : (tensor<300xi64>) -> tensor<300x20xi64>
+        %2 = stablehlo.compare EQ, %0, %1
+          : (tensor<300x20xi64>, tensor<300x20xi64>) -> tensor<300x20xi1>
+        return %2 : tensor<300x20xi1>""",
+    )  # fmt: skip
+    assert (made.arrays[0].min(), made.arrays[0].max()) == (0, 19)
+
+
+def test_other_integers_are_small_and_positive() -> None:
+    made = operands(
+        "%step: tensor<100xi64>, %x: tensor<5xf32>", "tensor<100xi64>",
+        "return %step : tensor<100xi64>",
+    )  # fmt: skip
+    assert (made.arrays[0].min(), made.arrays[0].max()) == (1, 4)
+
+
+def test_masks_leave_something_in_each_row() -> None:
+    made = operands("%m: tensor<50x2xi1>", "tensor<50x2xi1>", "return %m : tensor<50x2xi1>")
+    assert made.arrays[0][:, 0].all()
+    assert 0 < made.arrays[0][:, 1].mean() < 1
+
+
+def test_operands_are_positive_where_the_results_need_it() -> None:
+    body = """
+      %0 = stablehlo.sqrt %v : tensor<9xf32>
+      %1 = stablehlo.divide %x, %0 : tensor<9xf32>
+      return %1 : tensor<9xf32>"""
+    made = operands("%x: tensor<9xf32>, %v: tensor<9xf32>", "tensor<9xf32>", body)
+    assert made.source == "positive operand 1"
+    assert made.arrays[0].min() < 0 < made.arrays[1].min()
+    body = """
+      %0 = stablehlo.log %x : tensor<9xf32>
+      %1 = stablehlo.log %v : tensor<9xf32>
+      %2 = stablehlo.add %0, %1 : tensor<9xf32>
+      return %2 : tensor<9xf32>"""
+    made = operands("%x: tensor<9xf32>, %v: tensor<9xf32>", "tensor<9xf32>", body)
+    assert made.source == "positive"
+
+
+def test_results_that_are_never_finite_are_no_comparison() -> None:
+    module = Module.parse(
+        """
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = stablehlo.composite "acme.nan" %x {decomposition = @impl}
+            : (tensor<4xf32>) -> tensor<4xf32>
+          return %0 : tensor<4xf32>
+        }
+        func.func private @impl(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %c = stablehlo.constant dense<0x7FC00000> : tensor<4xf32>
+          return %c : tensor<4xf32>
+        }
+        """
+    )
+    comparison = compare(module, {"acme.nan": lambda x: x * np.float32("nan")})
+    assert "gives no finite number for normal operands" in problem(comparison)
+
+
+def test_real_inputs_reach_the_calls(load: Load) -> None:
+    def right_for_ones(x: Any, axis: int, scale: float) -> Any:
+        return jnp.ones_like(x) * scale
+
+    ones, eye = np.ones((4, 8), np.float32), np.eye(8, dtype=np.float32)
+    module = load("block")
+    assert run(module, ones, eye)[0].shape == (4, 8)
+    comparison = compare(module, {"acme.twice": right_for_ones}, inputs=[ones, eye])
+    assert comparison.problems == ()
+    assert comparison.calls[0].numbers is not None
+    assert comparison.calls[0].numbers.inputs == "given"
+    assert "differs" in problem(compare(module, {"acme.twice": right_for_ones}))
+    with pytest.raises(RunError, match="@main takes 2 inputs"):
+        compare(module, {"acme.twice": twice}, inputs=[ones])
+    inner = compare(module, {"acme.tanh": lambda x: jnp.tanh(x)}, inputs=[ones, eye])
+    assert inner.calls[0].numbers is not None
+    assert inner.calls[0].numbers.inputs == "normal"  # inside a decomposition
+
+
+def test_dynamic_shapes_are_a_problem() -> None:
+    module = Module.parse(
+        """
+        func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+          %0 = stablehlo.composite "acme.f" %x {decomposition = @impl}
+            : (tensor<?xf32>) -> tensor<?xf32>
+          return %0 : tensor<?xf32>
+        }
+        func.func private @impl(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }
+        """
+    )
+    assert "only calls with static shapes" in problem(compare(module, {"acme.f": lambda x: x}))
+
+
+# ---- what is written ----
+
+
+def shown(comparison: Comparison) -> str:
+    from rich.console import Console
+
+    console = Console(width=400, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(comparison_table(comparison))
+    return console.export_text()
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Comparison:
+    """One right kernel, one that is wrong, and one that is refused; with a name to be escaped."""
+    right = compare(
+        Module.read(DATA / "block.mlir"),
+        {
+            "acme.twice": seven,
+            "acme.tanh": lambda x: jnp.tanh(x),
+            "ptxla.outer": lambda x: x,
+        },
+    )
+    assert sorted(row.numbers is None for row in right.calls) == [False, False, True]
+    return right
+
+
+def test_json_has_all_that_the_comparison_has(mixed: Comparison) -> None:
+    data = json.loads(mixed.to_json())
+    assert data["module"] == "block"
+    assert data["machine"]["copy_bandwidth"] == mixed.machine.copy_bandwidth
+    for row, call in zip(data["calls"], mixed.calls, strict=True):
+        assert row["call"]["attributes"] == call.call.attributes
+        assert row["call"]["share"] == call.call.share
+        assert row["problem"] == call.problem
+        assert (row["bytes"], row["bound_seconds"]) == (call.bytes, call.bound_seconds)
+        if call.numbers is not None:
+            assert row["numbers"]["error"] == call.numbers.error
+            assert row["numbers"]["kernel_seconds"] == call.numbers.kernel_seconds
+    infinite = compare(
+        Module.read(DATA / "block.mlir"),
+        {"acme.twice": lambda x, axis, scale: x / 0},
+    )
+    assert json.loads(infinite.to_json())["calls"][0]["numbers"]["error"] == "inf"
+
+
+def test_the_table_has_every_call(mixed: Comparison) -> None:
+    text = shown(mixed)
+    for name in ("acme.twice", "acme.tanh", "ptxla.outer v1", "2.5e+00", "GB/s"):
+        assert name in text
+
+
+def test_the_picture_is_well_formed_and_to_scale(mixed: Comparison) -> None:
+    root = ElementTree.fromstring(comparison_chart(mixed))
+    svg = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{svg}svg"
+    groups = root.findall(f".//{svg}g[@transform]")
+    assert len(groups) == len(mixed.calls)
+    for group, call in zip(groups, mixed.calls, strict=True):
+        widths = [float(rect.attrib["width"]) for rect in group.findall(f"{svg}rect")]
+        if call.numbers is None:
+            assert widths == []
+            continue
+        times = [call.numbers.decomposition_seconds, call.numbers.kernel_seconds]
+        assert widths == pytest.approx([400 * time / max(times) for time in times], abs=0.06)
+        assert group.findtext(f"{svg}text", "").startswith(call.call.name)
+        assert call.problem in (None, group.findtext(f"{svg}title"))
+
+
+def test_the_page_has_the_comparison(mixed: Comparison, load: Load) -> None:
+    page = comparison_page(load("block"), mixed)
+    assert page.startswith("<!doctype html>")
+    assert page.count("<svg") == 2
+    assert "seven differs from the decomposition" in page
+    assert "&lt;lambda&gt;" in page
+    assert "<lambda>" not in page
+    assert page.index("kernels</h1>") < page.index("data flow of")

@@ -1,0 +1,129 @@
+"""compute_in_f64: numbers far more precise than the module's, for all kinds of operations."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from lowering.stablehlo import (
+    Module,
+    UnsupportedOperationError,
+    clean,
+    compile_module,
+    compute_in_f64,
+    run,
+)
+from lowering.stablehlo.dtypes import static_tensor
+
+Load = Callable[[str], Module]
+
+
+def function(types: str, body: str) -> Module:
+    return Module.parse(f"func.func @main{types} {{ {body} }}")
+
+
+def test_a_training_step_agrees_with_its_f32(load: Load) -> None:
+    module = clean(load("transformer_step_torch_xla_2_9"))
+    narrow, wide = compile_module(module), compile_module(compute_in_f64(module))
+    assert wide.inputs == narrow.inputs
+    assert {type_.rpartition("x")[2] for type_ in narrow.outputs if "x" in type_} == {"f32>"}
+    assert all("f64>" in type_ for type_ in wide.outputs)
+    random = np.random.default_rng(0)
+    shapes = [found for found in map(static_tensor, narrow.inputs) if found is not None]
+    arrays = [np.asarray(random.standard_normal(shape), dtype) for shape, dtype in shapes]
+    for one, other in zip(narrow(*arrays), wide(*arrays), strict=True):
+        difference = np.abs(one - other).max() / np.abs(other).max()
+        assert 0 < difference < 1e-5
+
+
+def test_it_is_f64_to_the_last_bits() -> None:
+    text = """
+      %0 = stablehlo.tanh %x : tensor<3xbf16>
+      %1 = stablehlo.convert %0 : (tensor<3xbf16>) -> tensor<3xf16>
+      %2 = stablehlo.reduce_precision %1, format = e5m2 : tensor<3xf16>
+      %3 = stablehlo.convert %2 : (tensor<3xf16>) -> tensor<3xf32>
+      return %3 : tensor<3xf32>"""
+    module = function("(%x: tensor<3xbf16>) -> tensor<3xf32>", text)
+    wide = compute_in_f64(module)
+    assert "reduce_precision" not in wide.text
+    (dtype,) = {found[1] for found in map(static_tensor, compile_module(module).inputs) if found}
+    x = np.asarray([0.1, 0.5, 2.0], dtype)
+    np.testing.assert_allclose(run(wide, x)[0], np.tanh(x.astype(np.float64)), rtol=1e-15)
+    assert np.abs(run(module, x)[0] - np.tanh(x.astype(np.float64))).max() > 1e-3
+
+
+def test_regions_constants_and_integers() -> None:
+    text = """
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %tenth = stablehlo.constant dense<[0.1, 0.2]> : tensor<2xf32>
+      %n = stablehlo.constant dense<3> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %i0 = stablehlo.constant dense<0> : tensor<i32>
+      %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0]
+        : (tensor<4x2xf32>, tensor<f32>) -> tensor<2xf32>
+      %0:2 = stablehlo.while(%i = %i0, %v = %sum) : tensor<i32>, tensor<2xf32>
+        cond { %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+               stablehlo.return %c : tensor<i1> }
+        do { %j = stablehlo.add %i, %one : tensor<i32>
+             %w = stablehlo.multiply %v, %tenth : tensor<2xf32>
+             stablehlo.return %j, %w : tensor<i32>, tensor<2xf32> }
+      return %0#1, %0#0 : tensor<2xf32>, tensor<i32>"""
+    module = function("(%x: tensor<4x2xf32>) -> (tensor<2xf32>, tensor<i32>)", text)
+    x = np.random.default_rng(0).standard_normal((4, 2)).astype(np.float32)
+    got, count = run(compute_in_f64(module), x)
+    factor = np.asarray([0.1, 0.2], np.float32).astype(np.float64)  # as the constants are
+    np.testing.assert_allclose(got, x.astype(np.float64).sum(0) * factor**3, rtol=1e-14)
+    assert (count.dtype, int(count)) == (np.int32, 3)
+
+
+def test_products_and_complex_numbers() -> None:
+    text = """
+      %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [1],
+        precision = [DEFAULT, DEFAULT], algorithm = <lhs_precision_type = bf16,
+        rhs_precision_type = bf16, accumulation_type = f32, lhs_component_count = 1,
+        rhs_component_count = 1, num_primitive_operations = 1, allow_imprecise_accumulation = false>
+        : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
+      %1 = stablehlo.complex %0, %0 : tensor<2x2xcomplex<f32>>
+      %2 = stablehlo.multiply %1, %z : tensor<2x2xcomplex<f32>>
+      return %2 : tensor<2x2xcomplex<f32>>"""
+    types = "(%x: tensor<2x3xf32>, %z: tensor<2x2xcomplex<f32>>) -> tensor<2x2xcomplex<f32>>"
+    random = np.random.default_rng(0)
+    x = random.standard_normal((2, 3)).astype(np.float32)
+    z = (random.standard_normal((2, 2)) + 1j).astype(np.complex64)
+    (got,) = run(compute_in_f64(function(types, text)), x, z)
+    product = x.astype(np.float64) @ x.T.astype(np.float64)
+    np.testing.assert_allclose(got, (product + 1j * product) * z, rtol=1e-14)
+
+
+def test_composites_and_calls_are_inlined(load: Load) -> None:
+    wide = compute_in_f64(load("block"))
+    assert "composite" not in wide.text
+    assert wide.text.count("func.func") == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (
+            "stablehlo.bitcast_convert %x : (tensor<2xf32>) -> tensor<2xi32>",
+            "stablehlo.bitcast_convert: it reads the bits of floats",
+        ),
+        (
+            "stablehlo.custom_call @acme(%x) : (tensor<2xf32>) -> tensor<2xi32>",
+            "custom call @acme: only its target knows its types",
+        ),
+    ],
+)
+def test_what_has_no_form_in_f64_is_named(operation: str, message: str) -> None:
+    types = "(%x: tensor<2xf32>) -> tensor<2xi32>"
+    module = function(types, f"%0 = {operation} return %0 : tensor<2xi32>")
+    with pytest.raises(UnsupportedOperationError, match=message):
+        compute_in_f64(module)
+
+
+def test_without_main() -> None:
+    module = Module.parse(
+        "func.func @f(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+    )
+    with pytest.raises(UnsupportedOperationError, match="no function @main"):
+        compute_in_f64(module)
