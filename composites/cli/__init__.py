@@ -4,6 +4,7 @@
 |---|---|
 | `app` | the application, `--version`, `env` |
 | `registry` | `check`, `list`, `schema`, `codegen`, `docs`, `generate` |
+| `show` | `show` |
 | `export` | `export` |
 | `run` | `run` |
 | `stablehlo` | `inspect`, `lower`; both work without torch |
