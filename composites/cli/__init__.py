@@ -8,6 +8,7 @@
 | `export` | `export` |
 | `run` | `run` |
 | `stablehlo` | `inspect`, `lower`; both work without torch |
+| `doctor` | `doctor` |
 
 `output` prints the tables of all commands.
 """
@@ -21,10 +22,11 @@ def main() -> None:
     """Run the command line."""
     try:
         from composites.cli.app import app
+
+        app()
     except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
+        if error.name not in ("typer", "rich", "packaging"):
             raise
         sys.exit(
             f"error: the command line needs {error.name}; pip install 'torch-xla-composites[cli]'"
         )
-    app()
