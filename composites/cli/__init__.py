@@ -25,8 +25,9 @@ def main() -> None:
 
         app()
     except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich", "packaging"):
+        package = (error.name or "").partition(".")[0]
+        if package not in ("typer", "rich", "packaging"):
             raise
         sys.exit(
-            f"error: the command line needs {error.name}; pip install 'torch-xla-composites[cli]'"
+            f"error: the command line needs {package}; pip install 'torch-xla-composites[cli]'"
         )
