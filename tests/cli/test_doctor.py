@@ -137,8 +137,9 @@ def test_all_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exhaustive
 def test_nothing_is_set() -> None:
-    found = examine()
+    found = examine(PJRT_DEVICE=None)
     assert found.found["active"] == []
+    assert found.one("PJRT_DEVICE")["text"].startswith("is not set; torch_xla chooses ")
     assert "is not set, so nothing is turned on" in found.one("XLA_COMPOSITE_OP")["text"]
     assert found.one("composites on")["text"] == "none in a program that imports torch_xla"
 
@@ -313,6 +314,7 @@ def test_variables_that_say_nothing(modules: Callable[..., Path], tmp_path: Path
         ("jax", None, "problem", "missing; >="),
         ("torch", None, "warning", "missing; >="),
         ("numpy", "unknown", "warning", "unknown is no version; >="),
+        ("transformers", "4.0", "warning", "4.0 is too old; >="),
     ],
 )
 def test_versions_of_packages(
@@ -346,9 +348,11 @@ def test_a_python_that_is_too_new(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_requirement_is_looked_at() -> None:
+    package = importlib.metadata.distribution(versions.PACKAGE)
     found = {
-        r.name for r in versions.requirements(importlib.metadata.distribution(versions.PACKAGE))
+        requirement.name for requirement in versions.requirements(package, ("", "torch", "cli"))
     }
+    assert [r.name for r in versions.requirements(package, ("models",))] == ["transformers"]
     assert {"jax", "jaxlib", "numpy", "protobuf", "pydantic", "torch", "typer"} <= found
     assert not {"pytest", "transformers", "mkdocs"} & found
     assert Requirement("torch>=2.9").specifier.contains("2.9.1+cu128")

@@ -23,7 +23,7 @@ def main(file: str, folder: str) -> None:
             stream.write(json.dumps({"step": step, **facts}) + "\n")
             stream.flush()  # the next step may end the process
 
-        if sys.path and sys.path[0] == str(Path(__file__).parent):
+        if not sys.flags.safe_path:  # as Python does, but for PYTHONSAFEPATH
             sys.path[0] = folder
         tell("start", path=sys.path)
         for name in ("torch", "torch_xla"):

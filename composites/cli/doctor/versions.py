@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
 
 from packaging.requirements import Requirement
@@ -17,6 +18,8 @@ PACKAGE = "torch-xla-composites"
 INSTALL = f"pip install '{PACKAGE}[torch,cli]'"
 
 _EXTRAS = ("", "torch", "cli")
+_OPTIONAL = ("models",)
+"""Extras of packages that only have to fit where they are installed."""
 _FRONTEND = ("torch", "torch_xla")
 
 
@@ -34,19 +37,23 @@ def version_findings(*, torch_needed: bool) -> Iterator[Finding]:
     frontend = {str(canonicalize_name(name)) for name in _FRONTEND}
     yield _python(package)
     yield Finding("ok", PACKAGE, package.version)
-    for requirement in requirements(package):
+    for requirement in requirements(package, _EXTRAS):
         needed = torch_needed or _name(requirement) not in frontend
         yield _package(requirement, needed=needed)
+    for requirement in requirements(package, _OPTIONAL):
+        finding = _package(requirement, needed=False)
+        if installed(requirement.name) is not None:
+            yield finding if finding.level == "ok" else replace(finding, level="warning")
     yield from _fit()
 
 
-def requirements(package: Distribution) -> Sequence[Requirement]:
-    """What the package needs at run time, with torch and with the command line."""
+def requirements(package: Distribution, extras: Sequence[str]) -> Sequence[Requirement]:
+    """What a package needs for these extras; the empty one is the package itself."""
     found: dict[str, Requirement] = {}
     for text in package.requires or ():
         requirement = Requirement(text)
         marker = requirement.marker
-        if marker is None or any(marker.evaluate({"extra": extra}) for extra in _EXTRAS):
+        if "" in extras if marker is None else any(marker.evaluate({"extra": e}) for e in extras):
             found.setdefault(_name(requirement), requirement)
     return tuple(found.values())
 
