@@ -26,7 +26,7 @@ def main() -> None:
         app()
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in ("typer", "rich", "packaging"):
+        if package not in ("typer", "rich", "packaging", "pydantic"):  # newer typers need the last
             raise
         sys.exit(
             f"error: the command line needs {package}; pip install 'torch-xla-composites[cli]'"

@@ -115,7 +115,7 @@ def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
 
 def described(entry: Composite, catalog: Catalog) -> Description:
     """All that is known of an entry."""
-    registry = next(r for r in catalog.registries if entry in r.composites)
+    registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
     callee = _callee(entry)
     stablehlo, why_not = _example(entry, catalog)
     backward = entry.backward and (

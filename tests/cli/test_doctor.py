@@ -114,6 +114,7 @@ def test_all_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.one("composites on")["text"] == "3 in a program that imports torch_xla"
     assert found.one("XLA_COMPOSITE_OP")["text"] == f"umbra.*,silu turns on {', '.join(on)}"
     assert found.one("PJRT_DEVICE")["text"] == "CPU"
+    assert found.one("import jax")["level"] == "ok"
     read = {registry["namespace"]: registry for registry in found.found["registries"]}
     assert read["umbra"] == {
         "source": str(file),
@@ -240,6 +241,7 @@ def test_without_torch(modules: Callable[..., Path]) -> None:
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("import os\nos.abort()", "it was ended by the signal SIGABRT"),
         ("import os\nos._exit(9)", "it ended with exit code 9"),
+        ("import os\nos._exit(0)", "it ends the program"),
         (
             "import os, sys\nprint('first\\nlast words', file=sys.stderr)\nos._exit(9)",
             "it ended with exit code 9: last words",
@@ -340,6 +342,18 @@ def test_releases_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finding.advice == "pip install 'torch==2.9.*' 'torch_xla==2.9.*'"
 
 
+def test_a_jaxlib_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """jax names the releases of jaxlib that it can be imported with."""
+    monkeypatch.setattr(versions, "installed", lambda n: "0.1.0" if n == "jaxlib" else "2.9.0")
+    findings = {f.subject: f for f in versions.version_findings(torch_needed=True)}
+    finding = findings["jax and jaxlib"]
+    assert finding.level == "problem"
+    assert finding.text.endswith(", not 0.1.0")
+    assert finding.advice == "pip install --upgrade jax jaxlib"
+    monkeypatch.undo()
+    assert "jax and jaxlib" not in {f.subject for f in versions.version_findings(torch_needed=True)}
+
+
 def test_a_python_that_is_too_new(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.python_version", lambda: "3.17.0")
     python = next(versions.version_findings(torch_needed=False))
@@ -368,19 +382,41 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "nothing reads XLA_COMPOSITE_OP" in finding.text
 
 
-WITHOUT_PACKAGING = """
+WITHOUT_A_PACKAGE = """
 import sys
-sys.modules["packaging"] = None
+sys.modules["{}"] = None
 sys.argv = ["composites", "doctor"]
 from composites.cli import main
 main()
 """
 
 
-def test_without_packaging() -> None:
-    done = run_python(WITHOUT_PACKAGING)
+@pytest.mark.parametrize("package", ["packaging", "rich", "typer"])
+def test_without_what_the_command_line_needs(package: str) -> None:
+    done = run_python(WITHOUT_A_PACKAGE.format(package))
     assert done.code == 1
-    assert done.stderr.startswith("error: the command line needs packaging; pip install")
+    assert done.stderr.startswith(f"error: the command line needs {package}; pip install")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("package", "subjects"),
+    [
+        ("numpy", ["registries", "import torch"]),
+        ("yaml", ["registries", "import torch_xla"]),
+        ("google", ["registries", "import torch_xla"]),
+        ("jax", ["import jax"]),
+        ("jaxlib", ["import jax"]),
+    ],
+)
+def test_a_package_that_breaks(
+    package: str, subjects: list[str], modules: Callable[..., Path]
+) -> None:
+    modules(**{package: f"raise ImportError('{package} is broken')"})
+    found = examine(XLA_COMPOSITE_OP="gelu")
+    assert found.problems == subjects
+    for subject in subjects:
+        assert f"ImportError: {package} is broken" in found.one(subject)["text"]
 
 
 # ---- copies of the package

@@ -57,12 +57,14 @@ def program_findings(told: Told, environment: Mapping[str, str]) -> Iterator[Fin
     else:
         yield Finding("warning", "PJRT_DEVICE", "is not set, and torch_xla chooses none", _DEVICE)
     yield from _active(told, environment)
+    yield _jax(program)
 
 
 def _import(name: str, program: Program, *, needed: bool) -> Finding:
     subject = f"import {name}"
     if program.unreached(name):
-        return Finding("problem", subject, f"fails: {program.failure}", _reinstall(name))
+        text = f"fails: {program.failure or 'it ends the program'}"
+        return Finding("problem", subject, text, _reinstall(text))
     errors = program.errors(name)
     if not errors:
         return Finding("ok", subject, str(Path(program.steps[name]["file"]).parent))
@@ -81,13 +83,24 @@ def _import(name: str, program: Program, *, needed: bool) -> Finding:
         advice = f"correct or uninstall its package; {AUTOLOAD}=0 leaves all plug-ins out"
         ours = "rename what shadows the package, or " + INSTALL
         return Finding("problem", subject, text, ours if plugin[1] == _NAME else advice)
-    return Finding("problem", subject, text, _reinstall(name))
+    return Finding("problem", subject, text, _reinstall(text))
 
 
-def _reinstall(name: str) -> str:
-    if name == "torch":
-        return "install torch anew, in an environment of its own"
-    return "torch and torch_xla have to be of one release; " + INSTALL
+def _reinstall(said: str) -> str:
+    """What to do if an import fails with this text."""
+    if "_XLAC" in said or "undefined symbol" in said:
+        return "torch and torch_xla have to be of one release; " + INSTALL
+    return "install what it names anew, or all in a new environment: " + INSTALL
+
+
+def _jax(program: Program) -> Finding:
+    errors = program.errors("jax")
+    if program.unreached("jax"):
+        errors = (program.failure or "it ends the program",)
+    if not errors:
+        return Finding("ok", "import jax", "works beside torch_xla")
+    advice = "pip install --upgrade jax jaxlib"
+    return Finding("problem", "import jax", f"fails: {one_line(errors[0])}", advice)
 
 
 def _active(told: Told, environment: Mapping[str, str]) -> Iterator[Finding]:

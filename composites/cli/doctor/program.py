@@ -16,7 +16,7 @@ from typing import Any
 
 
 def main(file: str, folder: str) -> None:
-    """Import torch and torch_xla, and tell what came of it."""
+    """Import torch, torch_xla and jax, and tell what came of it."""
     with Path(file).open("w", encoding="utf-8") as stream:
 
         def tell(step: str, **facts: Any) -> None:
@@ -37,6 +37,7 @@ def main(file: str, folder: str) -> None:
         tell("device", type=os.environ.get("PJRT_DEVICE"))
         if plugin is not None:
             tell("active", names=list(importlib.import_module("composites").active()))
+        tell("jax", errors=_import("jax") or [])  # for files, and for decompositions in JAX
 
 
 def _import(name: str) -> list[str] | None:

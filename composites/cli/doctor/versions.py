@@ -44,7 +44,8 @@ def version_findings(*, torch_needed: bool) -> Iterator[Finding]:
         finding = _package(requirement, needed=False)
         if installed(requirement.name) is not None:
             yield finding if finding.level == "ok" else replace(finding, level="warning")
-    yield from _fit()
+    yield from _torch_xla_fits()
+    yield from _jaxlib_fits()
 
 
 def requirements(package: Distribution, extras: Sequence[str]) -> Sequence[Requirement]:
@@ -90,12 +91,9 @@ def _package(requirement: Requirement, *, needed: bool) -> Finding:
     if found is None:
         level: Level = "problem" if needed else "warning"
         return Finding(level, requirement.name, f"missing; {wanted} is needed", pip)
-    try:
-        Version(found)
-    except InvalidVersion:
-        return Finding(
-            "warning", requirement.name, f"{found} is no version; {wanted} is needed", pip
-        )
+    if not _is_version(found):
+        text = f"{found} is no version; {wanted} is needed"
+        return Finding("warning", requirement.name, text, pip)
     if requirement.specifier.contains(found, prereleases=True):
         return Finding("ok", requirement.name, found)
     state = "too old" if _is_older(found, requirement.specifier) else "too new"
@@ -112,16 +110,13 @@ def _written(specifiers: SpecifierSet) -> str:
     return ",".join(sorted(map(str, specifiers), key=lambda text: text[0] != ">"))
 
 
-def _fit() -> Iterator[Finding]:
+def _torch_xla_fits() -> Iterator[Finding]:
     """torch_xla is built for one release of torch, and cannot be imported with another."""
     torch, torch_xla = (installed(name) for name in _FRONTEND)
-    if torch is None or torch_xla is None:
-        return
-    try:
-        release, found = Version(torch_xla).release[:2], Version(torch).release[:2]
-    except InvalidVersion:  # reported with the packages
-        return
-    if found != release:
+    if torch is None or torch_xla is None or not (_is_version(torch) and _is_version(torch_xla)):
+        return  # reported with the packages
+    release = Version(torch_xla).release[:2]
+    if Version(torch).release[:2] != release:
         of = ".".join(map(str, release))
         yield Finding(
             "problem",
@@ -129,3 +124,23 @@ def _fit() -> Iterator[Finding]:
             f"torch_xla {torch_xla} is built for torch {of}, not for {torch}",
             f"pip install 'torch=={of}.*' 'torch_xla=={of}.*'",
         )
+
+
+def _jaxlib_fits() -> Iterator[Finding]:
+    """jax cannot be imported with a jaxlib that is not of its time."""
+    jax, jaxlib = installed("jax"), installed("jaxlib")
+    if jax is None or jaxlib is None or not _is_version(jaxlib):  # reported with the packages
+        return
+    for requirement in requirements(distribution("jax"), ("",)):
+        wanted = requirement.specifier
+        if _name(requirement) == "jaxlib" and not wanted.contains(jaxlib, prereleases=True):
+            text = f"jax {jax} needs jaxlib {_written(wanted)}, not {jaxlib}"
+            yield Finding("problem", "jax and jaxlib", text, "pip install --upgrade jax jaxlib")
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
