@@ -5,9 +5,12 @@
 | `gelu` | the entry, its backward, and every other entry that produces the composite `gelu` |
 | `matmul_out_dtype` | every entry of that group |
 | `acme.gelu` | the entry of that vendor, and its backward |
+| `acme.gelu@1` | that version of it, in the place of the highest one |
 | `acme.*` | every entry of that namespace |
 | `all` | every entry that no vendor entry shadows |
-| `-softmax`, `-acme.*` | removes the same entries, wherever the item appears in the list |
+| `-softmax`, `-acme.*` | removes the same entries in all versions, wherever the item appears |
+
+Without a version, each entry is meant in its highest one.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections.abc import Iterable
 
 from composites.errors import AllowlistError
 from composites.registry.catalog import Catalog
-from composites.registry.model import Composite
+from composites.registry.model import Composite, split_version
 
 
 def split_allowlist(text: str) -> tuple[str, ...]:
@@ -24,32 +27,54 @@ def split_allowlist(text: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
-def resolve(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:
+def resolve(
+    items: Iterable[str], catalog: Catalog, *, every_version: bool = False
+) -> tuple[Composite, ...]:
     """The entries that the items turn on, in the order of the catalog.
+
+    Args:
+        every_version: an item without a version means all versions of an entry, as when entries are
+            turned off.
 
     Raises:
         AllowlistError: a name is unknown or ambiguous, or the list only removes entries.
     """
     items = tuple(items)
     added: set[str] = set()
+    exact: dict[str, set[str]] = {}
     removed: set[str] = set()
     for item in items:
-        target, name = (removed, item[1:].strip()) if item.startswith("-") else (added, item)
-        target.update(entry.qualified for entry in _entries(name, catalog))
-    if removed and not added:
+        if item.startswith("-"):
+            found = _entries(item[1:].strip(), catalog, every_version=True)
+            removed.update(entry.identity for entry in found)
+            continue
+        found = _entries(item, catalog, every_version=every_version)
+        if split_version(item)[1] is None:
+            added.update(entry.identity for entry in found)
+        else:
+            for entry in found:
+                exact.setdefault(entry.qualified, set()).add(entry.identity)
+    if removed and not added and not exact:
         given, meant = ",".join(items), ",".join(("all", *items))
         raise AllowlistError(f"{given!r} only removes entries and turns none on; write {meant!r}")
-    return tuple(entry for entry in catalog if entry.qualified in added - removed)
+    return tuple(
+        entry
+        for entry in catalog
+        if entry.identity in exact.get(entry.qualified, added) and entry.identity not in removed
+    )
 
 
-def _entries(name: str, catalog: Catalog) -> Iterable[Composite]:
+def _entries(name: str, catalog: Catalog, *, every_version: bool) -> Iterable[Composite]:
+    if name != "all" and not name.endswith(".*"):
+        find = catalog.versions if every_version else catalog.find
+        return [
+            related
+            for entry in find(name)
+            for related in (entry, catalog.backward_of(entry))
+            if related is not None
+        ]
     if name == "all":
-        return [entry for entry in catalog if not catalog.shadowed(entry)]
-    if name.endswith(".*"):
-        return catalog.namespace(name.removesuffix(".*"))
-    return [
-        related
-        for entry in catalog.find(name)
-        for related in (entry, catalog.backward_of(entry))
-        if related is not None
-    ]
+        found = tuple(entry for entry in catalog if not catalog.shadowed(entry))
+    else:
+        found = catalog.namespace(name.removesuffix(".*"))
+    return found if every_version else catalog.highest(found)

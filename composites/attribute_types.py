@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from composites.element_types import NAME_OF_PYTORCH, REGISTRY_TYPES
+from composites.element_types import NAME_OF_PYTORCH
 
 ArgumentKind = Literal[
     "tensor", "tensors", "int", "float", "bool", "string", "scalar", "ints", "floats", "bools",
@@ -97,7 +97,7 @@ def element_type(dtype: Any) -> str:
     """The StableHLO name of a torch dtype, for an attribute of type string."""
     written = dtype if isinstance(dtype, str) else _shown(dtype)
     name = NAME_OF_PYTORCH.get(written.removeprefix("torch."))
-    if name not in REGISTRY_TYPES:
+    if name is None:
         raise UnsupportedValueError(f"{written} is not an element type that an attribute can name")
     return name
 

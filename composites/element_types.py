@@ -35,15 +35,12 @@ class ElementType:
     pytorch: bool = False
     """Whether tensors of torch_xla can have it."""
     hlo: int | None = None
-    """The number in `xla.PrimitiveType`; None if this project never writes the type."""
+    """The number in `xla.PrimitiveType`."""
     literal: str | None = None
-    """The field of `xla.LiteralProto` that holds its values."""
+    """The field of `xla.LiteralProto` that holds its values; None for types of less than a byte,
+    which this project never writes."""
     format: FloatFormat | None = None
     """None for types that are not floats, and for f8E8M0FNU."""
-
-    @property
-    def is_complex(self) -> bool:
-        return self.name.startswith("complex")
 
 
 def _float(significand: int, smallest: int, largest: int) -> FloatFormat:
@@ -63,20 +60,22 @@ TABLE = (
     ElementType("i1", "bool", True, 1, "preds"),
     ElementType("complex<f32>", "complex64", True, 15, "c64s"),
     ElementType("complex<f64>", "complex128", True, 18, "c128s"),
-    ElementType("ui16", "uint16", hlo=7, literal="u16s"),
-    ElementType("ui32", "uint32", hlo=8, literal="u32s"),
-    ElementType("ui64", "uint64", hlo=9, literal="u64s"),
-    ElementType("i4", "int4"),
-    ElementType("ui4", "uint4"),
-    ElementType("f8E5M2", "float8_e5m2", hlo=19, format=FloatFormat(3, -16, 15)),
-    ElementType("f8E4M3FN", "float8_e4m3fn", hlo=20, format=FloatFormat(4, -9, 8)),
-    ElementType("f8E3M4", "float8_e3m4", format=FloatFormat(5, -6, 3)),
-    ElementType("f8E4M3", "float8_e4m3", format=FloatFormat(4, -9, 7)),
-    ElementType("f8E4M3B11FNUZ", "float8_e4m3b11fnuz", format=FloatFormat(4, -13, 4)),
-    ElementType("f8E4M3FNUZ", "float8_e4m3fnuz", format=FloatFormat(4, -10, 7)),
-    ElementType("f8E5M2FNUZ", "float8_e5m2fnuz", format=FloatFormat(3, -17, 15)),
-    ElementType("f8E8M0FNU", "float8_e8m0fnu"),
-    ElementType("f4E2M1FN", "float4_e2m1fn", format=FloatFormat(2, -1, 2)),
+    ElementType("ui16", "uint16", True, 7, "u16s"),
+    ElementType("ui32", "uint32", True, 8, "u32s"),
+    ElementType("ui64", "uint64", True, 9, "u64s"),
+    ElementType("f8E5M2", "float8_e5m2", True, 19, "f8e5m2s", FloatFormat(3, -16, 15)),
+    ElementType("f8E4M3FN", "float8_e4m3fn", True, 20, "f8e4m3fns", FloatFormat(4, -9, 8)),
+    ElementType("i4", "int4", hlo=21),
+    ElementType("ui4", "uint4", hlo=22),
+    ElementType("f8E3M4", "float8_e3m4", False, 29, "f8e3m4s", FloatFormat(5, -6, 3)),
+    ElementType("f8E4M3", "float8_e4m3", False, 28, "f8e4m3s", FloatFormat(4, -9, 7)),
+    ElementType(
+        "f8E4M3B11FNUZ", "float8_e4m3b11fnuz", False, 23, "f8e4m3b11fnuzs", FloatFormat(4, -13, 4)
+    ),
+    ElementType("f8E4M3FNUZ", "float8_e4m3fnuz", False, 25, "f8e4m3fnuzs", FloatFormat(4, -10, 7)),
+    ElementType("f8E5M2FNUZ", "float8_e5m2fnuz", False, 24, "f8e5m2fnuzs", FloatFormat(3, -17, 15)),
+    ElementType("f8E8M0FNU", "float8_e8m0fnu", False, 33, "f8e8m0fnus"),
+    ElementType("f4E2M1FN", "float4_e2m1fn", hlo=32, format=FloatFormat(2, -1, 2)),
 )
 """Every element type. Those that a registry may name come first."""
 
@@ -86,7 +85,7 @@ BY_NAME = {type_.name: type_ for type_ in TABLE}
 PYTORCH_NAMES = {type_.name: type_.numpy for type_ in TABLE if type_.pytorch}
 """From StableHLO names to PyTorch names, for the types that torch_xla's tensors can have."""
 
-REGISTRY_TYPES = tuple(name for name in PYTORCH_NAMES if not BY_NAME[name].is_complex)
+REGISTRY_TYPES = tuple(PYTORCH_NAMES)
 """The types that a registry file may name in `when: {dtypes: …}`."""
 
 NAME_OF_PYTORCH = {pytorch: name for name, pytorch in PYTORCH_NAMES.items()}

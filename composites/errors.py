@@ -67,6 +67,10 @@ class UnusableFunctionError(CompositesError):
     """A function named in a registry or on the command line does not exist or does not fit."""
 
 
+class LockError(CompositesError):
+    """A lock file cannot be read, or a registry does not keep what its lock says."""
+
+
 class MissingPackageError(CompositesError):
     """A required package is not installed."""
 

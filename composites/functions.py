@@ -64,7 +64,7 @@ def import_module(module_name: str) -> ModuleType:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise UnusableFunctionError(_missing_module(module_name, error)) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UnusableFunctionError(
             f"importing {module_name} failed: {type(error).__name__}: {error}"
         ) from error
@@ -90,7 +90,10 @@ def _run_file(path: Path) -> ModuleType:
         raise UnusableFunctionError(f"there is no file {path}")
     module = importlib.util.module_from_spec(spec)
     _make_importable(str(path.parent.resolve()))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SystemExit as error:  # other errors are shown with their traceback
+        raise UnusableFunctionError(f"running {path} failed: SystemExit: {error}") from error
     return module
 
 

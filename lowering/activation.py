@@ -1,16 +1,19 @@
 """Turning composites on and off: from a set of entries to kernels in PyTorch's dispatcher.
 
-Every change takes the same steps: resolve all names, check for clashes, remove the old hooks, and
-install the new ones. If a name is wrong, nothing changes.
+Every change takes the same steps: resolve all names, check for clashes, install the new hooks over
+the old ones, and remove the old ones. If a name is wrong, nothing changes. One change is made at a
+time, and an interrupt waits until it is complete. `lowering.requests` says what several threads
+together have on.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
 from composites.allowlist import resolve
@@ -19,13 +22,16 @@ from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import Composite
 from composites.registry.operators import find_operator
 from composites.settings import ALLOWLIST
+from lowering import interrupts
 from lowering.dispatch import wide_products
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.statistics import Statistics
 from lowering.frontends.chosen import import_package, is_installed, make_frontend
-from lowering.frontends.protocols import Frontend, Override
-from lowering.installation.install import Installation, install
+from lowering.frontends.protocols import Frontend, Kernel, Override
+from lowering.installation import install
+from lowering.installation.install import Installation, import_functions
+from lowering.requests import Block, Names, Requests
 
 log = logging.getLogger("composites")
 
@@ -46,34 +52,42 @@ def catalog() -> Catalog:
     return loaded
 
 
+_LOCK = threading.RLock()
+"""Held while the frontend is made, and while what is on changes. The modules that a change needs
+are imported before it is taken: their imports may turn composites on, or wait for another
+thread."""
+
+_ONE_SCOPE = threading.RLock()
+"""Held by a thread inside a block in which nothing else is on, such as an export. Other threads
+wait with such blocks of their own."""
+
+
+@dataclass(slots=True)
 class _Active:
     """The active entries, and the hooks that are installed for them."""
 
-    def __init__(self) -> None:
-        self.entries: tuple[Composite, ...] = ()
-        self.installation: Installation | None = None
-        self.exporting = False  # graphs for an export hold references to computations
+    requests: Requests = field(default_factory=Requests)
+    entries: tuple[Composite, ...] = ()
+    exporting: bool = False  # graphs for an export hold references to computations
+    installation: Installation = field(default_factory=Installation)
+    outdated: list[Installation] = field(default_factory=list)
+    """What is to be removed. It is empty, unless a removal failed."""
 
-    def change(self, entries: tuple[Composite, ...], exporting: bool | None = None) -> None:
-        exporting = self.exporting if exporting is None else exporting
-        if (entries, exporting) == (self.entries, self.exporting):
-            return
-        check_clashes(entries, catalog())
-        before = self.entries, self.exporting
-        try:
-            self._replace(entries, exporting)
-        except BaseException:
-            self._replace(*before)
-            raise
-        log.info("active: %s", ", ".join(entry.qualified for entry in entries) or "none")
-
-    def _replace(self, entries: tuple[Composite, ...], exporting: bool) -> None:
-        if self.installation is not None:
-            self.installation.remove()
-        self.entries, self.exporting, self.installation = (), exporting, None
-        if entries:
-            self.installation = _install(entries, exporting)
-            self.entries = entries
+    def change(self, requests: Requests) -> None:
+        """Have on what is asked for. If the hooks cannot be installed, nothing changes."""
+        # With nothing on, a registry that cannot be used is nobody's concern.
+        entries = _entries(requests.names, catalog()) if requests.names else ()
+        exporting = requests.exporting
+        if (entries, exporting) != (self.entries, self.exporting):
+            new = _install(entries, exporting) if entries else Installation()
+            self.outdated, self.installation, self.entries, self.exporting, self.requests = (
+                [*self.outdated, self.installation], new, entries, exporting, requests
+            )  # fmt: skip
+            log.info("active: %s", ", ".join(entry.identity for entry in entries) or "none")
+        self.requests = requests
+        while self.outdated:
+            self.outdated[-1].remove()
+            self.outdated.pop()
 
 
 _active = _Active()
@@ -83,12 +97,18 @@ statistics = Statistics()
 
 
 def active() -> tuple[str, ...]:
-    """Names of the active composites, as they appear in StableHLO."""
-    return tuple(entry.qualified for entry in _active.entries)
+    """Names of the composites that are on in this process, as XLA_COMPOSITE_OP takes them.
+
+    A version that the plain name does not mean is named too, as in `acme.gelu@1`.
+    """
+    return tuple(catalog().label(entry) for entry in _active.entries)
 
 
 def enable(*names: str) -> None:
     """Turn composites on, in addition to those that are already on.
+
+    This is for the whole process. Inside an `enabled` block of the same thread, it lasts until the
+    end of the block.
 
     Args:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
@@ -97,15 +117,16 @@ def enable(*names: str) -> None:
         AllowlistError: a name is unknown or ambiguous. Nothing is changed in this case.
         RegistryError: a registry file is invalid.
     """
-    added = resolve(names, catalog())
-    import_package()
-    _active.change(_ordered((*_active.entries, *added)))
+    added = _prepared(resolve(names, catalog()))
+    _change(lambda requests: requests.with_names(added, threading.get_ident()))
 
 
 def disable(*names: str) -> None:
     """Turn composites off, each with its backward, and restore the stock kernels.
 
-    Without names, all composites are turned off.
+    Without names, all composites are turned off. Inside an `enabled` block of the same thread, this
+    lasts until the end of the block. What an `enabled` block of another thread asks for stays on
+    until that block ends.
 
     Raises:
         AllowlistError: a name, given here or in XLA_COMPOSITE_OP, is unknown or ambiguous. In this
@@ -113,21 +134,20 @@ def disable(*names: str) -> None:
     """
     if ALLOWLIST.read() and is_installed():
         import_package()  # a later import would turn on again what the variable names
-    removed = resolve(names, catalog()) if names else _active.entries
-    _active.change(tuple(entry for entry in _active.entries if entry not in removed))
+    removed = _names(resolve(names, catalog(), every_version=True)) if names else None
+    _change(lambda requests: requests.without_names(removed, threading.get_ident()), check=False)
 
 
 @contextmanager
 def enabled(*names: str) -> Iterator[None]:
-    """Turn composites on for a `with` block. The previous state is restored afterwards."""
-    added = resolve(names, catalog())
-    import_package()
-    before = _active.entries
-    _active.change(_ordered((*before, *added)))
-    try:
+    """Turn composites on for a `with` block. The previous state is restored afterwards.
+
+    Blocks of several threads are counted: a composite is on, for the whole process, while any block
+    or `enable` asks for it.
+    """
+    added = _prepared(resolve(names, catalog()))
+    with _inside(Block(threading.get_ident(), added)):
         yield
-    finally:
-        _active.change(before)
 
 
 @contextmanager
@@ -135,15 +155,14 @@ def exactly(*names: str) -> Iterator[None]:
     """Have only these composites on for a `with` block. The previous state is restored
     afterwards."""
     entries = resolve(names, catalog())
-    import_package()
-    with _only(entries, _active.exporting):
+    with _only(lambda: entries):
         yield
 
 
 @contextmanager
 def all_off() -> Iterator[None]:
     """Have no composites on for a `with` block. The previous state is restored afterwards."""
-    with _only((), _active.exporting):
+    with _ONE_SCOPE, _inside(_scope(Names(), _active.exporting)):
         yield
 
 
@@ -152,36 +171,84 @@ def for_export(names: Sequence[str] | None) -> Iterator[None]:
     """Have only these composites on for a `with` block that exports.
 
     None means the active composites, or all if none is active. Graphs for an export hold references
-    to computations, so they do not share computations with graphs that run.
+    to computations, so they do not share computations with graphs that run. Exports of several
+    threads run one after the other.
     """
     chosen = None if names is None else resolve(names, catalog())
     import_package()
-    entries = _active.entries or resolve(("all",), catalog()) if chosen is None else chosen
+
+    def entries() -> Sequence[Composite]:
+        return (_active.entries or resolve(("all",), catalog())) if chosen is None else chosen
+
     with _only(entries, exporting=True):
         yield
 
 
 @contextmanager
-def _only(entries: tuple[Composite, ...], exporting: bool) -> Iterator[None]:
-    before = _active.entries, _active.exporting
-    _active.change(entries, exporting)
+def _only(
+    entries: Callable[[], Sequence[Composite]], exporting: bool | None = None
+) -> Iterator[None]:
+    with _ONE_SCOPE:
+        names = _prepared(entries())
+        with _inside(_scope(names, _active.exporting if exporting is None else exporting)):
+            yield
+
+
+def _scope(names: Names, exporting: bool) -> Block:
+    return Block(threading.get_ident(), names, only=True, exporting=exporting)
+
+
+@contextmanager
+def _inside(block: Block) -> Iterator[None]:
     try:
+        _change(lambda requests: requests.with_block(block))
         yield
     finally:
-        _active.change(*before)
+        try:
+            _leave(block)
+        finally:
+            _leave(block)  # where a second interrupt arrived before the first line of `_leave`
 
 
-def _ordered(entries: Sequence[Composite]) -> tuple[Composite, ...]:
-    names = {entry.qualified for entry in entries}
-    return tuple(entry for entry in catalog() if entry.qualified in names)
+def _leave(block: Block) -> None:
+    with _LOCK, interrupts.deferred():
+        if any(b.key is block.key for b in _active.requests.blocks):
+            # It is left even if the hooks cannot be replaced; the next change does that.
+            _active.requests = _active.requests.without_block(block.key)
+            _active.change(_active.requests)
+
+
+def _change(requested: Callable[[Requests], Requests], check: bool = True) -> None:
+    with _LOCK, interrupts.deferred():
+        requests = requested(_active.requests)
+        if check and requests.names:
+            loaded = catalog()
+            check_clashes(_entries(requests.names, loaded), loaded)
+        _active.change(requests)
+
+
+def _prepared(entries: Sequence[Composite]) -> Names:
+    """The names of entries that are about to be turned on, and all imports that this needs."""
+    import_package()
+    import_functions(entries)
+    return _names(entries)
+
+
+def _names(entries: Sequence[Composite]) -> Names:
+    return frozenset(entry.identity for entry in entries)
+
+
+def _entries(names: Names, catalog: Catalog) -> tuple[Composite, ...]:
+    return tuple(entry for entry in catalog if entry.identity in names)
 
 
 def check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
-    """Check that no two vendor entries claim every call of the same operator.
+    """Check that no two versions of an entry, and no two vendor entries, claim the same calls.
 
     Raises:
         AllowlistError: two do.
     """
+    _check_versions(entries)
     builtin = {
         id(r) for registry in catalog.registries if registry.builtin for r in registry.composites
     }
@@ -195,6 +262,21 @@ def check_clashes(entries: Sequence[Composite], catalog: Catalog) -> None:
                 f"{other.qualified} ({other.location}) and {entry.qualified} ({entry.location})"
                 f" both claim every call of {entry.op}; turn one off, or give one a `when`"
             )
+
+
+def _check_versions(entries: Sequence[Composite]) -> None:
+    """Versions of one entry may be on together if their conditions differ. The first one in the
+    file then claims the calls that both take."""
+    versions: dict[str, list[Composite]] = {}
+    for entry in entries:
+        for other in versions.setdefault(entry.qualified, []):
+            if other.when == entry.when:
+                raise AllowlistError(
+                    f"{other.identity} ({other.location}) and {entry.identity} ({entry.location})"
+                    f" are versions of one entry with the same conditions; turn one off, as with"
+                    f" -{other.identity}, or give them different conditions in `when`"
+                )
+        versions[entry.qualified].append(entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +294,9 @@ def backend() -> Backend:
     Raises:
         MissingPackageError: torch_xla is not installed.
     """
-    import_package()
-    return _backend()
+    import_package()  # before the lock: another thread may hold the import's lock and want ours
+    with _LOCK, interrupts.deferred():
+        return _backend()
 
 
 @cache
@@ -235,6 +318,12 @@ def _install(entries: tuple[Composite, ...], exporting: bool) -> Installation:
     return install_from(catalog(), entries, _computations(entries, exporting))
 
 
+def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
+    """The composite of an entry with `adapt`, as a function with its decomposition's signature."""
+    made = backend()
+    return install.composite_function(entry, catalog, made.frontend, made.compiled_calls)
+
+
 def install_from(
     catalog: Catalog, entries: Sequence[Composite], computations: Computations | None = None
 ) -> Installation:
@@ -247,7 +336,7 @@ def install_from(
     caught |= {name for e in entries for name, _ in e.rewrites if "::" in name}
     operators = {name: find_operator(name) for name in caught}
     made = backend()
-    return install(
+    return install.install(
         entries,
         operators,
         catalog,

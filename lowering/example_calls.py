@@ -1,54 +1,143 @@
-"""Example calls of operators, for the check of an entry.
+"""Example calls of what entries catch, for `composites check` and for the canonical calls of locks.
 
-The arguments are guessed: tensors of one small shape, and defaults or plain values for the rest. A
-guess counts only if PyTorch's own kernel on the CPU accepts it.
+An entry's `example` gives arguments. The others are guessed: tensors of one small shape, and
+defaults or plain values for the rest. A guess counts only if PyTorch on the CPU accepts it. The
+same entry has the same calls in every process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from composites.element_types import PYTORCH_NAMES
-from composites.registry.model import Composite
-from composites.registry.operators import Argument, Operator, find_overload
+from composites.errors import UnusableFunctionError
+from composites.functions import find_function
+from composites.registry.model import Composite, Tensor
+from composites.registry.operators import Argument, Operator, find_operator, find_overload
+from composites.registry.signatures import describe_function
 
 _SHAPES = ((2, 3), (4, 4), (2, 4, 4), (2, 4, 4, 4), (4,))
 _VALUES = {"int": 1, "float": 1.0, "bool": False, "scalar": 1.0, "ints": [1], "bools": [True]}
+_DTYPES = ("f32", "bf16")
+"""Element types of the guessed calls, where the entry's conditions allow them."""
+
+Place = Callable[[torch.Tensor], torch.Tensor]
 
 
-def example_call(entry: Composite, operator: Operator) -> Callable[[str], Any] | None:
-    """A call that the entry claims, as a function of the device; None if no guess is accepted."""
-    return _accepted_call(entry, operator, {})
+@dataclass(frozen=True, slots=True)
+class ExampleCall:
+    """A function, and values of its arguments on the CPU."""
+
+    function: Callable[..., Any]
+    values: Mapping[str, Any]
+    keyword_only: frozenset[str]
+    of_decomposition: bool
+    """Whether the function is the entry's decomposition: the caller's arguments are others."""
+
+    def run(self, place: Place) -> Any:
+        """Call the function with `place(tensor)` in the place of each tensor."""
+        placed = {
+            name: place(value) if isinstance(value, torch.Tensor) else value
+            for name, value in self.values.items()
+        }
+        positional = [value for name, value in placed.items() if name not in self.keyword_only]
+        return self.function(*positional, **{name: placed[name] for name in self.keyword_only})
 
 
-def refused_words(entry: Composite, operator: Operator) -> Iterator[tuple[str, str, str]]:
-    """Words in the entry's conditions on arguments that the operator accepts for no call: the
+@dataclass(frozen=True, slots=True)
+class NoExample:
+    """Why there is no example call."""
+
+    reason: str
+
+
+def example_calls(entry: Composite) -> tuple[ExampleCall, ...] | NoExample:
+    """Calls that the entry claims: as its `example` says, or a guess for each element type."""
+    found = _callee(entry)
+    if isinstance(found, NoExample):
+        return found
+    function, operator = found
+    if entry.example:
+        if unknown := [name for name, _ in entry.example if operator.argument(name) is None]:
+            return NoExample(f"{operator.qualified} has no argument {unknown[0]!r}")
+        try:
+            return (_call(entry, function, operator, (2, 3), _dtypes(entry)[0]),)
+        except LookupError as error:
+            return NoExample(f"{operator.qualified}: `example` needs a value for {error}")
+    guesses = (_guess(entry, function, operator, dtype) for dtype in _dtypes(entry))
+    calls = tuple(call for call in guesses if call is not None)
+    return calls or NoExample(
+        f"no call of {operator.qualified} is easily guessed; give one with `example`"
+    )
+
+
+def refused_words(entry: Composite) -> Iterator[tuple[str, str, str]]:
+    """Words in the entry's conditions on arguments that its operator accepts for no call: the
     argument, the word, and what the operator says."""
-    for name, values in entry.when.values:
-        argument = operator.argument(name)
-        if argument is None or argument.kind != "string" or not argument.has_default:
-            continue
-        usual = _accepted_call(entry, operator, {name: argument.default})
-        if usual is None:
-            continue  # it may be the guessed arguments that the operator refuses
-        for value in values:
-            try:
-                usual("cpu", {name: value})
-            except Exception as error:
-                yield name, value, str(error).partition("\n")[0]
+    operator = None if entry.op is None else find_operator(entry.op)
+    words = [
+        (name, value)
+        for name, values in entry.when.values
+        for value in values
+        if operator is not None and (argument := operator.argument(name)) is not None
+        and argument.kind == "string" and argument.has_default
+    ]  # fmt: skip
+    if not words:
+        return
+    usual = example_calls(replace(entry, when=replace(entry.when, values=())))
+    if isinstance(usual, NoExample):
+        return
+    for name, word in words:
+        try:
+            replace(usual[0], values={**usual[0].values, name: word}).run(torch.clone)
+        except Exception as error:
+            yield name, word, str(error).partition("\n")[0]
 
 
-def _accepted_call(
-    entry: Composite, operator: Operator, given: Mapping[str, Any]
-) -> Callable[..., Any] | None:
+def _callee(entry: Composite) -> tuple[Callable[..., Any], Operator] | NoExample:
+    """What the entry catches, as a function, and its arguments.
+
+    A Python function whose arguments are adapted is represented by the decomposition.
+    """
+    if entry.op is not None:
+        operator = find_operator(entry.op)
+        return find_overload(operator), operator
+    if entry.adapt is not None and entry.decomposition.target is not None:
+        target = entry.decomposition.target
+        function = find_function(target)
+        return function, describe_function(function, target)
+    target = entry.functions[0]
+    if "." in target.partition(":")[2]:
+        return NoExample(f"{target} is a method, and its object cannot be guessed")
+    try:
+        operator = describe_function(find_function(target), target)
+    except UnusableFunctionError as error:
+        return NoExample(str(error))
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        # Looked up again, because turning the entry on replaces the function.
+        return find_function(target)(*arguments, **keywords)
+
+    return call, operator
+
+
+def _dtypes(entry: Composite) -> tuple[str, ...]:
+    allowed = entry.when.dtypes
+    return tuple(d for d in _DTYPES if not allowed or d in allowed) or allowed[:1]
+
+
+def _guess(
+    entry: Composite, function: Callable[..., Any], operator: Operator, dtype: str
+) -> ExampleCall | None:
     for shape in _shapes(entry):
         try:
-            call = _call(entry, operator, shape, given)
-            call("cpu")
+            call = _call(entry, function, operator, shape, dtype)
+            with torch.random.fork_rng(devices=()):
+                call.run(torch.clone)
         except Exception:  # whatever a kernel raises; the guess was wrong
             continue
         return call
@@ -56,21 +145,16 @@ def _accepted_call(
 
 
 def _call(
-    entry: Composite, operator: Operator, shape: tuple[int, ...], given: Mapping[str, Any]
-) -> Callable[..., Any]:
-    overload = find_overload(operator)
-    guessed = {a.name: _value(a, entry, shape) for a in operator.arguments} | dict(given)
-    keyword_only = {a.name for a in operator.arguments if a.keyword_only}
-
-    def call(device: str, changed: Mapping[str, Any] = MappingProxyType({})) -> Any:
-        placed = {
-            name: value.to(device) if isinstance(value, torch.Tensor) else value
-            for name, value in (guessed | dict(changed)).items()
-        }
-        positional = [value for name, value in placed.items() if name not in keyword_only]
-        return overload(*positional, **{name: placed[name] for name in keyword_only})
-
-    return call
+    entry: Composite,
+    function: Callable[..., Any],
+    operator: Operator,
+    shape: tuple[int, ...],
+    dtype: str,
+) -> ExampleCall:
+    values = {a.name: _value(a, entry, shape, dtype) for a in operator.arguments}
+    keyword_only = frozenset(a.name for a in operator.arguments if a.keyword_only)
+    of_decomposition = entry.op is None and entry.adapt is not None
+    return ExampleCall(function, values, keyword_only, of_decomposition)
 
 
 def _shapes(entry: Composite) -> Iterator[tuple[int, ...]]:
@@ -78,29 +162,37 @@ def _shapes(entry: Composite) -> Iterator[tuple[int, ...]]:
     return (shape for shape in _SHAPES if not ranks or len(shape) in ranks)
 
 
-def _value(argument: Argument, entry: Composite, shape: tuple[int, ...]) -> Any:
+def _value(argument: Argument, entry: Composite, shape: tuple[int, ...], dtype: str) -> Any:
     """A plain value of an argument.
 
     Raises:
         LookupError: none is known.
     """
+    given = dict(entry.example)
+    if argument.name in given:
+        value = given[argument.name]
+        if argument.kind == "dtype" and value is not None:
+            return getattr(torch, PYTORCH_NAMES[str(value)])
+        if isinstance(value, Tensor):
+            return _tensor(value.shape, value.element_type)
+        return list(value) if isinstance(value, tuple) else value
     if argument.is_tensor:
-        if argument.optional and argument.name not in entry.operands:
+        if argument.optional and (argument.name not in entry.operands or entry.example):
             return None
-        return _tensor(entry, shape)
+        return _tensor(shape, dtype)
     allowed = dict(entry.when.values).get(argument.name)
     if allowed:
         return allowed[0]
     if argument.has_default:
         return argument.default
-    if argument.optional:
+    if argument.optional and argument.kind != "other":
         return None
+    if argument.kind not in _VALUES:
+        raise LookupError(argument.name)
     return _VALUES[argument.kind]
 
 
-def _tensor(entry: Composite, shape: tuple[int, ...]) -> torch.Tensor:
-    dtype = torch.float32
-    if entry.when.dtypes:
-        dtype = getattr(torch, PYTORCH_NAMES[entry.when.dtypes[0]])
+def _tensor(shape: tuple[int, ...], element_type: str) -> torch.Tensor:
     size = torch.Size(shape)
-    return torch.arange(1, size.numel() + 1).div(size.numel()).reshape(size).to(dtype)
+    numbers = torch.arange(1, size.numel() + 1).div(max(size.numel(), 1)).reshape(size)
+    return numbers.to(getattr(torch, PYTORCH_NAMES[element_type]))

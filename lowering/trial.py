@@ -20,9 +20,8 @@ from composites.errors import (
 from composites.functions import import_module
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
-from composites.registry.operators import find_operator
 from lowering import activation
-from lowering.example_calls import example_call, refused_words
+from lowering.example_calls import NoExample, example_calls, refused_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
 
 def _clashes(registry: Registry, catalog: Catalog) -> Iterator[str]:
     try:
-        activation.check_clashes(registry.composites, catalog)
+        activation.check_clashes(catalog.highest(registry.composites), catalog)
     except AllowlistError as error:
         yield f"{registry.namespace}.* cannot be turned on: {error}"
 
@@ -74,9 +73,9 @@ def _not_imported(entry: Composite) -> Iterator[str]:
 
 
 def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
-    entries = resolve([entry.qualified], catalog)
+    entries = resolve([entry.identity], catalog)
     if entry.op is not None:
-        for argument, word, said in refused_words(entry, find_operator(entry.op)):
+        for argument, word, said in refused_words(entry):
             text = f"when: {argument}: {entry.op} refuses {word!r}: {said}"
             yield _problem(text, entry, entries)
     try:
@@ -84,7 +83,7 @@ def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
     except CompositesError as error:
         yield _problem(str(error), entry, entries)
         return
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         yield _problem(f"cannot be turned on: {type(error).__name__}: {error}", entry, entries)
         return
     try:
@@ -96,14 +95,15 @@ def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
 
 
 def _call(entry: Composite) -> None:
-    """Call the entry's operator once, if an example call is easily made. Nothing is computed."""
+    """Call what the entry catches once, if an example call is easily made. Nothing is computed."""
     if entry.op is None or entry.adapt is not None:
         return
-    call = example_call(entry, find_operator(entry.op))
-    if call is None:
+    calls = example_calls(entry)
+    if isinstance(calls, NoExample):
         return
+    device = activation.backend().frontend.tensors.device_type
     try:
-        call(activation.backend().frontend.tensors.device_type)
+        calls[0].run(lambda tensor: tensor.to(device))
     except LoweringError:
         raise
     except Exception:

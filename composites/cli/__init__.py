@@ -4,10 +4,11 @@
 |---|---|
 | `app` | the application, `--version`, `env` |
 | `registry` | `check`, `list`, `schema`, `codegen`, `docs`, `generate` |
+| `contracts` | `lock`, `diff` |
 | `show` | `show` |
 | `export` | `export` |
 | `run` | `run` |
-| `stablehlo` | `inspect`, `lower`; both work without torch |
+| `stablehlo` | `inspect`, `lower`; both work without torch, and in a child process |
 | `doctor` | `doctor` |
 
 `output` prints the tables of all commands.
@@ -22,8 +23,9 @@ def main() -> None:
     """Run the command line."""
     try:
         from composites.cli.app import app
+        from composites.cli.child import run_in_child
 
-        app()
+        app(obj=run_in_child)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in ("typer", "rich", "packaging", "pydantic"):  # newer typers need the last

@@ -16,13 +16,14 @@ from composites.errors import CompositesError, MissingPackageError, UnusableFunc
 from composites.functions import find_function
 from composites.registry.catalog import Catalog
 from composites.registry.conditions import ConditionError
-from composites.registry.model import Attribute, Composite, Registry
+from composites.registry.model import Attribute, Composite, Registry, split_version
 from composites.registry.operators import Operator, find_operator
 from composites.registry.printing import entry_document
 from composites.registry.signatures import describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.codegen.excerpt import function_hooks, operator_hooks
 from lowering.codegen.source import is_caught_at_autograd
+from lowering.example_calls import NoExample
 from lowering.frontends.chosen import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
 
 
@@ -95,7 +96,9 @@ class Description:
     hook: str
     """The generated source; empty if it cannot be made here."""
     stablehlo: str | None
-    """Of an example call."""
+    """Of an example call, or for a backward of the gradients of one."""
+    stablehlo_of_backward: str | None
+    """Of the gradients, where the backward is derived."""
     no_stablehlo: str | None
     """Why there is none, and what to do about it."""
 
@@ -108,8 +111,8 @@ def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
     """
     if name == "all" or name.endswith(".*"):
         return resolve([name], catalog)
-    found = catalog.find(name)
-    named = tuple(entry for entry in found if name in (entry.name, entry.qualified))
+    found, (plain, _) = catalog.find(name), split_version(name)
+    named = tuple(entry for entry in found if plain in (entry.name, entry.qualified))
     return named if len(named) == 1 else found
 
 
@@ -117,18 +120,15 @@ def described(entry: Composite, catalog: Catalog) -> Description:
     """All that is known of an entry."""
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
     callee = _callee(entry)
-    stablehlo, why_not = _example(entry, catalog)
-    backward = entry.backward and (
-        f"{entry.composite_name}_backward"
-        if entry.derives
-        else f"{entry.namespace}.{entry.backward}"
-    )
+    example = _example(entry, catalog)
+    explicit = catalog.backward_of(entry)
+    derived = f"{entry.composite_name}_backward" if entry.derives else None
     saves = entry.operands if entry.saves is None else entry.saves
     return Description(
-        name=entry.qualified,
+        name=catalog.label(entry),
         composite=entry.composite_name,
         also_made_by=tuple(
-            other.qualified
+            catalog.label(other)
             for other in catalog
             if other.composite_name == entry.composite_name and other is not entry
         ),
@@ -137,7 +137,7 @@ def described(entry: Composite, catalog: Catalog) -> Description:
         line=entry.location.line,
         package=registry.package,
         builtin=registry.builtin,
-        turn_on=_turn_on(entry, registry),
+        turn_on=_turn_on(catalog.label(entry), registry),
         group=entry.group,
         op=entry.op,
         functions=entry.functions,
@@ -150,17 +150,18 @@ def described(entry: Composite, catalog: Catalog) -> Description:
         results=_results(entry),
         when=entry_document(entry).get("when", {}),
         decomposition=str(entry.decomposition),
-        backward=backward,
+        backward=derived if explicit is None else catalog.label(explicit),
         derived=entry.derives,
         saves=saves if entry.derives else (),
         hook=_hook(entry, registry),
-        stablehlo=stablehlo,
-        no_stablehlo=why_not,
+        stablehlo=example.call,
+        stablehlo_of_backward=example.gradients,
+        no_stablehlo=example.why_not,
     )
 
 
-def _turn_on(entry: Composite, registry: Registry) -> str:
-    name = entry.name if registry.builtin else entry.qualified
+def _turn_on(label: str, registry: Registry) -> str:
+    name = label.removeprefix(f"{registry.namespace}.") if registry.builtin else label
     written = f"{ALLOWLIST.name}={shlex.quote(name)}"
     if registry.builtin or registry.package is not None:
         return written
@@ -246,27 +247,35 @@ def _hook(entry: Composite, registry: Registry) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _example(entry: Composite, catalog: Catalog) -> tuple[str | None, str | None]:
+@dataclass(frozen=True, slots=True)
+class _Example:
+    call: str | None = None
+    gradients: str | None = None
+    why_not: str | None = None
+
+
+def _example(entry: Composite, catalog: Catalog) -> _Example:
     """The StableHLO of an example call, or why there is none."""
-    on = f"{ALLOWLIST.name}={entry.qualified}"
+    on = f"{ALLOWLIST.name}={catalog.label(entry)}"
     real = f"`{on} composites run SCRIPT` shows the calls of a real program"
-    if entry.op is None:
-        return None, f"no call of a Python function can be guessed; {real}"
     try:
         from lowering.preview import example_text
 
         text = example_text(entry, catalog)
+        if isinstance(text, NoExample):
+            return _Example(why_not=f"{text.reason}; {real}")
+        if f'"{entry.composite_name}"' not in text:
+            return _Example(why_not=f"the entry does not claim the call that was made; {real}")
+        gradients = example_text(entry, catalog, gradients=True) if entry.derives else None
     except MissingPackageError as error:
-        return None, str(error)
+        return _Example(why_not=str(error))
     except ImportError as error:  # of a torch_xla that does not fit the torch that is installed
-        return None, f"torch_xla cannot be imported ({error}); `composites doctor` says why"
+        why = f"torch_xla cannot be imported ({error}); `composites doctor` says why"
+        return _Example(why_not=why)
     except CompositesError as error:
-        return None, f"{error}; `composites check {shlex.quote(entry.location.file)}` says more"
+        check = f"`composites check {shlex.quote(entry.location.file)}` says more"
+        return _Example(why_not=f"{error}; {check}")
     except Exception as error:  # torch_xla may refuse what PyTorch takes on the CPU
         said = str(error).partition("\n")[0]
-        return None, f"the guessed call fails ({type(error).__name__}: {said}); {real}"
-    if text is None:
-        return None, f"no arguments that {entry.op} takes could be guessed; {real}"
-    if f'"{entry.composite_name}"' not in text:
-        return None, f"the entry does not claim the call that was guessed; {real}"
-    return text, None
+        return _Example(why_not=f"the example call fails ({type(error).__name__}: {said}); {real}")
+    return _Example(text, None if isinstance(gradients, NoExample) else gradients)

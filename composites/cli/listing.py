@@ -8,6 +8,7 @@ from typing import TypedDict
 from rich.table import Table
 from rich.text import Text
 
+from composites.registry.catalog import Catalog
 from composites.registry.model import Composite
 
 
@@ -28,11 +29,11 @@ class Listed(TypedDict):
     line: int
 
 
-def listed(entries: Iterable[Composite], on: Collection[Composite]) -> list[Listed]:
-    """The entries as data, each with whether it is `on`."""
+def listed(catalog: Catalog, on: Collection[Composite]) -> list[Listed]:
+    """The entries of a catalog as data, each with whether it is `on`."""
     return [
         Listed(
-            name=entry.qualified,
+            name=catalog.label(entry),
             composite=entry.composite_name,
             version=entry.version,
             op=entry.op,
@@ -43,7 +44,7 @@ def listed(entries: Iterable[Composite], on: Collection[Composite]) -> list[List
             file=entry.location.file,
             line=entry.location.line,
         )
-        for entry in entries
+        for entry in catalog
     ]
 
 
@@ -56,7 +57,7 @@ def listing_table(entries: Iterable[Listed]) -> Table:
     for entry in entries:
         functions = dict.fromkeys(target.partition(":")[2] for target in entry["functions"])
         table.add_row(
-            Text(f"{entry['name']} v{entry['version']}"),
+            Text(f"{entry['name'].partition('@')[0]} v{entry['version']}"),
             Text(entry["op"] or ", ".join(functions)),
             Text(", ".join(entry["attributes"])),
             "yes" if entry["on"] else "",

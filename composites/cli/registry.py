@@ -128,11 +128,14 @@ def list_entries(
         raise typer.Exit(1)
 
 
-def schema() -> None:
+def schema(
+    lock: Annotated[bool, typer.Option("--lock", help="Print that of locks instead.")] = False,
+) -> None:
     """Print the JSON Schema of registry files, for editors."""
+    from composites.contracts.lock import lock_schema
     from composites.registry.document import json_schema
 
-    typer.echo(json.dumps(json_schema(), indent=2))
+    typer.echo(json.dumps(lock_schema() if lock else json_schema(), indent=2))
 
 
 def _hooks(registry: Path) -> str:

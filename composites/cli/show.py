@@ -59,7 +59,8 @@ def show(
         elif len(entries) == 1:
             _print(described(entries[0], catalog), with_hook=hook)
         else:
-            print_table(listing_table(listed(entries, ())))
+            labels = {catalog.label(entry) for entry in entries}
+            print_table(listing_table(e for e in listed(catalog, ()) if e["name"] in labels))
             typer.echo(f"{name} stands for these entries; name one of them to see all of it")
 
 
@@ -76,6 +77,8 @@ def _print(entry: Description, *, with_hook: bool) -> None:
         typer.echo(f"\nno StableHLO of an example call: {entry.no_stablehlo}")
     else:
         typer.echo(f"\nStableHLO of an example call:\n\n{entry.stablehlo}")
+    if entry.stablehlo_of_backward is not None:
+        typer.echo(f"StableHLO of its gradients:\n\n{entry.stablehlo_of_backward}")
 
 
 def _rows(entry: Description) -> Iterator[tuple[str, str]]:

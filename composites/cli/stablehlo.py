@@ -1,19 +1,25 @@
-"""Commands for StableHLO files: `inspect` and `lower`. Neither needs torch."""
+"""Commands for StableHLO files: `inspect` and `lower`. Neither needs torch.
+
+The command line's own process does their work in a child, which a damaged file may crash. Another
+program that calls the application has its threads, and does the work itself.
+"""
 
 from __future__ import annotations
 
 import inspect as signatures
+import json as to_json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from composites.cli.errors import clear_errors
+from composites.cli.errors import clear_errors, fail
 from composites.cli.output import print_table
 from composites.files import write_atomic
 from lowering.stablehlo import (
     COMMAND_LINE,
+    Limits,
     Module,
     Pass,
     cast_table,
@@ -29,6 +35,14 @@ StableHLOFile = Annotated[
     Path, typer.Argument(help="StableHLO text, bytecode or portable artifact.")
 ]
 
+_DEFAULT = Limits()
+Seconds = Annotated[
+    float, typer.Option(min=0.001, max=1e8, help="Stop the work on the file after this time.")
+]
+Memory = Annotated[
+    float, typer.Option(min=0.001, max=1e8, help="GiB that the work on the file may take.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands `inspect` and `lower` to an application."""
@@ -37,6 +51,7 @@ def register(app: typer.Typer) -> None:
 
 
 def inspect(
+    context: typer.Context,
     file: StableHLOFile,
     list_casts: Annotated[
         bool, typer.Option("--casts", help="Show conversions between types, not composites.")
@@ -45,14 +60,32 @@ def inspect(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a self-contained HTML page with a graph.")
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="LOCK",
+            help="Show only the composites that kernels written for this lock do not understand.",
+        ),
+    ] = None,
+    seconds: Seconds = _DEFAULT.seconds,
+    memory: Memory = _DEFAULT.memory / 2**30,
 ) -> None:
     """Show the composites of a module: counts, types, attributes and their share of the work.
 
     With --casts, show every conversion between types instead: what is converted, what reads the
     result, how often, and how many bytes this moves.
+
+    With --against, show the composites whose name, version, attributes or operands are not those of
+    a lock, and why. The exit code is 1 if there are any.
     """
-    with clear_errors():
-        module = Module.read(file)
+    if against is not None and (list_casts or html is not None):
+        fail("--against goes with neither --casts nor --html")
+
+    def work(module: Module) -> None:
+        if against is not None:
+            _against(module, against, json)
+            return
         if html is not None:
             write_atomic(html, html_page(module))
         if list_casts:
@@ -66,16 +99,50 @@ def inspect(
         elif list_casts or html is None:
             print_table(table)
 
+    _on_file(context, work, file, seconds, memory)
+
+
+def _against(module: Module, path: Path, as_json: bool) -> None:
+    from composites.contracts.lock import read_lock
+    from lowering.stablehlo.inspection.against import against_table, not_understood
+
+    report = inspect_module(module)
+    found = not_understood(report, read_lock(path))
+    if as_json:
+        rows = [
+            {"composite": item.call.name, "version": item.call.version, "count": item.call.count}
+            | {"reason": item.reason}
+            for item in found
+        ]
+        typer.echo(to_json.dumps({"not_understood": rows}, indent=2))
+    elif found:
+        print_table(against_table(found, path.name))
+    else:
+        typer.echo(f"all {len(report.composites)} composites are those of {path}")
+    if found:
+        raise typer.Exit(1)
+
 
 def _lower_command() -> Callable[..., None]:
     """Make `composites lower` with the options that the passes declare."""
 
-    def lower(*, file: Path, output: Path, portable: str | None = None, **values: Any) -> None:
-        with clear_errors():
+    def lower(
+        *,
+        context: typer.Context,
+        file: Path,
+        output: Path,
+        seconds: float,
+        memory: float,
+        portable: str | None = None,
+        **values: Any,
+    ) -> None:
+        def work(module: Module) -> None:
             passes: list[Pass] = []
             for declared in COMMAND_LINE:
                 passes += declared.passes([values[option.name] for option in declared.options])
-            run_passes(Module.read(file), passes).write(output, portable=portable)
+            run_passes(module, passes).write(output, portable=portable)
+
+        _on_file(context, work, file, seconds, memory)
 
     order = ", ".join(option.flag.partition("/")[0] for p in COMMAND_LINE for option in p.options)
     lower.__doc__ = f"Lower a module. The passes run in the order of their options: {order}."
@@ -85,7 +152,29 @@ def _lower_command() -> Callable[..., None]:
     return lower
 
 
+def _on_file(
+    context: typer.Context,
+    work: Callable[[Module], None],
+    file: Path,
+    seconds: float,
+    memory: float,
+) -> None:
+    """Do the work of a command, in a child process if the application has a way to have one."""
+    with clear_errors():
+        data = file.read_bytes()  # here, because a child may have another stdin
+
+        def reported() -> None:
+            with clear_errors():
+                work(Module.from_bytes(data, str(file)))
+
+        if context.obj is None:
+            reported()
+        else:
+            context.obj(reported, str(file), Limits(seconds, int(memory * 2**30)))
+
+
 def _parameters() -> Iterator[signatures.Parameter]:
+    yield _parameter("context", typer.Context)
     yield _parameter("file", StableHLOFile)
     about_output = typer.Option(
         "-o", "--output", help="The file to write: text, or bytecode if it ends in .mlirbc."
@@ -98,6 +187,8 @@ def _parameters() -> Iterator[signatures.Parameter]:
         metavar="VERSION", help="Write a portable artifact for this StableHLO version."
     )
     yield _parameter("portable", Annotated[str | None, about_portable], None)
+    yield _parameter("seconds", Seconds, _DEFAULT.seconds)
+    yield _parameter("memory", Memory, _DEFAULT.memory / 2**30)
 
 
 def _of_pass(option: Option) -> signatures.Parameter:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from composites.errors import AllowlistError, Problem, RegistryError, did_you_mean
-from composites.registry.model import Composite, Registry
+from composites.registry.model import Composite, Registry, split_version
 from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.validation import load_registry
 from composites.settings import registry_files, warn_of_unknown_variables
@@ -25,6 +25,11 @@ def builtin_registry_path() -> Path:
     """The built-in registry.yaml, inside an installed package or at the root of a checkout."""
     installed = Path(str(files("composites").joinpath("registry.yaml")))
     return installed if installed.exists() else installed.parent.parent / "registry.yaml"
+
+
+def builtin_lock_path() -> Path:
+    """The lock of the built-in registry, which lies beside it."""
+    return builtin_registry_path().with_suffix(".lock")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +68,6 @@ class Catalog:
         for registry in self.registries:
             yield from registry.composites
 
-    def qualified(self, name: str) -> Composite | None:
-        return next((entry for entry in self if entry.qualified == name), None)
-
     def shadowed(self, entry: Composite) -> bool:
         """Whether a vendor has an entry with the name of this built-in entry."""
         return any(entry in r.composites for r in self.registries if r.builtin) and any(
@@ -73,20 +75,53 @@ class Catalog:
         )
 
     def backward_of(self, entry: Composite) -> Composite | None:
-        if entry.backward is None or entry.derives:
-            return None
-        return self.qualified(f"{entry.namespace}.{entry.backward}")
+        """The entry of the same registry that is the backward of this one."""
+        found = (r.backward_of(entry) for r in self.registries if entry in r.composites)
+        return next(found, None)
+
+    def label(self, entry: Composite) -> str:
+        """The entry as XLA_COMPOSITE_OP names it: with its version if the plain name means another
+        one."""
+        return entry.qualified if self.highest((entry,)) else entry.identity
+
+    def highest(self, entries: Iterable[Composite]) -> tuple[Composite, ...]:
+        """Those of the entries that no entry of the same name and a higher version is beside."""
+        versions: dict[str, int] = {}
+        for entry in self:
+            before = versions.get(entry.qualified, entry.version)
+            versions[entry.qualified] = max(before, entry.version)
+        return tuple(e for e in entries if versions.get(e.qualified, e.version) == e.version)
 
     def find(self, name: str) -> tuple[Composite, ...]:
         """The entries that a name, qualified or not, refers to.
 
         A name can be that of an entry, of a composite that entries produce, or of a group of
-        entries.
+        entries. `acme.gelu@1` is exactly this version; without a number, each entry is meant in its
+        highest version.
 
         Raises:
-            AllowlistError: there is no such entry, or several vendors have one and `name` has no
-                namespace.
+            AllowlistError: there is no such entry or version, or several vendors have one and
+                `name` has no namespace.
         """
+        plain, version = split_version(name)
+        found = self._named(plain)
+        if version is None:
+            return self.highest(found)
+        exact = tuple(entry for entry in found if entry.version == version)
+        if not exact:
+            known = sorted({entry.version for entry in found})
+            raise AllowlistError(
+                f"there is no version {version} of {plain!r}; write"
+                f" {' or '.join(f'{plain}@{number}' for number in known)}"
+            )
+        return exact
+
+    def versions(self, name: str) -> tuple[Composite, ...]:
+        """The entries that a name refers to, in all versions, or in the one that it names."""
+        plain, version = split_version(name)
+        return self._named(plain) if version is None else self.find(name)
+
+    def _named(self, name: str) -> tuple[Composite, ...]:
         exact = tuple(e for e in self if name in (e.qualified, e.composite_name))
         if exact:
             return exact
@@ -192,15 +227,20 @@ def _load_announced(found: Announced, others: Iterable[Registry]) -> Registry | 
 
 def _clashes(registry: Registry, others: Iterable[Registry]) -> list[Problem]:
     """The entries that other registries have defined before."""
-    sources = {entry.qualified: other.source for other in others for entry in other.composites}
+    # Nobody else may add a version to an entry of the built-in registry.
+    sources = {
+        entry.qualified if other.builtin or registry.builtin else entry.identity: other.source
+        for other in others
+        for entry in other.composites
+    }
     return [
         Problem(
             entry.location.file,
             entry.location.line,
             entry.name,
-            f"{entry.qualified} is already defined in {sources[entry.qualified]}; use your own"
-            " namespace",
+            f"{entry.qualified} is already defined in {source}; use your own namespace"
+            + ("" if entry.qualified in sources else ", or another `version`"),
         )
         for entry in registry.composites
-        if entry.qualified in sources
+        if (source := sources.get(entry.qualified) or sources.get(entry.identity))
     ]

@@ -25,6 +25,7 @@ _NODES = (
 )  # fmt: skip
 _PROPERTIES = ("shape", "dtype", "ndim")
 _METHODS = ("dim", "numel", "is_floating_point")
+_TYPES = tuple(name for name in REGISTRY_TYPES if name.isidentifier())  # not `complex<f32>`
 _MAX_LENGTH = 4000
 _MAX_DEPTH = 50
 _MAX_NUMBER = 2**64  # of integers; no argument is larger
@@ -134,10 +135,10 @@ class _Checker(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id in self.arguments:
             return node
-        if node.id in REGISTRY_TYPES:
+        if node.id in _TYPES:
             torch = ast.Name("torch", ast.Load())
             return ast.Attribute(torch, PYTORCH_NAMES[node.id], ast.Load())
-        hint = did_you_mean(node.id, [*self.arguments, *REGISTRY_TYPES])
+        hint = did_you_mean(node.id, [*self.arguments, *_TYPES])
         raise ConditionError(f"{shorten(self.text)}: there is no argument {node.id!r}{hint}")
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:

@@ -21,8 +21,9 @@ from pydantic import (
 )
 
 from composites import attribute_types
-from composites.element_types import REGISTRY_TYPES
+from composites.element_types import BY_NAME, REGISTRY_TYPES
 from composites.errors import Problem, did_you_mean
+from composites.registry.model import VERSION
 from composites.registry.yaml_text import Path, YamlText
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
@@ -30,10 +31,14 @@ from composites.registry.yaml_text import Path, YamlText
 # name.
 NAMESPACE = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*(\.[a-zA-Z0-9_$]+)*", re.ASCII)
 NAME = re.compile(r"[a-zA-Z0-9_$]+(\.[a-zA-Z0-9_$]+)*", re.ASCII)
+ENTRY_NAME = re.compile(rf"{NAME.pattern}(@{VERSION.pattern})?", re.ASCII)
 ATTRIBUTE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
 OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
 TARGET = re.compile(r"(jax:)?[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)?")
+
+MAX_VERSION = 2**31 - 1
+"""StableHLO writes a version as i32."""
 
 Scalar = bool | int | float | str
 
@@ -62,6 +67,9 @@ def _spelled_out(value: Any) -> Any:
 
 def _known_types(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
     for dtype in when.get("dtypes", ()):
+        if dtype in BY_NAME and dtype not in REGISTRY_TYPES:
+            known = ", ".join(REGISTRY_TYPES)
+            raise ValueError(f"when: torch_xla has no tensors of {dtype} (it has {known})")
         if dtype not in REGISTRY_TYPES:
             hint = did_you_mean(str(dtype), REGISTRY_TYPES)
             known = ", ".join(REGISTRY_TYPES)
@@ -105,9 +113,19 @@ def _saved(value: Any) -> Any:
     return value
 
 
+def _entry_name(value: Any) -> Any:
+    if isinstance(value, str) and not ENTRY_NAME.fullmatch(value):
+        about = "; a version follows @ as a number, as in gelu@2" if "@" in value else ""
+        raise ValueError(f"{value!r} is not {_A_NAME}{about}")
+    return value
+
+
+_A_NAME = "a composite name: letters, digits, _ and $, joined by dots"
+
 FunctionName = Annotated[str, BeforeValidator(_function_name)]
 Namespace = Annotated[str, _matching(NAMESPACE, "a composite namespace such as acme")]
-Name = Annotated[str, _matching(NAME, "a composite name: letters, digits, _ and $, joined by dots")]
+Name = Annotated[str, _matching(NAME, _A_NAME)]
+EntryName = Annotated[str, BeforeValidator(_entry_name)]
 AttributeName = Annotated[str, _matching(ATTRIBUTE_NAME, "an attribute name such as approximate")]
 
 
@@ -142,7 +160,7 @@ class CompositeDocument(_Strict):
     ) = None
     function: Annotated[list[FunctionName], BeforeValidator(_listed)] = Field(default_factory=list)
     composite: Name | None = None
-    version: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
+    version: Annotated[int, Field(ge=0, le=MAX_VERSION)] = 1
     operands: list[str] | None = None
     attributes: dict[AttributeName, Annotated[AttributeDocument, BeforeValidator(_spelled_out)]] = (
         Field(default_factory=dict)
@@ -160,6 +178,7 @@ class CompositeDocument(_Strict):
     rewrites: dict[Annotated[str, BeforeValidator(_caught)], FunctionName] = Field(
         default_factory=dict
     )
+    example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:
@@ -178,7 +197,7 @@ class RegistryDocument(_Strict):
 
     schema_: Literal[1] = Field(alias="schema")
     namespace: Namespace
-    composites: dict[Name, CompositeDocument]
+    composites: dict[EntryName, CompositeDocument]
 
 
 HINTS = 20

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 DecompositionKind = Literal["native", "torch", "jax"]
+
+VERSION = re.compile(r"(?:0|[1-9][0-9]{0,9})", re.ASCII)
 
 DERIVE = "derive"
 """`backward: derive`: the backward's decomposition is the gradient of the forward's
@@ -58,6 +61,17 @@ class When:
 
     def __bool__(self) -> bool:
         return bool(self.values or self.dtypes or self.ranks or self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """The type of a tensor in an example call, written as `2x3xf32`."""
+
+    element_type: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return "x".join((*map(str, self.shape), self.element_type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +137,19 @@ class Composite:
     rewrites: tuple[tuple[str, str], ...] = ()
     """Other operators and Python functions whose calls can be rewritten as calls that this entry
     catches. Each comes with the `package.module:function` that rewrites the call."""
+    example: tuple[tuple[str, Any], ...] = ()
+    """Arguments of a call that the entry claims, for `check` and for locks. A tensor is a
+    `Tensor`."""
 
     @property
     def qualified(self) -> str:
-        """The entry's name with its namespace. It is unique."""
+        """The entry's name with its namespace. Versions of one entry share it."""
         return f"{self.namespace}.{self.name}"
+
+    @property
+    def identity(self) -> str:
+        """The entry's name with its namespace and version. It is unique."""
+        return f"{self.qualified}@{self.version}"
 
     @property
     def composite_name(self) -> str:
@@ -166,8 +188,37 @@ class Registry:
     """The installed package that announces it; None for other files."""
 
     def get(self, name: str) -> Composite | None:
-        return next((entry for entry in self.composites if entry.name == name), None)
+        """The entry of a name, in its highest version."""
+        found = (entry for entry in self.composites if entry.name == name)
+        return max(found, key=lambda entry: entry.version, default=None)
+
+    def key(self, entry: Composite) -> str:
+        """The entry in this registry: its name, with its version if there are several."""
+        alone = all(e.name != entry.name or e == entry for e in self.composites)
+        return entry.name if alone else f"{entry.name}@{entry.version}"
+
+    def backward_of(self, entry: Composite) -> Composite | None:
+        """The entry that is the backward of this one.
+
+        `backward: gelu_backward` means the version that the forward has, or the highest one if
+        there is no such version; `gelu_backward@1` means exactly that one.
+        """
+        if entry.backward is None or entry.derives:
+            return None
+        name, version = split_version(entry.backward)
+        wanted = entry.version if version is None else version
+        found = (e for e in self.composites if e.name == name and e.version == wanted)
+        exact = next(found, None)
+        return exact if exact is not None or version is not None else self.get(name)
 
     def named(self, name: str) -> tuple[Composite, ...]:
         """The entries whose name, composite or group is `name`."""
         return tuple(e for e in self.composites if name in (e.name, e.composite, e.group))
+
+
+def split_version(text: str) -> tuple[str, int | None]:
+    """`gelu@2` as name and version; the version is None if none is written, or it is no number."""
+    name, at, version = text.rpartition("@")
+    if not at or not VERSION.fullmatch(version):
+        return text, None
+    return name, int(version)

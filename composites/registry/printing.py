@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from composites.registry.model import Attribute, Composite, Registry
+from composites.registry.model import Attribute, Composite, Registry, Tensor
 
 
 def registry_yaml(registry: Registry) -> str:
@@ -14,7 +14,7 @@ def registry_yaml(registry: Registry) -> str:
     document = {
         "schema": 1,
         "namespace": registry.namespace,
-        "composites": {entry.name: entry_document(entry) for entry in registry.composites},
+        "composites": {registry.key(entry): entry_document(entry) for entry in registry.composites},
     }
     return yaml.safe_dump(document, sort_keys=False, width=100)
 
@@ -56,7 +56,15 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         document["group"] = entry.group
     if entry.rewrites:
         document["rewrites"] = dict(entry.rewrites)
+    if entry.example:
+        document["example"] = {name: _plain(value) for name, value in entry.example}
     return document
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _attribute(attribute: Attribute) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _backward(entry: Composite, registry: Registry) -> Iterator[str]:
     if entry.backward is None:
         return
     if not entry.derives:
-        backward = registry.get(entry.backward)
+        backward = registry.backward_of(entry)
         assert backward is not None
         yield f"backward: `{backward.composite_name}`"
         return

@@ -20,11 +20,13 @@ from composites.attribute_types import (
     types_of_argument,
     types_of_constant,
 )
+from composites.element_types import PYTORCH_NAMES
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
 from composites.registry.document import (
     HINTS,
+    MAX_VERSION,
     AttributeDocument,
     CheckedDocument,
     CompositeDocument,
@@ -37,7 +39,9 @@ from composites.registry.model import (
     Decomposition,
     Location,
     Registry,
+    Tensor,
     When,
+    split_version,
 )
 from composites.registry.operators import (
     Argument,
@@ -50,6 +54,7 @@ from composites.registry.signatures import check_signature, describe_function
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
 _WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
+TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 
@@ -90,33 +95,53 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
     return Registry(source, document.namespace, tuple(composites), builtin)
 
 
+def _version(key: str, entry: CompositeDocument) -> int:
+    """The version of an entry: the one in its name, or that of its key `version`."""
+    version = split_version(key)[1]
+    return entry.version if version is None else version
+
+
 def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Problem]:
     owner: dict[str, str] = {}
     hints = HINTS
+    versions: dict[str, dict[int, str]] = {}
+    for name, entry in document.entries.items():
+        plain, version = split_version(name)[0], _version(name, entry)
+        first = versions.setdefault(plain, {}).setdefault(version, name)
+        if first != name:
+            line = text.line(("composites", name))
+            yield Problem(source, line, name, f"is version {version} of {plain}, as {first!r} is")
     for name, entry in document.entries.items():
         if entry.backward in (None, DERIVE):
             continue
         assert entry.backward is not None
         line = text.line(("composites", name, "backward"))
-        if entry.backward not in document.names:
-            hint = did_you_mean(entry.backward, document.names) if hints > 0 else ""
+        plain, wanted = split_version(entry.backward)
+        found = versions.get(plain, {})
+        if wanted is None and found:
+            own = _version(name, entry)
+            wanted = own if own in found else max(found)
+        backward = entry.backward if wanted is None else found.get(wanted)
+        if backward is None or (not found and backward not in document.names):
+            known = [*document.names, *versions]
+            hint = did_you_mean(entry.backward, known) if hints > 0 else ""
             hints -= 1
             yield Problem(
                 source, line, name, f"backward: there is no entry {entry.backward!r}{hint}"
             )
-        elif entry.backward == name:
+        elif backward == name:
             yield Problem(source, line, name, "backward: an entry cannot be its own backward")
-        elif entry.backward in owner and document.entries[owner[entry.backward]].op != entry.op:
+        elif backward in owner and document.entries[owner[backward]].op != entry.op:
             # Two forms of one operator (gelu and gelu_tanh) may share a backward.
             yield Problem(
                 source,
                 line,
                 name,
-                f"backward: {entry.backward!r} is already the backward of"
-                f" {owner[entry.backward]!r}, which has another operator",
+                f"backward: {backward!r} is already the backward of"
+                f" {owner[backward]!r}, which has another operator",
             )
         else:
-            owner.setdefault(entry.backward, name)
+            owner.setdefault(backward, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +157,9 @@ class _EntryReader:
 
     def read(self) -> Composite | None:
         found_before = len(self.problems)
+        name, version = split_version(self.name)
+        if version is not None and not self._fits_version(version):
+            return None
         operator = self._operator()
         callee = self._callee(operator)
         if len(self.problems) > found_before:
@@ -140,11 +168,11 @@ class _EntryReader:
             self._check_operator(operator)
         composite = Composite(
             namespace=self.document.namespace,
-            name=self.name,
-            composite=self.entry.composite or self.name,
+            name=name,
+            composite=self.entry.composite or name,
             op=None if operator is None else operator.qualified,
             functions=tuple(self.entry.function),
-            version=self.entry.version,
+            version=_version(self.name, self.entry),
             operands=self._path_operands() if callee is None else self._operands(callee),
             attributes=tuple(self._attributes(callee)),
             when=self._when(callee),
@@ -158,8 +186,22 @@ class _EntryReader:
             gradients=tuple(self.entry.gradients),
             group=self.entry.group,
             rewrites=tuple(self._rewrites()),
+            example=tuple(self._example(operator)),
         )
         return composite if len(self.problems) == found_before else None
+
+    def _fits_version(self, version: int) -> bool:
+        """Whether the number in the entry's name is a version, and that of its key `version`."""
+        if version > MAX_VERSION:
+            self._problem(f"{version} is too large for a version")
+            return False
+        written = self.entry.version
+        if "version" in self.entry.model_fields_set and written != version:
+            self._problem(
+                f"version: is {written}, and the name says {version}; leave one out", "version"
+            )
+            return False
+        return True
 
     def _operator(self) -> Operator | None:
         if self.entry.op is None:
@@ -262,6 +304,34 @@ class _EntryReader:
             except UnusableFunctionError as error:
                 self._problem(f"rewrites: {error}", "rewrites", caught)
             yield caught, target
+
+    def _example(self, operator: Operator | None) -> Iterator[tuple[str, Any]]:
+        """The arguments of the example call. Those of a Python function are checked when it is
+        called."""
+        known = names(operator.arguments) if operator is not None else []
+        for name, value in self.entry.example.items():
+            argument = operator.argument(name) if operator is not None else None
+            if operator is not None and argument is None:
+                self._problem(
+                    f"example: {operator.qualified} has no argument {name!r}"
+                    f"{self._hint(name, known)} (it has {', '.join(known)})",
+                    "example", name,
+                )  # fmt: skip
+                continue
+            written = TENSOR.fullmatch(value) if isinstance(value, str) else None
+            known_type = written is not None and written[2] in PYTORCH_NAMES
+            is_tensor = known_type if argument is None else argument.is_tensor
+            if not is_tensor or (value is None and argument is not None and argument.optional):
+                yield name, _frozen(value)
+            elif written is None or not known_type:
+                self._problem(
+                    f"example: {name}: {value!r} is not the type of a tensor; write one such as"
+                    " 2x3xf32",
+                    "example", name,
+                )  # fmt: skip
+            else:
+                shape = tuple(int(size) for size in written[1].split("x") if size)
+                yield name, Tensor(written[2], shape)
 
     def _problem(self, message: str, *path: str) -> None:
         line = self.text.line(("composites", self.name, *path))

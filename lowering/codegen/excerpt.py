@@ -12,7 +12,7 @@ from lowering.codegen.source import function_hook_source, generate
 
 def operator_hooks(entry: Composite, registry: Registry) -> str:
     """The source of an entry's hooks; empty if it has none before a function is replaced."""
-    return "\n".join(_functions(generate(registry, registry.source), entry.name))
+    return "\n".join(_functions(generate(registry, registry.source), registry.key(entry)))
 
 
 def function_hooks(
@@ -25,18 +25,18 @@ def function_hooks(
         ConditionError: a condition of the entry does not fit the function.
     """
     text = function_hook_source(entry, function, target, registry)
-    return "\n".join(_functions(text, entry.name))
+    return "\n".join(_functions(text, registry.key(entry)))
 
 
-def _functions(module: str, entry: str) -> Iterator[str]:
+def _functions(module: str, key: str) -> Iterator[str]:
     """The functions that the tables at the end of a generated module have for an entry."""
     body = ast.parse(module).body
     names = [
         value.id
         for statement in body
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict)
-        for key, value in zip(statement.value.keys, statement.value.values, strict=True)
-        if isinstance(key, ast.Constant) and key.value == entry and isinstance(value, ast.Name)
+        for name, value in zip(statement.value.keys, statement.value.values, strict=True)
+        if isinstance(name, ast.Constant) and name.value == key and isinstance(value, ast.Name)
     ]
     for statement in body:
         if isinstance(statement, ast.FunctionDef) and statement.name in names:

@@ -32,8 +32,8 @@ def load_function_hook(
     """
     with _named(entry):
         text = function_hook_source(entry, function, target, registry)
-    module = _module(f"lowering.generated.<{entry.qualified} for {target}>", text)
-    return module.FUNCTION_HOOKS[entry.name]  # type: ignore[no-any-return]
+    module = _module(f"lowering.generated.<{entry.identity} for {target}>", text)
+    return module.FUNCTION_HOOKS[registry.key(entry)]  # type: ignore[no-any-return]
 
 
 def load_condition(
@@ -44,14 +44,26 @@ def load_condition(
     Raises:
         AllowlistError: the entry does not fit the function.
     """
-    name = f"<conditions of {entry.qualified} ({entry.location}) on {target}>"
+    name = f"<conditions of {entry.identity} ({entry.location}) on {target}>"
     with _named(entry):
         text = condition_source(entry, function, target)
     _remember_lines(name, text)
     # The namespace has no `__name__`, because Dynamo would import a module of that name.
-    namespace: dict[str, Any] = {"torch": torch}
+    namespace: dict[str, Any] = {"torch": torch, "_item": _item, "_length": _length}
     exec(compile(text, name, "exec"), namespace)
     return namespace["matches"]  # type: ignore[no-any-return]
+
+
+def _item(values: Any, index: int) -> Any:
+    if values is None or not -len(values) <= index < len(values):
+        raise IndexError("index out of range")
+    return values[index]
+
+
+def _length(values: Any) -> int:
+    if values is None:
+        raise TypeError("None has no length")
+    return len(values)
 
 
 @contextmanager

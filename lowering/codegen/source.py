@@ -6,6 +6,7 @@ checked, or as the `repr` of a constant. Targets of decompositions do not appear
 
 from __future__ import annotations
 
+import ast
 import keyword
 import math
 import re
@@ -105,7 +106,9 @@ def generate(registry: Registry, source: str) -> str:
     adapted: list[CompositeHook] = []
     for entry in registry.composites:
         try:
-            _add_hooks(entry, functions[entry.name], registry, kernels, at_autograd, adapted)
+            _add_hooks(
+                entry, functions[registry.key(entry)], registry, kernels, at_autograd, adapted
+            )
         except (UnusableFunctionError, UnknownOperatorError, ConditionError) as error:
             place = entry.location
             problem = Problem(place.file, place.line, entry.name, str(error))
@@ -163,7 +166,7 @@ def is_caught_at_autograd(entry: Composite, operator: Operator, registry: Regist
 
 def explicit_backward(entry: Composite, registry: Registry) -> Composite | None:
     """The entry that is the backward of this one and has no operator; None if there is none."""
-    backward = registry.get(entry.backward) if entry.backward else None
+    backward = registry.backward_of(entry)
     return backward if backward is not None and backward.gradients else None
 
 
@@ -191,46 +194,74 @@ def function_hook_source(
 
 
 def condition_source(entry: Composite, function: Callable[..., Any], target: str) -> str:
-    """The source of `matches(…)`: an entry's conditions on a call of `function`."""
+    """The source of `matches(…)`: an entry's conditions on a call of `function`, for Dynamo.
+
+    Dynamo ends with an error of its own where an index is out of range or None has no length. The
+    source therefore calls `_item` and `_length`, whose errors Dynamo takes for the program's. It
+    then leaves the call to the hook, which reports the condition.
+    """
     operator = describe_function(function, target)
     parameters = ", ".join(_parameters(operator))
-    expression = " and ".join(c.expression for c in _conditions(entry, operator)) or "True"
+    conditions = " and ".join(c.expression for c in _conditions(entry, operator)) or "True"
+    expression = ast.unparse(_Guarded().visit(ast.parse(conditions, mode="eval")))
     return (
         "from __future__ import annotations\n\n"
         f"def matches({parameters}) -> bool:\n    return {expression}\n"
     )
 
 
+class _Guarded(ast.NodeTransformer):
+    """`values[i]` as `_item(values, i)`, and `len(values)` as `_length(values)`."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.slice, ast.Slice):
+            return node
+        name = ast.Name("_item", ast.Load())
+        return ast.copy_location(ast.Call(name, [node.value, node.slice], []), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "len":
+            node.func = ast.copy_location(ast.Name("_length", ast.Load()), node.func)
+        return node
+
+
 def operator_name(entry: Composite) -> str:
     """Name of this project's own operator that represents an entry in compiled graphs."""
-    return re.sub(r"\W", "_", f"{entry.namespace}__{entry.name}".replace("$", "_"), flags=re.ASCII)
+    name = f"{entry.namespace}__{entry.name}__v{entry.version}"
+    # `a.b` and `a_b` are two entries.
+    return re.sub(r"[^a-zA-Z0-9_]", lambda found: f"_x{ord(found[0]):x}_", name)
 
 
 def _function_names(registry: Registry) -> dict[str, str]:
     """A Python name for each entry. Entry names can contain dots and `$`, and can be keywords."""
     taken = {
-        "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "Fallback", "Arguments",
+        "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "_Fallback", "_Arguments",
+        "_dict", "_tuple", "_type", "_attr", "_guarded_self", "_tensor_key", "_value_key",
         "CompositeFunction", "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
     }  # fmt: skip
     functions: dict[str, str] = {}
     for entry in registry.composites:
-        name = re.sub(r"\W", "_", entry.name.replace("$", "_"), flags=re.ASCII)
+        key = registry.key(entry)
+        name = re.sub(r"\W", "_", key.replace("$", "_"), flags=re.ASCII)
         name = f"_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
         while name in taken:
             name += "_"
         taken.add(name)
-        functions[entry.name] = name
+        functions[key] = name
     return functions
 
 
 def _hook(entry: Composite, function: str, operator: Operator, registry: Registry) -> Hook:
     returns = len(operator.results)
     operands = list(entry.operands)
+    _check_names(entry, operator, [])
     optional = {argument.name for argument in operator.tensors if argument.optional}
     return Hook(
         function=function,
         composite=entry.composite_name,
-        key_text=repr(entry.name),
+        key_text=repr(registry.key(entry)),
         op=operator.qualified,
         version=entry.version,
         schema=operator.schema,
@@ -256,6 +287,7 @@ def _composite_hook(
     values: bool,
 ) -> CompositeHook:
     paths = _paths(entry, operator)
+    _check_names(entry, operator, paths)
     operands = [_local(name) for name in entry.operands]
     call = [_with_tensors(a, entry) if _is_owner(a, paths) else a.name for a in operator.arguments]
     passed = [
@@ -267,7 +299,7 @@ def _composite_hook(
     return CompositeHook(
         function=function,
         composite=entry.composite_name,
-        key_text=repr(entry.name),
+        key_text=repr(registry.key(entry)),
         caught=operator.qualified,
         schema=_one_line(operator.schema),
         keyed=keyed,
@@ -289,6 +321,26 @@ def _composite_hook(
 
 def _passed(argument: Argument) -> str:
     return f"{argument.name}={argument.name}" if argument.keyword_only else argument.name
+
+
+def _check_names(entry: Composite, operator: Operator, paths: Sequence[str]) -> None:
+    """Check that no argument has a name that the code of the hook uses.
+
+    Raises:
+        UnusableFunctionError: one has.
+    """
+    # No argument can have a name that begins with an underscore, as the others have.
+    taken = {"torch", *map(_local, paths)}
+    if any("len(" in text for text in entry.when.where):
+        taken.add("len")
+    if any("float(" in _literal(values) for _, values in entry.when.values):
+        taken.add("float")
+    for argument in operator.arguments:
+        if argument.name in taken:
+            raise UnusableFunctionError(
+                f"{operator.schema} has an argument named {argument.name}, which the code of its"
+                " hook uses for something else; rename the argument"
+            )
 
 
 def _local(path: str) -> str:
@@ -315,7 +367,7 @@ def _paths(entry: Composite, operator: Operator) -> list[str]:
 
 def _call_key(argument: Argument, entry: Composite, paths: Sequence[str]) -> str:
     if _is_owner(argument, paths):
-        return f"type({argument.name})"
+        return f"_type({argument.name})"
     return _path_key(argument.name, entry)
 
 
@@ -380,10 +432,12 @@ def _key(argument: Argument) -> list[str]:
         return [f"{name}.shape", f"{name}.dtype"]
     if argument.kind in ("ints", "floats", "bools"):
         return [
-            f"None if {name} is None else tuple({name})" if argument.optional else f"tuple({name})"
+            f"None if {name} is None else _tuple({name})"
+            if argument.optional
+            else f"_tuple({name})"
         ]
     if argument.kind == "scalar":  # 1, 1.0 and True are equal but lower differently
-        return [name, f"type({name})"]
+        return [name, f"_type({name})"]
     return [name]
 
 
@@ -510,8 +564,8 @@ def _result(entry: Composite, operator: Operator, optional: set[str]) -> str:
     if entry.results:
         arguments = ", ".join(_passed(argument) for argument in operator.arguments)
         others = f"lambda: _otherwise({arguments})"
-        return f"tuple(_lowering.entry.completed({call}, {others}))"
-    return f"{call}[0]  # type: ignore[no-any-return]" if returns == 1 else f"tuple({call})"
+        return f"_tuple(_lowering.entry.completed({call}, {others}))"
+    return f"{call}[0]  # type: ignore[no-any-return]" if returns == 1 else f"_tuple({call})"
 
 
 def _one_line(text: str) -> str:

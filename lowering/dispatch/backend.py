@@ -8,6 +8,7 @@ the graph.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +16,15 @@ from typing import Any
 import torch
 
 from composites.attribute_types import UnsupportedValueError
-from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
+from composites.errors import (
+    CompositesWarning,
+    InvalidCallError,
+    LoweringError,
+    UnsupportedCallError,
+)
 from composites.registry.model import Composite
 from composites.registry.operators import Operator, find_overload
-from lowering.dispatch.computations import remember
+from lowering.dispatch.computations import TRANSIENT, NotNowError, remember
 from lowering.dispatch.decomposition import Call, Decomposer
 from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
 from lowering.emission.composite import CompositeHlo, emit_composite
@@ -49,7 +55,9 @@ class EntryLowering:
 
     @property
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
-        return self.frontend.graph.insert
+        results = self.entry.exposed(self.operator.results)
+        graph = self.frontend.graph
+        return graph.insert if len(results) == 1 else graph.insert_several
 
     def holds(self, text: str, condition: Callable[[], Any]) -> bool:
         """Whether a condition of the entry holds for a call."""
@@ -82,8 +90,11 @@ class EntryLowering:
         if unmet is not None:
             computation: Any = self._fallback(unmet, operands)
         else:
-            with self._lowering.raised():
-                computation = self._computation(operands, attributes, call)
+            try:
+                with self._lowering.raised():
+                    computation = self._computation(operands, attributes, call)
+            except NotNowError as error:
+                return error.fallback
         remember(self.computations, key, computation)
         return computation
 
@@ -188,9 +199,11 @@ def lower_composite(
     Raises:
         LoweringError: the entry's own decomposition failed.
         InvalidCallError: the entry's own decomposition rejects the call.
+        NotNowError: the call falls back, but the next one may not.
     """
-    present = [frontend.tensors.type_of(t) for t in operands if t is not None]
+    present: list[TensorType] = []
     try:
+        present.extend(frontend.tensors.type_of(t) for t in operands if t is not None)
         written = attributes()
         decomposition = decompose()
         seed = decomposition.seed
@@ -213,9 +226,23 @@ def lower_composite(
         reason = str(error) if declined else f"the stock lowering failed: {_first_line(error)}"
         if name != entry.composite_name:
             reason = f"its backward: {reason}"
-        return statistics.fallback(reason, written_operands(operands))
+        fallback = statistics.fallback(reason, written_operands(operands))
+        if isinstance(error, TRANSIENT):
+            types = ", ".join(map(str, present))
+            warnings.warn(
+                f"{entry.qualified} takes the stock lowering for this call of {types}:"
+                f" {type(error).__name__}: {error}; the next one is tried again",
+                CompositesWarning,
+                stacklevel=2,
+            )
+            raise NotNowError(fallback) from error
+        return fallback
     if check is not None:
         check(composite)
+    lost = [type_ for type_ in composite.results if not frontend.tensors.keeps(type_)]
+    if lost:
+        reason = f"torch_xla gives results of {lost[0]} another dtype"
+        return statistics.fallback(reason, written_operands(operands))
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     statistics.lowered += 1
     handle = frontend.graph.computation(name, composite.module)
@@ -249,7 +276,10 @@ def _meta_results(
     except Exception:  # no meta kernel, one with other arguments (mm.dtype in 2.9), or a bad call
         return None
     results = results if isinstance(results, list | tuple) else (results,)
-    return tuple(None if r is None else frontend.tensors.type_of(r) for r in results)
+    try:
+        return tuple(None if r is None else frontend.tensors.type_of(r) for r in results)
+    except UnsupportedCallError:  # no results that the frontend can have
+        return None
 
 
 def _first_line(error: Exception) -> str:

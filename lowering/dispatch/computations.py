@@ -6,6 +6,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
+from lowering.dispatch.statistics import Fallback
+
 MAX_COMPUTATIONS = 1024
 """Number of distinct calls that are cached for each entry. The cache is cleared if there are
 more."""
@@ -28,3 +32,15 @@ def remember(computations: dict[Hashable, Any], key: Hashable, computation: Any)
     if len(computations) >= MAX_COMPUTATIONS:
         computations.clear()
     computations[key] = computation
+
+
+TRANSIENT = (MemoryError, RecursionError, OSError, torch.OutOfMemoryError)
+"""What can fail now and succeed later, for the same call."""
+
+
+class NotNowError(Exception):
+    """A call takes the stock lowering this time, which is not remembered."""
+
+    def __init__(self, fallback: Fallback) -> None:
+        super().__init__(fallback.reason)
+        self.fallback = fallback

@@ -14,9 +14,10 @@ from composites.errors import (
 )
 from composites.functions import find_function
 from composites.registry.model import Composite
+from lowering import interrupts
 from lowering.dispatch.guarded_self import UnlistedReadError
 from lowering.emission.types import DecompositionHlo
-from lowering.frontends.protocols import Frontend, Kernel
+from lowering.frontends.protocols import Frontend, GraphRunError, Kernel
 
 Call = Callable[..., Any]
 """`call(function, *operands)` calls a function that has the operator's signature. It passes the
@@ -81,10 +82,11 @@ def lower_jax(
         ) from error
     types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
     try:
-        return jax.lower_function(lambda *arrays: entry.exposed(call(function, *arrays)), types)
+        with interrupts.allowed():
+            return jax.lower_function(lambda *arrays: entry.exposed(call(function, *arrays)), types)
     except (UnsupportedCallError, InvalidCallError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failed(entry, frontend, operands, error) from error
 
 
@@ -126,14 +128,16 @@ def lower_function(
         raise
     except UnlistedReadError as error:
         raise LoweringError(f"{entry.location}: {entry.qualified} {error}") from error
-    except Exception as error:
+    except GraphRunError as error:
+        raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
+    except (Exception, SystemExit) as error:
         if entry.decomposition.target is None:
             raise
         raise _failed(entry, frontend, operands, error) from error
 
 
 def _failed(
-    entry: Composite, frontend: Frontend, operands: Sequence[Any], error: Exception
+    entry: Composite, frontend: Frontend, operands: Sequence[Any], error: BaseException
 ) -> LoweringError:
     types = ["None" if t is None else str(frontend.tensors.type_of(t)) for t in operands]
     return LoweringError(

@@ -100,7 +100,7 @@ class Statistics:
     def of(self, entry: Composite, *, always_on: bool = False) -> EntryStatistics:
         """The statistics of an entry, which stay when it is turned off."""
         made = EntryStatistics(entry, always_on=always_on)
-        return self._entries.setdefault(entry.qualified, made)
+        return self._entries.setdefault(entry.identity, made)
 
     @property
     def entries(self) -> Mapping[str, EntryStatistics]:

@@ -19,6 +19,7 @@ from composites.attribute_types import dictionary
 from lowering.emission import hlo_proto
 from lowering.emission.builder import compact, renumber
 from lowering.emission.inlining import inline_calls
+from lowering.emission.numbers import put_numbers
 from lowering.emission.types import DecompositionHlo, TensorType
 
 
@@ -63,7 +64,7 @@ def emit_composite(
     body = hlo_proto.entry_of(source)
 
     inline_calls(body, by_id)
-    _put_numbers(body, decomposition.numbers)
+    put_numbers(body, decomposition.numbers)
     _return_results(body)
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))
@@ -103,33 +104,6 @@ def _return_results(body: Any) -> None:
     body.program_shape.result.CopyFrom(result.shape)
 
 
-def _put_numbers(body: Any, numbers: Mapping[int, Any]) -> None:
-    """Replace the parameters that are Python numbers by constants that XLA must not compute with.
-
-    XLA would turn a power into x·x·x and a quotient into a product. In stock graphs these numbers
-    are data, so the bits would differ. The barriers are gone when code is generated.
-    """
-    free_id = 1 + max(instruction.id for instruction in body.instructions)
-    before = list(body.instructions)
-    body.ClearField("instructions")
-    for instruction in before:
-        if instruction.opcode != "parameter" or instruction.parameter_number not in numbers:
-            body.instructions.append(instruction)
-            continue
-        value = numbers[instruction.parameter_number]
-        constant = body.instructions.add(opcode="constant", id=instruction.id)
-        constant.shape.CopyFrom(instruction.shape)
-        constant.literal.CopyFrom(hlo_proto.literal(value, instruction.shape))
-        if value.dtype.kind in "biu":
-            continue
-        constant.id = free_id
-        free_id += 1
-        barrier = body.instructions.add(
-            opcode="opt-barrier", id=instruction.id, operand_ids=[constant.id]
-        )
-        barrier.shape.CopyFrom(instruction.shape)
-
-
 def _take_operands(
     body: Any, operands: Sequence[TensorType], parameters: Sequence[int | None]
 ) -> None:
@@ -150,7 +124,7 @@ def _take_operands(
                 opcode="parameter",
                 id=free_id + position,
                 parameter_number=position,
-                shape=_shape(operand),
+                shape=hlo_proto.array_shape(operand.element_type, operand.shape),
             )
         else:
             found[number].parameter_number = position
@@ -244,15 +218,6 @@ def _wrapper(
         )
         wrapper.root_id = barrier.id
     return wrapper
-
-
-def _shape(tensor: TensorType) -> Any:
-    rank = len(tensor.shape)
-    shape = hlo_proto.Shape(
-        element_type=hlo_proto.PRIMITIVE_TYPES[tensor.element_type], dimensions=tensor.shape
-    )
-    shape.layout.minor_to_major.extend(reversed(range(rank)))
-    return shape
 
 
 def _tensor_type(shape: Any) -> TensorType:

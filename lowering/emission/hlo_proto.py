@@ -9,6 +9,7 @@ and libtpu. They also need no code generated for one protobuf version.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -53,7 +54,16 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("u16s", 16, "bytes"),
         ("s16s", 17, "bytes"),
         ("c128s", 18, "double*"),
+        ("f8e5m2s", 19, "bytes"),
+        ("f8e4m3fns", 20, "bytes"),
+        ("f8e4m3b11fnuzs", 23, "bytes"),
+        ("f8e5m2fnuzs", 24, "bytes"),
+        ("f8e4m3fnuzs", 25, "bytes"),
+        ("f8e4m3s", 28, "bytes"),
+        ("f8e3m4s", 29, "bytes"),
+        ("f8e8m0fnus", 33, "bytes"),
     ),
+    "SliceDimensions": (("start", 1, "int64"), ("limit", 2, "int64"), ("stride", 3, "int64")),
     "Instruction": (
         ("name", 1, "string"),
         ("opcode", 2, "string"),
@@ -63,6 +73,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("parameter_number", 9, "int64"),
         ("tuple_index", 13, "int64"),
         ("dimensions", 14, "int64*"),
+        ("slice_dimensions", 17, "SliceDimensions*"),
         ("custom_call_target", 28, "string"),
         ("id", 35, "int64"),
         ("operand_ids", 36, "int64*"),
@@ -126,6 +137,7 @@ Shape: Any = _CLASSES["Shape"]
 Literal: Any = _CLASSES["Literal"]
 Instruction: Any = _CLASSES["Instruction"]
 Computation: Any = _CLASSES["Computation"]
+SliceDimensions: Any = _CLASSES["SliceDimensions"]
 Module: Any = _CLASSES["Module"]
 
 
@@ -145,6 +157,13 @@ def entry_of(module: Any) -> Any:
 
 VALUE_FIELDS = {type_.name: type_.literal for type_ in TABLE if type_.literal is not None}
 """For each element type, the field of a literal that holds its values."""
+
+
+def array_shape(element_type: str, dimensions: Sequence[int]) -> Any:
+    """A shape (protobuf) with the default layout."""
+    shape = Shape(element_type=PRIMITIVE_TYPES[element_type], dimensions=dimensions)
+    shape.layout.minor_to_major.extend(reversed(range(len(dimensions))))
+    return shape
 
 
 def literal(value: Any, shape: Any) -> Any:

@@ -24,14 +24,13 @@ from lowering import activation
 from lowering.export.manifest import Value
 from lowering.export.program import Program
 from lowering.export.tracing import (
+    Lowered,
     OptimizerFactory,
-    Output,
     graph_of,
     recording_of,
     trace_inference,
     trace_training,
 )
-from lowering.frontends.protocols import Tensors
 from lowering.stablehlo import (
     Pass,
     clean_passes,
@@ -100,35 +99,32 @@ def export(
         else:
             traced = trace_inference(frontend, module, args, kwargs or {})
         step("lowering to StableHLO")
-        graph, clean, inputs = traced.lower(recording_of(frontend))
+        recorded = traced.lower(recording_of(frontend))
         step("cleaning")
-        if clean:
+        if recorded.clean:
             sharing = [] if share_decompositions else [unshare_decompositions]
             cleaning: list[Pass] = [*sharing, rename_decompositions]
         else:
             cleaning = clean_passes(share=share_decompositions)
-        graph = run_passes(graph, cleaning, verify=False)  # verified once, below
+        graph = run_passes(recorded.module, cleaning, verify=False)  # verified once, below
         last = [legalize_chlo, expand_batch_norm_grad] if portable else []
         lowered = run_passes(graph, [*passes, *last])
-    return Program(lowered, inputs, _outputs(traced.outputs, frontend.tensors, inputs))
+    return Program(lowered, recorded.inputs, _outputs(recorded))
 
 
-def _outputs(
-    outputs: Sequence[Output], tensors: Tensors, inputs: Sequence[Value]
-) -> tuple[Value, ...]:
+def _outputs(recorded: Lowered) -> tuple[Value, ...]:
     """The outputs of `@main`.
 
     Where the module writes to a tensor that it does not read, there is no input to update. Where it
     puts a tensor of another type in the place of one, this is not the input's next value.
     """
-    of_inputs = {value.name: value.type for value in inputs}
-    values = []
-    for output in outputs:
-        type_ = tensors.type_of(output.tensor)
-        value = Value(output.name, type_.shape, type_.element_type, output.updates)
-        known = output.updates is not None and of_inputs.get(output.updates) == value.type
-        values.append(value if known else replace(value, updates=None))
-    return tuple(values)
+    of_inputs = {value.name: value.type for value in recorded.inputs}
+    return tuple(
+        value
+        if value.updates is not None and of_inputs.get(value.updates) == value.type
+        else replace(value, updates=None)
+        for value in recorded.outputs
+    )
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from lowering.export import manifest
 from lowering.export.manifest import Manifest, Value
 from lowering.stablehlo import (
     Executable,
+    Limits,
     MissingJaxError,
     Module,
     StableHLOError,
@@ -135,12 +136,17 @@ class Program:
             raise ProgramError(f"{path} cannot be written: {error.strerror}") from error
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Program:
+    def load(cls, folder: str | os.PathLike[str], *, limits: Limits | None = None) -> Program:
         """Read a program from a folder.
 
+        Args:
+            folder: what `save` wrote.
+            limits: for a folder that others wrote: `lowering.stablehlo.Limits` of time and memory.
+                Another process reads the StableHLO first, because a damaged one can crash it.
+
         Raises:
-            ProgramError: there is none, it is damaged or of a newer format, or manifest.json does
-                not describe `@main`.
+            ProgramError: there is none, it is damaged or of a newer format, manifest.json does
+                not describe `@main`, or the StableHLO cannot be read within the limits.
         """
         path = _path(folder)
         source = path / manifest.NAME
@@ -154,7 +160,7 @@ class Program:
                     f" {manifest.NAME}; save the program again"
                 )
         try:
-            module = Module.from_bytes(text, str(path / manifest.TEXT))
+            module = Module.from_bytes(text, str(path / manifest.TEXT), limits=limits)
             program = cls(module, read.inputs, read.outputs)
             differs = manifest.difference(module, read.inputs, read.outputs)
             differs = differs or manifest.count_difference(read.composites, program.composites)
@@ -274,6 +280,11 @@ def _check_weight(value: Value, weight: Any) -> None:
     wanted = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
     if given != wanted:
         raise ProgramError(f"{value.name} has dtype {wanted}, but its value has {given}")
+    if given == "complex128":
+        raise ProgramError(
+            f"{value.name} cannot be written: safetensors has no complex128; leave it out of the"
+            " weights, and keep its value in another file"
+        )
 
 
 def _check_array(name: str, value: Any) -> None:

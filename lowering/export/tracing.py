@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.errors import ExportError
+from composites.errors import ExportError, UnsupportedCallError
 from composites.torch_internals import pytree
+from lowering import interrupts
 from lowering.export.manifest import Value
 from lowering.frontends.protocols import Frontend, Recording, Tensors
 from lowering.stablehlo import Module, order_inputs
@@ -34,6 +35,17 @@ class Output:
     updates: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The StableHLO of a step."""
+
+    module: Module
+    clean: bool
+    """Whether it is already clean except for names."""
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
 @dataclass(slots=True)
 class Traced:
     """A step that was recorded and not run."""
@@ -42,9 +54,9 @@ class Traced:
     """Placeholders by name."""
     outputs: list[Output] = field(default_factory=list)
 
-    def lower(self, recording: Recording) -> tuple[Module, bool, tuple[Value, ...]]:
-        """The StableHLO of the outputs, whether it is already clean except for names, and the
-        inputs that it reads, in the order of recording."""
+    def lower(self, recording: Recording) -> Lowered:
+        """The StableHLO of the outputs, and the inputs that it reads, in the order of
+        recording."""
         try:
             graph = recording.lower_graph(
                 [output.tensor for output in self.outputs], list(self.inputs.values())
@@ -58,14 +70,23 @@ class Traced:
         for index in order:
             type_ = graph.parameters[index].type
             values.append(Value(names[found[index]], type_.shape, type_.element_type))
-        return order_inputs(graph.module, order), graph.clean, tuple(values)
+        outputs = tuple(
+            Value(output.name, type_.shape, type_.element_type, output.updates)
+            for output, type_ in zip(self.outputs, graph.results, strict=True)
+        )
+        return Lowered(order_inputs(graph.module, order), graph.clean, tuple(values), outputs)
 
 
 def trace_inference(
     frontend: Frontend, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Traced:
     """Record a forward pass."""
-    with _recording(frontend) as tracer, torch.no_grad():
+    with (
+        interrupts.deferred(),
+        _recording(frontend) as tracer,
+        torch.no_grad(),
+        interrupts.allowed(),
+    ):
         result = tracer.call(module, args, kwargs)
         for path, leaf in pytree.tree_flatten_with_path(result)[0]:
             if isinstance(leaf, torch.Tensor):
@@ -110,7 +131,13 @@ def trace_training(
 ) -> Traced:
     """Record the forward, the backward and, with an optimizer, the update."""
     # Gradients are needed in any mode of the caller.
-    with _recording(frontend) as tracer, torch.inference_mode(False), torch.set_grad_enabled(True):
+    with (
+        interrupts.deferred(),
+        _recording(frontend) as tracer,
+        torch.inference_mode(False),
+        torch.set_grad_enabled(True),
+        interrupts.allowed(),
+    ):
         loss = _loss(tracer.call(module, args, kwargs), type(module).__name__)
         loss.backward()
         tracer.output("loss", loss.detach())
@@ -163,7 +190,13 @@ class _Tracer:
         kept."""
         if name in self.traced.inputs:
             raise ExportError(f"two tensors of the call have the name {name!r}; rename a key")
-        self.traced.inputs[name] = self.frontend.tensors.placeholder(like)
+        try:
+            self.traced.inputs[name] = self.frontend.tensors.placeholder(like)
+        except UnsupportedCallError as error:
+            raise ExportError(
+                f"{name} cannot be an input: {error}; cast it, or pass its bits as uint8 with"
+                " .view(torch.uint8)"
+            ) from error
         return self.traced.inputs[name].clone()
 
     def output(self, name: str, tensor: torch.Tensor, updates: str | None = None) -> None:

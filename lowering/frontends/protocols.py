@@ -19,6 +19,10 @@ Kernel = Callable[..., Any]
 """A function with an operator's signature."""
 
 
+class GraphRunError(RuntimeError):
+    """Code that is traced tries to run the graph that is being built."""
+
+
 # ---- tensors: used everywhere ----
 
 
@@ -33,13 +37,24 @@ class Tensors(Protocol):
         """Whether a tensor is on such a device. This is a plain function that Dynamo can trace."""
 
     def type_of(self, tensor: Any) -> TensorType:
-        """Element type and shape of a tensor."""
+        """Element type and shape of a tensor.
+
+        Raises:
+            UnsupportedCallError: the frontend has no tensors of this dtype.
+        """
 
     def dtype(self, element_type: str) -> Any:
         """The dtype of an element type."""
 
+    def keeps(self, type_: TensorType) -> bool:
+        """Whether a result of this type has its dtype when a computation is inserted."""
+
     def placeholder(self, like: Any) -> Any:
-        """A tensor without data that has the shape and dtype of `like`."""
+        """A tensor without data that has the shape and dtype of `like`.
+
+        Raises:
+            UnsupportedCallError: the frontend has no tensors of this dtype.
+        """
 
 
 # ---- dispatching: used when hooks are installed ----
@@ -107,6 +122,10 @@ class Graph(Protocol):
     """The graph that the frontend builds."""
 
     @property
+    def device(self) -> str:
+        """The kind of device that graphs run on, such as `CPU`. Lowerings may depend on it."""
+
+    @property
     def target(self) -> Hashable:
         """The purpose of the graph. Computations for one target are not used for another."""
 
@@ -121,6 +140,11 @@ class Graph(Protocol):
     @property
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
         """`insert(symbol, operands, computation)` calls a computation as one node of the graph."""
+
+    @property
+    def insert_several(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
+        """The same for a computation with several results. They are executed together, also where
+        the frontend executes each tensor as it is made."""
 
 
 class Tracing(Protocol):
@@ -201,6 +225,7 @@ class LoweredGraph:
     clean: bool
     """Whether decompositions are already shared and only need to be renamed."""
     parameters: tuple[GraphParameter, ...]
+    results: tuple[TensorType, ...]
 
 
 class Recording(Protocol):

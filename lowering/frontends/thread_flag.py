@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lowering import interrupts
+
 
 class ThreadFlag(threading.local):
     """Whether this thread is inside something, such as the tracing of a decomposition."""
@@ -14,10 +16,12 @@ class ThreadFlag(threading.local):
 
     @contextmanager
     def raised(self) -> Iterator[None]:
-        """A context in which the flag is set."""
-        before = self.active
-        self.active = True
-        try:
-            yield
-        finally:
-            self.active = before
+        """A context in which the flag is set. Interrupts wait until its end; see
+        `lowering.interrupts`."""
+        with interrupts.deferred():
+            before = self.active
+            self.active = True
+            try:
+                yield
+            finally:
+                self.active = before

@@ -16,12 +16,13 @@ from torch import Tensor
 from torch.types import Number
 
 from composites import attribute_types as _attr
-from lowering.dispatch.autograd.function import Arguments, CompositeFunction
+from lowering.dispatch.autograd.function import Arguments as _Arguments
+from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.guarded_self import guarded_self as _guarded_self
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
-from lowering.dispatch.statistics import Fallback
+from lowering.dispatch.statistics import Fallback as _Fallback
 from lowering.frontends.protocols import Kernel
 
 __all__ = [
@@ -29,19 +30,24 @@ __all__ = [
     "BACKEND_HOOKS",
     "FUNCTION_HOOKS",
     "Any",
-    "Arguments",
     "CompositeFunction",
     "EntryLowering",
-    "Fallback",
     "Kernel",
     "Number",
     "Tensor",
+    "_Arguments",
+    "_Fallback",
     "_attr",
+    "_dict",
     "_guarded_self",
     "_tensor_key",
+    "_tuple",
+    "_type",
     "_value_key",
     "torch",
 ]
+
+_dict, _tuple, _type = dict, tuple, type  # arguments can have the names of these
 
 
 def gelu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
@@ -65,7 +71,7 @@ def gelu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, approximate=approximate),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, approximate=approximate)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -94,7 +100,7 @@ def gelu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, approximate=approximate),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, approximate=approximate)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -123,7 +129,7 @@ def softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, half_to_float),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, dim, half_to_float)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -152,7 +158,7 @@ def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -181,7 +187,7 @@ def log_softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, half_to_float),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, dim, half_to_float)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -210,7 +216,7 @@ def log_softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
                 },
                 call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -234,10 +240,10 @@ def silu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 unmet=None,
                 operands=(self,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, self: _op(self),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -261,10 +267,10 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 unmet=None,
                 operands=(grad_output, self),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -288,10 +294,10 @@ def hardswish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 unmet=None,
                 operands=(self,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, self: _op(self),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -315,10 +321,10 @@ def hardswish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 unmet=None,
                 operands=(grad_output, self),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -342,10 +348,10 @@ def mish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 unmet=None,
                 operands=(self,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, self: _op(self),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -369,10 +375,10 @@ def mish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 unmet=None,
                 operands=(grad_output, self),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -389,7 +395,7 @@ def elu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, alpha, type(alpha), scale, type(scale), input_scale, type(input_scale))
+        _key = (self.shape, self.dtype, alpha, _type(alpha), scale, _type(scale), input_scale, _type(input_scale))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -403,7 +409,7 @@ def elu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, alpha, scale, input_scale),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, alpha, scale, input_scale)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -420,7 +426,7 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, alpha: Number, scale: Number, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, alpha, type(alpha), scale, type(scale), input_scale, type(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
+        _key = (grad_output.shape, grad_output.dtype, alpha, _type(alpha), scale, _type(scale), input_scale, _type(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -435,7 +441,7 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self_or_result: _op(grad_output, alpha, scale, input_scale, is_result, self_or_result),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, alpha, scale, input_scale, is_result, self_or_result)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -459,10 +465,10 @@ def embedding(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 unmet=None,
                 operands=(weight, indices),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, weight, indices: _op(weight, indices, padding_idx, scale_grad_by_freq, sparse),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(weight, indices, padding_idx, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -493,7 +499,7 @@ def embedding_dense_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
                 },
                 call=lambda _op, grad_output, indices: _op(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -523,11 +529,11 @@ def nll_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('ptxla::nll_loss', [t for t in (self, target, weight) if t is not None], _computation))
+        return _tuple(_insert('ptxla::nll_loss', [t for t in (self, target, weight) if t is not None], _computation))
 
     return hook
 
@@ -553,7 +559,7 @@ def nll_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -583,11 +589,11 @@ def nll_loss2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('ptxla::nll_loss2d', [t for t in (self, target, weight) if t is not None], _computation))
+        return _tuple(_insert('ptxla::nll_loss2d', [t for t in (self, target, weight) if t is not None], _computation))
 
     return hook
 
@@ -613,7 +619,7 @@ def nll_loss2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -642,7 +648,7 @@ def mse_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target: _op(self, target, reduction),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, target, reduction)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -671,7 +677,7 @@ def mse_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, target, reduction)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -701,7 +707,7 @@ def smooth_l1_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target: _op(self, target, reduction, beta),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, target, reduction, beta)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -731,7 +737,7 @@ def smooth_l1_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ker
                 },
                 call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, beta),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, target, reduction, beta)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -760,7 +766,7 @@ def binary_cross_entropy(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
                 },
                 call=lambda _op, self, target, weight: _op(self, target, weight, reduction),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, target, weight, reduction)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -789,7 +795,7 @@ def binary_cross_entropy_backward(_lowering: EntryLowering, _otherwise: Kernel) 
                 },
                 call=lambda _op, grad_output, self, target, weight: _op(grad_output, self, target, weight, reduction),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, target, weight, reduction)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -813,10 +819,10 @@ def hardsigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 unmet=None,
                 operands=(self,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, self: _op(self),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -840,10 +846,10 @@ def hardsigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
                 _key,
                 unmet=None,
                 operands=(grad_output, self),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -867,14 +873,14 @@ def log_sigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 unmet=None,
                 operands=(self,),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, self: _op(self),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('ptxla::log_sigmoid', (self,), _computation))
+        return _tuple(_insert('ptxla::log_sigmoid', (self,), _computation))
 
     return hook
 
@@ -894,10 +900,10 @@ def log_sigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
                 _key,
                 unmet=None,
                 operands=(grad_output, self, buffer),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self, buffer: _op(grad_output, self, buffer),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, buffer)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -914,7 +920,7 @@ def softplus(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, beta: Number = 1, threshold: Number = 20) -> Tensor:
-        _key = (self.shape, self.dtype, beta, type(beta), threshold, type(threshold))
+        _key = (self.shape, self.dtype, beta, _type(beta), threshold, _type(threshold))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -927,7 +933,7 @@ def softplus(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, beta, threshold),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, beta, threshold)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -944,7 +950,7 @@ def softplus_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, beta: Number, threshold: Number) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, beta, type(beta), threshold, type(threshold))
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, beta, _type(beta), threshold, _type(threshold))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -957,7 +963,7 @@ def softplus_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, beta, threshold),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, beta, threshold)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -974,7 +980,7 @@ def leaky_relu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, negative_slope: Number = 0.01) -> Tensor:
-        _key = (self.shape, self.dtype, negative_slope, type(negative_slope))
+        _key = (self.shape, self.dtype, negative_slope, _type(negative_slope))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -986,7 +992,7 @@ def leaky_relu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, negative_slope),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, negative_slope)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1003,7 +1009,7 @@ def leaky_relu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, negative_slope: Number, self_is_result: bool) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, negative_slope, type(negative_slope), self_is_result)
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, negative_slope, _type(negative_slope), self_is_result)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1016,7 +1022,7 @@ def leaky_relu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, negative_slope, self_is_result),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, negative_slope, self_is_result)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1033,7 +1039,7 @@ def hardtanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, min_val, type(min_val), max_val, type(max_val))
+        _key = (self.shape, self.dtype, min_val, _type(min_val), max_val, _type(max_val))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1046,7 +1052,7 @@ def hardtanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, min_val, max_val),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, min_val, max_val)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1063,7 +1069,7 @@ def hardtanh_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, min_val: Number, max_val: Number) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, min_val, type(min_val), max_val, type(max_val))
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, min_val, _type(min_val), max_val, _type(max_val))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1076,7 +1082,7 @@ def hardtanh_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, min_val, max_val),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, min_val, max_val)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1093,7 +1099,7 @@ def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), ceil_mode, count_include_pad, divisor_override)
+        _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1110,7 +1116,7 @@ def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1127,7 +1133,7 @@ def avg_pool2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), ceil_mode, count_include_pad, divisor_override)
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1144,7 +1150,7 @@ def avg_pool2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1173,11 +1179,11 @@ def batch_norm_inference(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel
                 },
                 call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(input, weight, bias, running_mean, running_var, training, momentum, eps)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('ptxla::batch_norm_inference', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
+        return _tuple(_insert('ptxla::batch_norm_inference', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
 
     return hook
 
@@ -1190,7 +1196,7 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, tuple(output_mask))
+        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, _tuple(output_mask))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1204,11 +1210,11 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('ptxla::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
+        return _tuple(_insert('ptxla::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
 
     return hook
 
@@ -1233,7 +1239,7 @@ def binary_cross_entropy_with_logits(_lowering: EntryLowering, _otherwise: Kerne
                 },
                 call=lambda _op, self, target, weight, pos_weight: _op(self, target, weight, pos_weight, reduction),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, target, weight, pos_weight, reduction)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1250,7 +1256,7 @@ def var(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), correction, _type(correction), keepdim)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1264,7 +1270,7 @@ def var(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1281,7 +1287,7 @@ def std(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), correction, _type(correction), keepdim)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1295,7 +1301,7 @@ def std(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1312,7 +1318,7 @@ def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), correction, type(correction), keepdim)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), correction, _type(correction), keepdim)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1326,11 +1332,11 @@ def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('ptxla::var_mean', (self,), _computation))
+        return _tuple(_insert('ptxla::var_mean', (self,), _computation))
 
     return hook
 
@@ -1358,11 +1364,11 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, k, dim, largest, sorted),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('ptxla::topk', (self,), _computation))
+        return _tuple(_insert('ptxla::topk', (self,), _computation))
 
     return hook
 
@@ -1388,7 +1394,7 @@ def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, keepdim),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, dim, keepdim)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1405,7 +1411,7 @@ def upsample_nearest2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, output_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, tuple(output_size), scales_h, scales_w)
+        _key = (self.shape, self.dtype, _tuple(output_size), scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1419,7 +1425,7 @@ def upsample_nearest2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, output_size, scales_h, scales_w),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, output_size, scales_h, scales_w)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1436,7 +1442,7 @@ def upsample_nearest2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), scales_h, scales_w)
+        _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1451,7 +1457,7 @@ def upsample_nearest2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
                 },
                 call=lambda _op, grad_output: _op(grad_output, output_size, input_size, scales_h, scales_w),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, output_size, input_size, scales_h, scales_w)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1468,7 +1474,7 @@ def upsample_bilinear2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, tuple(output_size), align_corners, scales_h, scales_w)
+        _key = (self.shape, self.dtype, _tuple(output_size), align_corners, scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1483,7 +1489,7 @@ def upsample_bilinear2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, output_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1500,7 +1506,7 @@ def upsample_bilinear2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), align_corners, scales_h, scales_w)
+        _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), align_corners, scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1516,7 +1522,7 @@ def upsample_bilinear2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -
                 },
                 call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, output_size, input_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1545,7 +1551,7 @@ def glu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, dim)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1574,7 +1580,7 @@ def glu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self: _op(grad_output, self, dim),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, dim)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1591,7 +1597,7 @@ def upsample_bicubic2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, tuple(output_size), align_corners, scales_h, scales_w)
+        _key = (self.shape, self.dtype, _tuple(output_size), align_corners, scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1606,7 +1612,7 @@ def upsample_bicubic2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, output_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1623,7 +1629,7 @@ def upsample_bicubic2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, tuple(output_size), tuple(input_size), align_corners, scales_h, scales_w)
+        _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), align_corners, scales_h, scales_w)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1639,7 +1645,7 @@ def upsample_bicubic2d_backward(_lowering: EntryLowering, _otherwise: Kernel) ->
                 },
                 call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, output_size, input_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1670,7 +1676,7 @@ def grid_sampler_2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, grid: _op(input, grid, interpolation_mode, padding_mode, align_corners),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(input, grid, interpolation_mode, padding_mode, align_corners)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1687,7 +1693,7 @@ def grid_sampler_2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool, output_mask: list[bool]) -> tuple[Tensor, Tensor]:
-        _key = (grad_output.shape, grad_output.dtype, input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners, tuple(output_mask))
+        _key = (grad_output.shape, grad_output.dtype, input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners, _tuple(output_mask))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1702,11 +1708,11 @@ def grid_sampler_2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
                 },
                 call=lambda _op, grad_output, input, grid: _op(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('ptxla::grid_sampler_2d_backward', (grad_output, input, grid), _computation))
+        return _tuple(_insert('ptxla::grid_sampler_2d_backward', (grad_output, input, grid), _computation))
 
     return hook
 
@@ -1732,7 +1738,7 @@ def huber_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target: _op(self, target, reduction, delta),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, target, reduction, delta)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1762,7 +1768,7 @@ def huber_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, delta),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self, target, reduction, delta)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1794,7 +1800,7 @@ def scaled_dot_product_attention(_lowering: EntryLowering, _otherwise: Kernel) -
                 },
                 call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1811,7 +1817,7 @@ def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (input.shape, input.dtype, tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
+        _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1824,11 +1830,11 @@ def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(input, normalized_shape, weight, bias, eps)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('ptxla::layer_norm', [t for t in (input, weight, bias) if t is not None], _computation))
+        return _tuple(_insert('ptxla::layer_norm', [t for t in (input, weight, bias) if t is not None], _computation))
 
     return hook
 
@@ -1857,11 +1863,11 @@ def group_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(input, weight, bias, N, C, HxW, group, eps)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('ptxla::group_norm', [t for t in (input, weight, bias) if t is not None], _computation))
+        return _tuple(_insert('ptxla::group_norm', [t for t in (input, weight, bias) if t is not None], _computation))
 
     return hook
 
@@ -1874,7 +1880,7 @@ def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-        _key = (input.shape, input.dtype, tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
+        _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1887,7 +1893,7 @@ def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(input, normalized_shape, weight, eps)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1916,7 +1922,7 @@ def dropout(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input: _op(input, p, train),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(input, p, train)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1947,7 +1953,7 @@ def cross_entropy_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, target, weight, reduction, ignore_index, label_smoothing)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1977,7 +1983,7 @@ def kl_div(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, target, reduction, log_target=log_target)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -1994,7 +2000,7 @@ def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, tuple(kernel_size), tuple(stride), tuple(padding), tuple(dilation), ceil_mode)
+        _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), _tuple(dilation), ceil_mode)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -2010,7 +2016,7 @@ def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -2039,7 +2045,7 @@ def mm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, mat2, out_dtype)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -2068,7 +2074,7 @@ def bmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, mat2, out_dtype)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -2085,7 +2091,7 @@ def matmul_accumulate(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, _type(beta), alpha, _type(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -2097,7 +2103,7 @@ def matmul_accumulate(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -2114,7 +2120,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, _type(beta), alpha, _type(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -2128,7 +2134,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -2145,7 +2151,7 @@ def baddbmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, beta, type(beta), alpha, type(alpha))
+        _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, beta, _type(beta), alpha, _type(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -2159,7 +2165,7 @@ def baddbmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -2177,11 +2183,11 @@ def silu_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel)
 
     def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(grad_output), _tensor_key(self)),
                 operands=(grad_output, self),
                 unmet=lambda: None,
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
                 otherwise=lambda: _otherwise(_keys, grad_output, self),
             )
@@ -2199,11 +2205,11 @@ def mish_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel)
 
     def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(grad_output), _tensor_key(self)),
                 operands=(grad_output, self),
                 unmet=lambda: None,
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
                 otherwise=lambda: _otherwise(_keys, grad_output, self),
             )
@@ -2221,7 +2227,7 @@ def scaled_dot_product_attention_at_autograd(_composite: CompositeFunction, _oth
 
     def hook(_keys: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attn_mask), _value_key(dropout_p), _value_key(is_causal), _value_key(scale), _value_key(enable_gqa)),
                 operands=(query, key, value, attn_mask),
                 unmet=lambda: None,
@@ -2248,7 +2254,7 @@ def layer_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
 
     def hook(_keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
                 operands=(input, weight, bias),
                 unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
@@ -2273,7 +2279,7 @@ def group_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
 
     def hook(_keys: Any, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(N), _value_key(C), _value_key(HxW), _value_key(group), _value_key(eps)),
                 operands=(input, weight, bias),
                 unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
@@ -2301,7 +2307,7 @@ def rms_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     def hook(_keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _value_key(eps)),
                 operands=(input, weight),
                 unmet=lambda: None,
@@ -2326,7 +2332,7 @@ def dropout_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
 
     def hook(_keys: Any, input: Tensor, p: float, train: bool) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _value_key(p), _value_key(train)),
                 operands=(input,),
                 unmet=lambda: (f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
@@ -2350,7 +2356,7 @@ def cross_entropy_loss_at_autograd(_composite: CompositeFunction, _otherwise: Ke
 
     def hook(_keys: Any, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(target), _tensor_key(weight), _value_key(reduction), _value_key(ignore_index), _value_key(label_smoothing)),
                 operands=(self, target, weight),
                 unmet=lambda: None,
@@ -2376,7 +2382,7 @@ def kl_div_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ker
 
     def hook(_keys: Any, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(target), _value_key(reduction), _value_key(log_target)),
                 operands=(self, target),
                 unmet=lambda: None,
@@ -2401,7 +2407,7 @@ def max_pool2d_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
 
     def hook(_keys: Any, self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _value_key(kernel_size), _value_key(stride), _value_key(padding), _value_key(dilation), _value_key(ceil_mode)),
                 operands=(self,),
                 unmet=lambda: None,
@@ -2429,7 +2435,7 @@ def mm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     def hook(_keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
                 operands=(self, mat2),
                 unmet=lambda: None,
@@ -2453,7 +2459,7 @@ def bmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel
 
     def hook(_keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
                 operands=(self, mat2),
                 unmet=lambda: None,
@@ -2477,7 +2483,7 @@ def matmul_accumulate_at_autograd(_composite: CompositeFunction, _otherwise: Ker
 
     def hook(_keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
                 operands=(self, mat1, mat2),
                 unmet=lambda: (f'beta is {beta!r}; the entry takes 1' if not (beta in (1,)) else f'alpha is {alpha!r}; the entry takes 1' if not (alpha in (1,)) else '`where: self.dtype == out_dtype and mat1.dtype != out_dtype` does not hold' if not (self.dtype == out_dtype and mat1.dtype != out_dtype) else '`where: self.dim() == 2 and mat1.dim() == 2 and mat2.dim() == 2` does not hold' if not (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) else '`where: self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]` does not hold' if not (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]) else None),
@@ -2501,7 +2507,7 @@ def addmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kern
 
     def hook(_keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
                 operands=(self, mat1, mat2),
                 unmet=lambda: None,
@@ -2527,7 +2533,7 @@ def baddbmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
 
     def hook(_keys: Any, self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(self), _tensor_key(batch1), _tensor_key(batch2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
                 operands=(self, batch1, batch2),
                 unmet=lambda: None,
@@ -2553,7 +2559,7 @@ def batch_norm_training_function(_composite: CompositeFunction, _otherwise: Kern
 
     def hook(input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, *, momentum: float, eps: float) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _tensor_key(running_mean), _tensor_key(running_var), _tensor_key(weight), _tensor_key(bias), _value_key(momentum), _value_key(eps)),
                 operands=(input, running_mean, running_var, weight, bias),
                 unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
@@ -2578,7 +2584,7 @@ def llama_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -
 
     def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
                 operands=(input, weight),
                 unmet=lambda: None,
@@ -2603,7 +2609,7 @@ def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
                 operands=(input, weight),
                 unmet=lambda: None,
@@ -2628,11 +2634,11 @@ def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel
 
     def hook(gate: Tensor, up: Tensor) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(gate), _tensor_key(up)),
                 operands=(gate, up),
                 unmet=lambda: None,
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, gate, up: _op(gate, up),
                 otherwise=lambda: _otherwise(gate, up),
             )
@@ -2650,7 +2656,7 @@ def new_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kern
 
     def hook(input: Tensor) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(input),),
                 operands=(input,),
                 unmet=lambda: None,
@@ -2674,7 +2680,7 @@ def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
                 operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
                 unmet=lambda: None,
@@ -2702,7 +2708,7 @@ def adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
                 operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
                 unmet=lambda: None,
@@ -2730,7 +2736,7 @@ def sgd_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     def hook(param: Tensor, grad: Tensor, lr: Tensor, momentum_buffer: Tensor | None = None, *, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(param), _tensor_key(grad), _tensor_key(lr), _tensor_key(momentum_buffer), _value_key(momentum), _value_key(dampening), _value_key(weight_decay), _value_key(nesterov), _value_key(maximize)),
                 operands=(param, grad, lr, momentum_buffer),
                 unmet=lambda: None,

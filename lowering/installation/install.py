@@ -8,7 +8,9 @@ replacing it; see `patches`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from types import ModuleType
@@ -16,8 +18,8 @@ from typing import Any
 
 import torch
 
-from composites.errors import AllowlistError, UnsupportedCallError
-from composites.functions import find_function
+from composites.errors import AllowlistError, UnsupportedCallError, UnusableFunctionError
+from composites.functions import find_function, import_module
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
 from composites.registry.operators import (
@@ -46,12 +48,33 @@ class Installation:
     """The kernels that were registered with the dispatcher, and the functions that were
     replaced."""
 
-    overrides: tuple[Override, ...]
+    overrides: tuple[Override, ...] = ()
 
     def remove(self) -> None:
-        """Restore the stock kernels and the original functions."""
-        for override in reversed(self.overrides):
-            override.remove()
+        """Restore the stock kernels and the original functions. If one cannot be restored, the
+        others are."""
+        with ExitStack() as removals:
+            for override in self.overrides:
+                removals.callback(override.remove)
+
+
+def import_functions(entries: Sequence[Composite]) -> None:
+    """Import what installing the hooks of `entries` would import.
+
+    Modules can run code of users, and wait for imports of other threads. What cannot be imported is
+    reported when it is needed.
+    """
+    targets: list[str] = []
+    for entry in entries:
+        caught = (*entry.functions, *(name for name, _ in entry.rewrites if "::" not in name))
+        targets += (t for t in caught if t.partition(":")[0] in sys.modules)  # may be half imported
+        targets += (function for _, function in entry.rewrites)
+        at_once = entry.adapt is not None or entry.gradients or entry.backward is not None
+        decomposition = entry.decomposition.target if at_once else None
+        targets += (t for t in (entry.adapt, decomposition) if t is not None)
+    for module in dict.fromkeys(target.partition(":")[0] for target in targets):
+        with suppress(UnusableFunctionError):
+            import_module(module)
 
 
 def install(
@@ -72,9 +95,8 @@ def install(
     Raises:
         AllowlistError: an entry's operator never reaches a hook, or its function does not exist.
     """
-    registries = {e.qualified: r for r in catalog.registries for e in r.composites}
     installer = _Installer(
-        operators, registries, frontend, compiled_calls, computations, statistics, [], {}
+        operators, _registries(catalog), frontend, compiled_calls, computations, statistics, [], {}
     )
     try:
         installer.install(entries)
@@ -82,6 +104,21 @@ def install(
         Installation(tuple(installer.overrides)).remove()
         raise
     return Installation(tuple(installer.overrides))
+
+
+def composite_function(
+    entry: Composite, catalog: Catalog, frontend: Frontend, compiled_calls: CompiledCalls
+) -> Kernel:
+    """The composite of an entry that has `adapt`, as a function with its decomposition's
+    signature. Nothing is turned on."""
+    installer = _Installer(
+        {}, _registries(catalog), frontend, compiled_calls, Computations(), Statistics(), [], {}
+    )
+    return installer.as_function(entry, _decline)
+
+
+def _registries(catalog: Catalog) -> dict[str, Registry]:
+    return {e.identity: r for r in catalog.registries for e in r.composites}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +144,7 @@ _Claim = Composite | _Rewrite | _Variant
 class _Installer:
     operators: Mapping[str, Operator]
     registries: Mapping[str, Registry]
-    """The registry of each entry, by the entry's qualified name."""
+    """The registry of each entry, by the entry's identity."""
     frontend: Frontend
     compiled_calls: CompiledCalls
     computations: Computations
@@ -122,9 +159,11 @@ class _Installer:
         for entry in entries:
             if entry.op is not None and self._is_caught_at_autograd(entry):
                 at_autograd.setdefault(entry.op, []).append(entry)
+                rewritten = dict(entry.rewrites)
                 for variant in find_variants(self.operators[entry.op]):
-                    written = at_autograd.setdefault(variant.operator.qualified, [])
-                    written.append(_Variant(entry, variant))
+                    written = variant.operator.qualified
+                    if written not in rewritten:  # the entry's own function knows better
+                        at_autograd.setdefault(written, []).append(_Variant(entry, variant))
             elif entry.op is not None:
                 at_backend.setdefault(entry.op, []).append(entry)
             for target in entry.functions:
@@ -142,7 +181,7 @@ class _Installer:
     def _is_caught_at_autograd(self, entry: Composite) -> bool:
         assert entry.op is not None
         operator = self.operators[entry.op]
-        registry = self.registries[entry.qualified]
+        registry = self.registries[entry.identity]
         if entry.adapt or source.is_caught_at_autograd(entry, operator, registry):
             return True
         if self.frontend.dispatching.decomposes(operator):
@@ -158,14 +197,14 @@ class _Installer:
         stock = dispatching.stock_kernel(operator, dispatching.dispatch_key)
         kernel: Kernel = stock
         for entry in reversed(claims):
-            hook = self._hooks(entry).BACKEND_HOOKS[entry.name]
+            hook = self._hooks(entry).BACKEND_HOOKS[self._key(entry)]
             kernel = hook(self._lowering(entry, operator, stock), kernel)
         self.overrides.append(dispatching.override(operator, dispatching.dispatch_key, kernel))
 
     def _at_autograd(self, operator: Operator, claims: Sequence[_Claim]) -> None:
         dispatching = self.frontend.dispatching
         owns = {
-            claim.name: self._own_operator(operator, claim)
+            claim.identity: self._own_operator(operator, claim)
             for claim in claims
             if isinstance(claim, Composite) and claim.adapt is None
         }
@@ -181,8 +220,8 @@ class _Installer:
                 elif claim.adapt is not None:
                     kernel = self._tried(claim, self._adapter(claim), kernel, keys=1)
                 else:
-                    hook = self._hooks(claim).AUTOGRAD_HOOKS[claim.name]
-                    kernel = hook(self._composite(claim, stock, owns[claim.name]), kernel)
+                    hook = self._hooks(claim).AUTOGRAD_HOOKS[self._key(claim)]
+                    kernel = hook(self._composite(claim, stock, owns[claim.identity]), kernel)
             if key == dispatching.functionalization_key:
                 kernel = _in_inference_mode(kernel, stock.call_boxed)
             self.overrides.append(dispatching.override(operator, key, kernel))
@@ -196,7 +235,7 @@ class _Installer:
             return written_into(claim.variant, kernel, otherwise)
         stock = self.frontend.dispatching.stock_kernel(operator, key)
         own = self._own_operator(operator, entry)
-        hook = self._hooks(entry).AUTOGRAD_HOOKS[entry.name]
+        hook = self._hooks(entry).AUTOGRAD_HOOKS[self._key(entry)]
         kernel = hook(self._composite(entry, stock, own), _decline)
         return written_into(claim.variant, kernel, otherwise)
 
@@ -223,7 +262,7 @@ class _Installer:
         lowering = self._lowering(entry, operator, stock)
         # The hook at autograd's key has checked the entry's conditions. Calls that cannot be
         # lowered fall back to the stock kernel.
-        kernel = self._hooks(entry).BACKEND_HOOKS[entry.name](lowering, stock)
+        kernel = self._hooks(entry).BACKEND_HOOKS[self._key(entry)](lowering, stock)
         self.overrides.append(compiled_graphs.implement(name, kernel))
         draws = torch.Tag.nondeterministic_seeded in overload.tags
         return OwnOperator(own, draws)
@@ -242,7 +281,7 @@ class _Installer:
                     # Dynamo traces this function, which therefore counts nothing.
                     traced = _tried(self._traced_adapter(claim), traced)
                 else:
-                    registry = self.registries[claim.qualified]
+                    registry = self.registries[claim.identity]
                     hook = _function_hook(claim, original, target, registry)
                     composite = self._composite(claim, original)
                     called = hook(composite, called)
@@ -260,7 +299,7 @@ class _Installer:
     def _adapter(self, entry: Composite) -> Kernel:
         """The entry's `adapt` function, with the composite as its first argument."""
         assert entry.adapt is not None
-        return partial(find_function(entry.adapt), self._as_function(entry, _decline))
+        return partial(find_function(entry.adapt), self.as_function(entry, _decline))
 
     def _traced_adapter(self, entry: Composite) -> Kernel:
         """The same function for torch.compile to trace, with the composite as one node."""
@@ -270,19 +309,19 @@ class _Installer:
         if entry.decomposition.kind == "jax":  # Dynamo cannot trace a JAX function
             return _decline
         meaning = find_function(target)
-        hook = self._as_function(entry, meaning)
+        hook = self.as_function(entry, meaning)
         owns = self.frontend.tensors.owns
         node = traced_function(
             entry, meaning, target, hook, _decline, owns, self.statistics.of(entry)
         )
         return partial(find_function(entry.adapt), node)
 
-    def _as_function(self, entry: Composite, otherwise: Kernel) -> Kernel:
+    def as_function(self, entry: Composite, otherwise: Kernel) -> Kernel:
         """The composite as a function with its decomposition's signature."""
         target = entry.decomposition.target
         assert target is not None
         composite = self._composite(entry, find_function(target))
-        hook: Kernel = self._hooks(entry).FUNCTION_HOOKS[entry.name](composite, otherwise)
+        hook: Kernel = self._hooks(entry).FUNCTION_HOOKS[self._key(entry)](composite, otherwise)
         return hook
 
     def _lowering(self, entry: Composite, operator: Operator, stock: Kernel) -> EntryLowering:
@@ -293,7 +332,7 @@ class _Installer:
     def _composite(
         self, entry: Composite, native: Kernel, operator: OwnOperator | None = None
     ) -> CompositeFunction:
-        backward = source.explicit_backward(entry, self.registries[entry.qualified])
+        backward = source.explicit_backward(entry, self.registries[entry.identity])
         explicit = None if backward is None else self._backward(backward)
         of = partial(self.computations.of, entry, native)
         statistics, forward, derived = self.statistics.of(entry), of("forward"), of("backward")
@@ -306,7 +345,7 @@ class _Installer:
         assert target is not None
         if entry.adapt is None:
             arguments = describe_function(find_function(target), target).arguments
-            kernel = self._as_function(entry, _nothing)
+            kernel = self.as_function(entry, _nothing)
         else:
             arguments = describe_function(find_function(entry.adapt), entry.adapt).arguments[1:]
             kernel = self._tried(entry, self._adapter(entry), _nothing)
@@ -348,8 +387,12 @@ class _Installer:
 
         return kernel
 
+    def _key(self, entry: Composite) -> str:
+        """The entry among the hooks of its registry."""
+        return self.registries[entry.identity].key(entry)
+
     def _hooks(self, entry: Composite) -> ModuleType:
-        registry = self.registries[entry.qualified]
+        registry = self.registries[entry.identity]
         return _builtin_hooks() if registry.builtin else _vendor_hooks(registry)
 
 

@@ -15,6 +15,9 @@ from lowering.import_hook import after_import
 
 Wrapper = Callable[[Callable[..., Any]], Replacement]
 
+_PATCH = "_composites_patch"
+"""The attribute of a replaced function that holds its patch."""
+
 
 @dataclass(slots=True)
 class Patch:
@@ -24,7 +27,7 @@ class Patch:
     wrapper: Wrapper
     claimed_by: Composite
     removed: bool = False
-    stop_waiting: Callable[[], None] | None = None
+    stop_waiting: Callable[[], object] | None = None
     undo: Callable[[], None] | None = None
     """Restores the function; None while it is not replaced."""
 
@@ -41,7 +44,10 @@ class Patch:
         *classes, name = path.split(".")
         for part in classes:
             owner = self._member(owner, part)
-        original = self._member(owner, name)
+        before = self._member(owner, name)
+        # An earlier patch may still be there: hooks are replaced before the old ones are removed.
+        earlier: Patch | None = getattr(before, _PATCH, None)
+        original = before if earlier is None else before.__wrapped__
         replacement = self.wrapper(original)
 
         @functools.wraps(original)
@@ -50,13 +56,17 @@ class Patch:
             called = original if self.removed else replacement
             return called(*arguments, **keywords)
 
-        setattr(owner, name, made)
+        setattr(made, _PATCH, self)
 
         def undo() -> None:
             if vars(owner).get(name) is made:
-                setattr(owner, name, original)
+                is_needed = earlier is not None and not earlier.removed
+                setattr(owner, name, before if is_needed else original)
 
         self.undo = undo
+        setattr(owner, name, made)
+        if self.removed:  # by another thread, while this one imported the module
+            undo()
 
     def remove(self) -> None:
         """Restore the function."""

@@ -23,10 +23,12 @@ from .errors import (
     AttributeConversionError,
     BindError,
     BytecodeError,
+    CrashError,
     MissingJaxError,
     ParseError,
     PassError,
     RunError,
+    SizeError,
     StableHLOError,
     UnknownCompositeError,
     UnsupportedOperationError,
@@ -44,6 +46,7 @@ from .inspection import (
     html_page,
     inspect,
 )
+from .isolation import Limits
 from .module import Module
 from .passes.bind import OPTIONS as BIND_OPTIONS
 from .passes.bind import bind
@@ -91,7 +94,9 @@ __all__ = [
     "BytecodeError",
     "Cast",
     "CastReport",
+    "CrashError",
     "Executable",
+    "Limits",
     "MissingJaxError",
     "Module",
     "ParseError",
@@ -99,6 +104,7 @@ __all__ = [
     "PassError",
     "Report",
     "RunError",
+    "SizeError",
     "StableHLOError",
     "UnknownCompositeError",
     "UnsupportedOperationError",

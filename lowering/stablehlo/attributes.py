@@ -17,6 +17,9 @@ _READABLE_ELEMENTS = frozenset(
     + ["i1", "f16", "f32", "f64"]
 )
 
+# How deep lists and dictionaries may be nested. Python has a limit for recursion.
+_DEEPEST = 100
+
 # Dense arrays that XLA's FFI decodes, by element type. Booleans are passed as bytes.
 _FFI_ARRAYS = {
     "i1": "DenseI8ArrayAttr",
@@ -29,7 +32,7 @@ _FFI_ARRAYS = {
 }
 
 
-def to_python(attribute: IrAttribute) -> Any:
+def to_python(attribute: IrAttribute, depth: int = 0) -> Any:
     """The Python value of an attribute, or its text if there is no such value in Python.
 
     | attribute                  | Python                                  |
@@ -41,9 +44,14 @@ def to_python(attribute: IrAttribute) -> Any:
     | `f32`, `@f`, anything else | its text: `"f32"`, `"@f"`               |
 
     Raises:
-      AttributeConversionError: for a string that is not UTF-8.
+      AttributeConversionError: a string is not UTF-8, or lists and dictionaries are nested more
+        than 100 deep. `depth` is how deep the attribute is itself.
     """
     kinds = ir()
+    if depth > _DEEPEST:
+        raise AttributeConversionError(
+            f"lists and dictionaries of attributes are nested more than {_DEEPEST} deep"
+        )
     if isinstance(attribute, kinds.StringAttr):
         return string_value(attribute)
     if isinstance(attribute, kinds.BoolAttr | kinds.IntegerAttr | kinds.FloatAttr):
@@ -51,9 +59,10 @@ def to_python(attribute: IrAttribute) -> Any:
     if isinstance(attribute, kinds.UnitAttr):
         return True
     if isinstance(attribute, kinds.ArrayAttr):
-        return tuple(to_python(entry) for entry in attribute)
+        return tuple(to_python(entry, depth + 1) for entry in attribute)
     if isinstance(attribute, kinds.DictAttr):
-        return {name: to_python(entry) for name, entry in dictionary_items(attribute).items()}
+        entries = dictionary_items(attribute)
+        return {name: to_python(entry, depth + 1) for name, entry in entries.items()}
     if _is_dense_array(attribute):
         return tuple(attribute)
     if isinstance(attribute, kinds.DenseElementsAttr) and _is_readable(attribute):
@@ -61,14 +70,15 @@ def to_python(attribute: IrAttribute) -> Any:
     return str(attribute)
 
 
-def to_ffi(attribute: IrAttribute, where: str) -> IrAttribute:
+def to_ffi(attribute: IrAttribute, where: str, depth: int = 0) -> IrAttribute:
     """The form of an attribute that XLA's typed FFI decodes. It must run inside the context.
 
     Scalars and strings are unchanged. Lists become one-dimensional dense arrays (bool as i8),
     half-precision floats become f32, and types become their names.
 
     Raises:
-        AttributeConversionError: the FFI has no form for the attribute; the message names `where`.
+        AttributeConversionError: the FFI has no form for the attribute, or its dictionaries are
+            nested more than 100 deep; the message names `where`.
     """
     kinds = ir()
     if isinstance(attribute, kinds.BoolAttr | kinds.StringAttr | kinds.IntegerAttr):
@@ -80,8 +90,14 @@ def to_ffi(attribute: IrAttribute, where: str) -> IrAttribute:
     if isinstance(attribute, kinds.TypeAttr):
         return kinds.StringAttr.get(str(attribute))
     if isinstance(attribute, kinds.DictAttr):
+        if depth > _DEEPEST:
+            raise AttributeConversionError(
+                f"{where[:100]}…: dictionaries are nested more than {_DEEPEST} deep"
+            )
         entries = dictionary_items(attribute)
-        return kinds.DictAttr.get({k: to_ffi(v, f"{where}.{k}") for k, v in entries.items()})
+        return kinds.DictAttr.get(
+            {k: to_ffi(v, f"{where}.{k}", depth + 1) for k, v in entries.items()}
+        )
     array = _ffi_array(attribute)
     if array is None:
         raise AttributeConversionError(

@@ -107,6 +107,12 @@ def building(context: IrContext) -> Iterator[None]:
 
 def parse_text(text: str, source: str = "<text>", context: IrContext | None = None) -> IrModule:
     """Parse and verify MLIR text. `source` is the name that errors refer to."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        before = text[: error.start].split("\n")
+        place = len(before), len(before[-1]) + 1
+        raise ParseError(source, *place, "half of a surrogate pair is no text", "") from None
     context = context or new_context()
     try:
         return ir().Module.parse(text, context)
@@ -263,14 +269,34 @@ def verify(module: IrModule) -> None:
 def attributes(operation: IrOperation) -> dict[str, IrAttribute]:
     """The attributes of an operation by name.
 
-    Indexing works in every release. Iterating gives pairs in one release and names in another.
+    Raises:
+      AttributeConversionError: a name is not UTF-8; MLIR allows any bytes.
     """
     named = operation.attributes
-    return {named[i].name: named[i].attr for i in range(len(named))}
+    return {name: named[name] for name in _names(named, operation.name)}
+
+
+def _names(entries: Any, where: str) -> list[str]:
+    """The names in an attribute dictionary, where they can be written as Python text.
+
+    Iterating gives names in one release and pairs in another. A pair's `name` aborts the process
+    if it is not UTF-8. Printing the pair only raises an exception.
+    """
+    names: list[str] = []
+    try:
+        for entry in entries:
+            if not isinstance(entry, str):
+                repr(entry)
+            names.append(entry if isinstance(entry, str) else entry.name)
+    except (RuntimeError, UnicodeDecodeError):
+        raise AttributeConversionError(
+            f"the name of an attribute of {where} is not UTF-8; write it in UTF-8"
+        ) from None
+    return names
 
 
 def string_value(attribute: IrAttribute) -> str:
-    """The value of a StringAttr.
+    """The value of a StringAttr, or the function's name in a FlatSymbolRefAttr.
 
     Raises:
       AttributeConversionError: it is not UTF-8; MLIR allows any bytes.
@@ -285,25 +311,48 @@ def string_value(attribute: IrAttribute) -> str:
 
 
 def dictionary_items(attribute: IrAttribute) -> dict[str, IrAttribute]:
-    """The entries of a DictAttr; empty for None."""
+    """The entries of a DictAttr; empty for None.
+
+    Raises:
+      AttributeConversionError: a name is not UTF-8; MLIR allows any bytes.
+    """
     if attribute is None:
         return {}
-    return {attribute[i].name: attribute[i].attr for i in range(len(attribute))}
+    return {name: attribute[name] for name in _names(attribute, "a dictionary")}
 
 
 def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:
     """The operations with one of these names, including nested ones, in program order."""
     found: list[IrOperation] = []
     wanted = frozenset(names)
-    advance = ir().WalkResult.ADVANCE
 
-    def visit(operation: IrOperation) -> Any:
+    def visit(operation: IrOperation) -> None:
         if operation.name in wanted:
             found.append(operation)
+
+    walk(root, visit)
+    return found
+
+
+def walk(root: IrOperation, visit: Callable[[IrOperation], None]) -> None:
+    """Visit an operation and all that are nested in it, in program order.
+
+    An exception of `visit` comes out as it is. The bindings would make a RuntimeError of it.
+    """
+    advance, stop = ir().WalkResult.ADVANCE, ir().WalkResult.INTERRUPT
+    raised: list[Exception] = []
+
+    def guarded(operation: IrOperation) -> Any:
+        try:
+            visit(operation)
+        except Exception as error:
+            raised.append(error)
+            return stop
         return advance
 
-    root.operation.walk(visit, ir().WalkOrder.PRE_ORDER)
-    return found
+    root.operation.walk(guarded, ir().WalkOrder.PRE_ORDER)
+    if raised:
+        raise raised[0]
 
 
 def defining_operation(value: IrValue) -> IrOperation | None:
@@ -340,14 +389,21 @@ def _with_diagnostics(context: IrContext, call: Callable[[], T]) -> tuple[T | No
     messages: list[str] = []
 
     def keep(diagnostic: Any) -> bool:
-        messages.append(str(diagnostic.message))
+        try:
+            messages.append(str(diagnostic.message))
+        except (RuntimeError, UnicodeDecodeError):
+            messages.append("something in it is not UTF-8")
         return True
 
     handler = context.attach_diagnostic_handler(keep)
     try:
         return call(), ""
-    except (ValueError, ir().MLIRError) as error:
+    except ir().MLIRError as error:
+        return None, messages[0] if messages else _first_diagnostic(error)[2]
+    except ValueError as error:
         return None, messages[0] if messages else str(error)
+    except MemoryError:  # damaged bytecode may name any size
+        return None, "it asks for more memory than there is, or than is allowed"
     finally:
         handler.detach()
 

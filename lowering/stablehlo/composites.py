@@ -13,6 +13,7 @@ from .bindings import (
     attributes,
     dictionary_items,
     find_operations,
+    string_value,
 )
 from .errors import UnknownCompositeError
 from .symbols import COMPOSITE
@@ -45,7 +46,7 @@ def signature(composite: IrOperation) -> Signature:
     version = found.get("version")
     attached = found.get("composite_attributes")
     return Signature(
-        name=found["name"].value,
+        name=string_value(found["name"]),
         version=0 if version is None else version.value,
         attributes=attached if attached is not None and len(attached) else None,
         operands=tuple(str(value.type) for value in composite.operands),
@@ -60,7 +61,7 @@ def composites_of(module: IrModule) -> list[IrOperation]:
 
 def composite_name(composite: IrOperation) -> str:
     """The name of one composite operation, such as `ptxla.gelu`."""
-    return str(composite.attributes["name"].value)
+    return string_value(composite.attributes["name"])
 
 
 def select(existing: Collection[str], patterns: str | Iterable[str]) -> set[str]:

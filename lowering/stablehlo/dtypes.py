@@ -10,7 +10,7 @@ from typing import Any, Literal
 from composites.element_types import BY_NAME, TABLE
 
 from .bindings import IrType
-from .errors import StableHLOError
+from .errors import SizeError, StableHLOError
 
 _FLOATS = {type_.name: type_.format for type_ in TABLE if type_.format is not None}
 _INTEGER = re.compile(r"(u?)i(\d+)")
@@ -22,11 +22,17 @@ _STATIC_TENSOR = re.compile(r"tensor<((?:\d+x)*)([\w<>]+)>")
 
 def static_tensor(type_: str) -> tuple[tuple[int, ...], Any] | None:
     """Shape and numpy dtype of a tensor type given as text; None if a dimension is dynamic."""
+    parts = shape_and_element_type(type_)
+    return None if parts is None else (parts[0], numpy_dtype(parts[1]))
+
+
+def shape_and_element_type(type_: str) -> tuple[tuple[int, ...], str] | None:
+    """Shape and element type of a tensor type given as text; None if a dimension is dynamic."""
     found = _STATIC_TENSOR.fullmatch(type_)
     if found is None:
         return None
     sizes, element = found.groups()
-    return tuple(int(size) for size in sizes.split("x") if size), numpy_dtype(element)
+    return tuple(int(size) for size in sizes.split("x") if size), element
 
 
 def numpy_dtype(element_type: str) -> Any:
@@ -48,7 +54,11 @@ def numpy_dtype(element_type: str) -> Any:
 
 def byte_size(type_: IrType) -> int:
     """Size of a value in bytes: 0 for a value that is not a tensor. A dynamic dimension counts as
-    1."""
+    1.
+
+    Raises:
+        SizeError: the type has more bytes than a machine can address.
+    """
     if not hasattr(type_, "element_type") or not type_.has_rank:
         return 0
     element = str(type_.element_type)
@@ -57,7 +67,10 @@ def byte_size(type_: IrType) -> int:
     count = 1
     for axis in range(type_.rank):
         count *= 1 if type_.is_dynamic_dim(axis) else type_.get_dim_size(axis)
-    return count * int(numpy_dtype(element).itemsize)
+    size = count * int(numpy_dtype(element).itemsize)
+    if size > 2**63:
+        raise SizeError(f"{type_} is larger than any machine can address")
+    return size
 
 
 @cache

@@ -37,6 +37,13 @@ class BytecodeError(StableHLOError):
     """The bytes are a damaged module, a module of a newer StableHLO, or not a module at all."""
 
 
+class CrashError(StableHLOError):
+    """jaxlib crashed on a file in a process of its own, or went over the limits of time or memory.
+
+    It is a fault of jaxlib, which a damaged file brings out.
+    """
+
+
 class VersionError(StableHLOError):
     """The module cannot be written for the requested StableHLO version."""
 
@@ -63,6 +70,10 @@ class UnknownCompositeError(StableHLOError):
 
 class UnsupportedOperationError(StableHLOError):
     """A pass has no rule for an operation."""
+
+
+class SizeError(StableHLOError):
+    """The result would be too large, because functions use each other many times over."""
 
 
 class AttributeConversionError(StableHLOError):

@@ -8,33 +8,56 @@ from composites.files import write_atomic
 
 from . import bindings
 from .bindings import IrModule
+from .isolation import Limits, check
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Module:
-    """A StableHLO module. Passes take one and return another one. Neither changes afterwards."""
+    """A StableHLO module. Passes take one and return another one. Neither changes afterwards.
+
+    A module is read in this process. A damaged one can crash jaxlib, and the process with it. With
+    `limits`, another process reads the module first, which takes a quarter of a second more. A
+    `CrashError` says if that process died or went over the limits.
+    """
 
     ir: IrModule
     """The MLIR module. It may be read freely. To change it, work on `copy_ir()`."""
 
     @classmethod
-    def parse(cls, text: str, source: str = "<text>") -> "Module":
+    def parse(cls, text: str, source: str = "<text>", *, limits: Limits | None = None) -> "Module":
         """Read MLIR text. `source` is the name that error messages refer to.
 
         Raises:
             ParseError: the text is malformed; the message has the line and column.
+            CrashError: jaxlib cannot read the text within the limits.
         """
+        if limits is not None:
+            check(text.encode(errors="surrogatepass"), source, limits)
         return cls(bindings.parse_text(text, source))
 
     @classmethod
-    def from_bytes(cls, data: bytes, source: str = "<bytes>") -> "Module":
-        """Read MLIR text, MLIR bytecode or a portable StableHLO artifact."""
+    def from_bytes(
+        cls, data: bytes, source: str = "<bytes>", *, limits: Limits | None = None
+    ) -> "Module":
+        """Read MLIR text, MLIR bytecode or a portable StableHLO artifact.
+
+        Raises:
+            ParseError: it is malformed text; the message has the line and column.
+            BytecodeError: it is damaged bytecode, or neither text nor bytecode.
+            CrashError: jaxlib cannot read it within the limits.
+        """
+        if limits is not None:
+            check(data, source, limits)
         return cls(bindings.parse_bytes(data, source))
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> "Module":
-        """Read a file. Its first bytes, not its name, determine whether it is text or bytecode."""
-        return cls.from_bytes(Path(path).read_bytes(), str(path))
+    def read(cls, path: str | os.PathLike[str], *, limits: Limits | None = None) -> "Module":
+        """Read a file. Its first bytes, not its name, determine whether it is text or bytecode.
+
+        Raises:
+            StableHLOError: as `from_bytes`.
+        """
+        return cls.from_bytes(Path(path).read_bytes(), str(path), limits=limits)
 
     @property
     def text(self) -> str:

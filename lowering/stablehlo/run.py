@@ -10,7 +10,8 @@ from .data_movement import element_type
 from .dtypes import static_tensor
 from .errors import MissingJaxError, RunError
 from .module import Module
-from .symbols import functions
+from .sizes import check_copies
+from .symbols import CALL, COMPOSITE, functions
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,7 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     Raises:
         MissingJaxError: jax is not installed.
         RunError: there is no `@main`, the platform does not exist, or XLA rejects the module.
+        SizeError: XLA, which inlines all functions, would make too many operations.
     """
     main = functions(module.ir).get("main")
     if main is None:
@@ -87,6 +89,7 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
             f"the module has no function @main to run; it has: "
             f"{', '.join('@' + name for name in functions(module.ir)) or 'none'}"
         )
+    check_copies(module.ir, through=(COMPOSITE, CALL), remedy="run a part of the module")
     backend = _backend(platform)
     device = backend.local_devices()[0]
     buffer = io.BytesIO()

@@ -1,10 +1,19 @@
 """The functions of a module and their uses, for passes that move or rename functions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from .bindings import IrModule, IrOperation, attributes, building, ir, string_value
-from .errors import UnsupportedOperationError
+from .bindings import (
+    IrModule,
+    IrOperation,
+    attributes,
+    building,
+    find_operations,
+    ir,
+    string_value,
+    walk,
+)
+from .errors import SizeError, UnsupportedOperationError
 
 COMPOSITE = "stablehlo.composite"
 CALL = "func.call"
@@ -40,7 +49,7 @@ def function_name(function: IrOperation) -> str:
 def is_private(function: IrOperation) -> bool:
     """Whether the function is not visible outside the module."""
     visibility = attributes(function).get("sym_visibility")
-    return visibility is not None and visibility.value == "private"
+    return visibility is not None and string_value(visibility) == "private"
 
 
 def body(function: IrOperation) -> IrOperation | None:
@@ -54,19 +63,17 @@ def uses(root: IrOperation) -> Uses:
     composites: dict[str, list[IrOperation]] = {}
     calls: dict[str, list[IrOperation]] = {}
     others: set[str] = set()
-    advance = ir().WalkResult.ADVANCE
 
-    def visit(operation: IrOperation) -> object:
+    def visit(operation: IrOperation) -> None:
         name = operation.name
         if name == COMPOSITE:
-            composites.setdefault(operation.attributes["decomposition"].value, []).append(operation)
+            composites.setdefault(target(operation), []).append(operation)
         elif name == CALL:
-            calls.setdefault(operation.attributes["callee"].value, []).append(operation)
+            calls.setdefault(target(operation), []).append(operation)
         elif name == CUSTOM_CALL:
             others.update(_called_computations(operation))
-        return advance
 
-    root.operation.walk(visit, ir().WalkOrder.PRE_ORDER)
+    walk(root, visit)
     return Uses(composites, calls, frozenset(others))
 
 
@@ -80,13 +87,13 @@ def decompositions(module: IrModule, found: Uses) -> list[str]:
     order: dict[str, None] = {}
     queue = [name for name, function in by_name.items() if not is_private(function)]
     seen = set(queue)
-    for name in queue:  # grows while it is read
-        for operation in walk_uses(by_name[name]):
-            target = _target(operation)
-            if target in by_name and target not in seen:
-                seen.add(target)
-                queue.append(target)
-                order[target] = None
+    for user in queue:  # grows while it is read
+        for operation in walk_uses(by_name[user]):
+            name = target(operation)
+            if name in by_name and name not in seen:
+                seen.add(name)
+                queue.append(name)
+                order[name] = None
     return [
         name
         for name in order
@@ -96,16 +103,7 @@ def decompositions(module: IrModule, found: Uses) -> list[str]:
 
 def walk_uses(function: IrOperation) -> list[IrOperation]:
     """The composites and plain calls inside one function, in program order."""
-    found: list[IrOperation] = []
-    advance = ir().WalkResult.ADVANCE
-
-    def visit(operation: IrOperation) -> object:
-        if operation.name in (COMPOSITE, CALL):
-            found.append(operation)
-        return advance
-
-    function.walk(visit, ir().WalkOrder.PRE_ORDER)
-    return found
+    return find_operations(function, COMPOSITE, CALL)
 
 
 def callees_first(module: IrModule) -> list[str]:
@@ -116,7 +114,7 @@ def callees_first(module: IrModule) -> list[str]:
     """
     by_name = functions(module)
     refers = {
-        name: [t for t in dict.fromkeys(map(_target, walk_uses(f))) if t in by_name]
+        name: [t for t in dict.fromkeys(map(target, walk_uses(f))) if t in by_name]
         for name, f in by_name.items()
     }
     done: dict[str, None] = {}
@@ -139,18 +137,32 @@ def callees_first(module: IrModule) -> list[str]:
     return list(done)
 
 
-def executions(module: IrModule, *, composites: bool = True) -> dict[str, int]:
+LARGEST_COUNT = 2**63
+"""More occurrences of a function's body than this are not counted."""
+
+
+def executions(module: IrModule, *, through: Container[str] = (COMPOSITE, CALL)) -> dict[str, int]:
     """How often each function's body occurs once everything is inlined into the public functions.
 
-    Without `composites`, only plain calls are followed.
+    `through` are the operations that are followed.
+
+    Raises:
+        SizeError: a body occurs more often than any program can run it.
+        UnsupportedOperationError: functions refer to each other in a cycle.
     """
     by_name = functions(module)
     times = {name: int(not is_private(function)) for name, function in by_name.items()}
     for name in reversed(callees_first(module)):
         for operation in walk_uses(by_name[name]) if times[name] else ():
-            target = _target(operation)
-            if target in times and (composites or operation.name == CALL):
-                times[target] += times[name]
+            callee = target(operation)
+            if callee in times and operation.name in through:
+                times[callee] += times[name]
+                if times[callee] > LARGEST_COUNT:
+                    raise SizeError(
+                        f"@{callee} occurs more than {LARGEST_COUNT:,} times once everything is"
+                        " inlined, because functions use each other many times over; no program"
+                        " can run that"
+                    )
     return times
 
 
@@ -191,14 +203,15 @@ class Namer:
         return name
 
 
-def _target(operation: IrOperation) -> str:
+def target(operation: IrOperation) -> str:
+    """The name of the function that a composite or a call refers to."""
     key = "decomposition" if operation.name == COMPOSITE else "callee"
-    return str(operation.attributes[key].value)
+    return string_value(operation.attributes[key])
 
 
 def _called_computations(operation: IrOperation) -> list[str]:
     called = attributes(operation).get("called_computations")
-    return [] if called is None else [reference.value for reference in called]
+    return [] if called is None else [string_value(reference) for reference in called]
 
 
 def keep_arguments(function: IrOperation, order: Sequence[int]) -> None:

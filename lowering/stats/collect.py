@@ -8,7 +8,6 @@ from pathlib import Path
 
 from composites import settings
 from composites.registry.model import Composite
-from composites.registry.operators import find_operator
 from lowering import activation
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.example_calls import refused_words
@@ -19,9 +18,16 @@ log = logging.getLogger("composites")
 
 def stats() -> Stats:
     """What became of the calls that reached the hooks of this process."""
-    on = set(activation.active())
-    counted = activation.statistics.entries
+    on, counted = set(activation.active()), _by_name()
     return Stats({name: _entry_stats(counted[name], name in on) for name in sorted(counted)})
+
+
+def _by_name() -> dict[str, EntryStatistics]:
+    catalog = activation.catalog()
+    return {
+        counted.entry.qualified if counted.always_on else catalog.label(counted.entry): counted
+        for counted in activation.statistics.entries.values()
+    }
 
 
 def _entry_stats(counted: EntryStatistics, on: bool) -> EntryStats:
@@ -43,7 +49,7 @@ def _explain(entry: Composite) -> None:
     """Log what keeps an entry from ever catching a call, if it is known."""
     if entry.op is None or not log.isEnabledFor(logging.INFO):
         return
-    for argument, word, said in refused_words(entry, find_operator(entry.op)):
+    for argument, word, said in refused_words(entry):
         place = (entry.location, entry.qualified)
         log.info("%s: %s: when: %s: %r never matches: %s", *place, argument, word, said)
 
@@ -58,8 +64,9 @@ def _report() -> None:
     found = stats()
     if found.idle:
         log.info("entries that are on and caught no call: %s", ", ".join(found.idle))
+        counted = _by_name()
         for name in found.idle:
-            _explain(activation.statistics.entries[name].entry)
+            _explain(counted[name].entry)
     file = settings.STATS.read()
     if not file:
         return

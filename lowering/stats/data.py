@@ -45,7 +45,7 @@ class Stats:
     """
 
     entries: Mapping[str, EntryStats]
-    """By the entry's name with its namespace."""
+    """By the entry's name, as XLA_COMPOSITE_OP has it."""
 
     @property
     def idle(self) -> tuple[str, ...]:

@@ -43,8 +43,16 @@ composites:
     operands: [x]
     attributes: {factor: factor}
   lost: {function: "nowhere_at_all:f", operands: [x]}
+  method: {function: "layers_of_umbra:Layer.forward", operands: [x]}
 """
-LAYERS = "import torch\ndef scale(x: torch.Tensor, factor: float = 2.0):\n    return x * factor\n"
+LAYERS = """\
+import torch
+def scale(x: torch.Tensor, factor: float = 2.0):
+    return x * factor
+class Layer:
+    def forward(self, x):
+        return x
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -156,6 +164,10 @@ def test_a_vendors_entry(way: str, file: Path, monkeypatch: pytest.MonkeyPatch) 
         "dense<[8, 128]> : tensor<2xi64>", "array<i64: 8, 128>"
     )
     assert "version = 3 : i32} : (tensor<2x3xbf16>)" in entry["stablehlo"]
+    assert '"umbra.gelu_tanh_backward" ' in entry["stablehlo_of_backward"]
+    printed = invoke("gelu_tanh", *arguments, **environment).stdout
+    assert entry["stablehlo"] in printed
+    assert entry["stablehlo_of_backward"] in printed
     assert composites.active() == ()
 
 
@@ -190,16 +202,67 @@ def test_a_python_function(file: Path) -> None:
     assert text["attributes"] == ["factor: f32, from the argument factor"]
     assert text["decomposition"] == ["native: the function's own body"]
     assert "def hook_of_function_function(" in result.stdout
-    assert result.stdout.splitlines()[-1] == (
-        "no StableHLO of an example call: no call of a Python function can be guessed;"
-        " `XLA_COMPOSITE_OP=umbra.scale composites run SCRIPT` shows the calls of a real program"
+    (call,) = [line for line in result.stdout.splitlines() if "stablehlo.composite " in line]
+    assert '"umbra.scale" %arg0 {composite_attributes = {factor = 2.000000e+00 : f32}' in call
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "reason"),
+    [
+        ("lost", "nowhere_at_all:f (not found here)", "there is no module nowhere_at_all"),
+        ("method", "layers_of_umbra:Layer.forward(self, x)", "Layer.forward is a method, and its"),
+    ],
+)
+def test_a_function_without_an_example(name: str, function: str, reason: str, file: Path) -> None:
+    result = invoke(name, "--registry", str(file))
+    text = rows(result)
+    assert text["catches"] == [function]
+    assert ("hook" in text) == (name == "method")
+    last = result.stdout.splitlines()[-1]
+    assert last.startswith("no StableHLO of an example call: ")
+    assert reason in last
+    advice = f"; `XLA_COMPOSITE_OP=umbra.{name} composites run SCRIPT` shows the calls of a real"
+    assert advice in last
+
+
+def test_versions_side_by_side(tmp_path: Path) -> None:
+    file = tmp_path / "umbra.yaml"
+    file.write_text(
+        "schema: 1\nnamespace: umbra\ncomposites:\n  gelu: {op: aten::gelu, version: 2}\n"
+        "  gelu@1: {op: aten::gelu, attributes: {approximate: approximate}}\n"
     )
+    newest = shown("umbra.gelu", "--registry", str(file))
+    older = shown("umbra.gelu@1", "--registry", str(file))
+    assert (newest["name"], newest["version"]) == ("umbra.gelu", 2)
+    assert newest["also_made_by"] == ["umbra.gelu@1"]
+    assert (older["name"], older["version"]) == ("umbra.gelu@1", 1)
+    assert older["turn_on"].endswith("XLA_COMPOSITE_OP=umbra.gelu@1")
+    for entry, number in ((newest, 2), (older, 1)):
+        assert f"version = {number} : i32" in entry["stablehlo"]
+        assert f"Lower calls as umbra.gelu, version {number}." in entry["hook"]
+    result = invoke("umbra.gelu@3", "--registry", str(file))
+    assert result.stderr.startswith("error: there is no version 3 of 'umbra.gelu'")
 
 
-def test_a_function_that_is_not_installed(file: Path) -> None:
-    text = rows(invoke("lost", "--registry", str(file)))
-    assert text["catches"] == ["nowhere_at_all:f (not found here)"]
-    assert "hook" not in text
+def test_a_backward_without_an_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "umbra.yaml"
+    file.write_text(
+        "schema: 1\nnamespace: umbra\ncomposites:\n"
+        "  gelu: {op: aten::gelu, backward: slope}\n"
+        "  slope: {gradients: [self], operands: [grad_output, self],"
+        " decomposition: 'slopes_of_umbra:slope'}\n"
+    )
+    (tmp_path / "slopes_of_umbra.py").write_text(
+        "from torch import Tensor\n"
+        "def slope(grad_output: Tensor, self: Tensor) -> Tensor:\n    return grad_output * self\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entry = shown("slope", "--registry", str(file))
+    assert entry["results"] == ["the gradient of self"]
+    assert '"umbra.slope"' in entry["stablehlo"]
+    text = rows(invoke("slope", "--registry", str(file)))
+    assert text["caught at"] == ["no call by itself"]
+    assert shown("umbra.gelu", "--registry", str(file))["backward"] == "umbra.slope"
 
 
 def test_a_composite_of_several_entries_and_a_group(file: Path) -> None:

@@ -67,7 +67,7 @@ def test_check_reports_every_problem(tmp_path: Path) -> None:
         f"{wrong}:4: a: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?",
         f"{wrong}:5: b: unknown key 'opp'; did you mean 'op'? (the keys are op, function,"
         " composite, version, operands, attributes, when, adapt, decomposition, backward, results,"
-        " saves, gradients, group, rewrites)",
+        " saves, gradients, group, rewrites, example)",
     ]
 
 
@@ -139,6 +139,8 @@ def test_list_with_an_unknown_name() -> None:
 def test_schema_is_json_schema() -> None:
     schema = json.loads(invoke("schema").stdout)
     assert schema["required"] == ["schema", "namespace", "composites"]
+    locked = json.loads(invoke("schema", "--lock").stdout)
+    assert locked["required"] == ["format", "namespace", "made_with", "contracts"]
 
 
 def test_run_shows_what_was_preserved(tmp_path: Path) -> None:

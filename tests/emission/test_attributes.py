@@ -66,15 +66,23 @@ def test_not_a_real_number(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "name"), [(torch.float64, "f64"), (torch.uint8, "ui8"), (torch.bool, "i1")]
+    ("dtype", "name"),
+    [
+        (torch.float64, "f64"),
+        (torch.uint8, "ui8"),
+        (torch.bool, "i1"),
+        (torch.float8_e4m3fn, "f8E4M3FN"),
+        (torch.uint16, "ui16"),
+        (torch.complex64, "complex<f32>"),
+    ],
 )
 def test_dtypes_are_named_as_stablehlo_names_them(dtype: torch.dtype, name: str) -> None:
     assert attr.element_type(dtype) == name
 
 
 def test_a_dtype_that_no_composite_has() -> None:
-    with pytest.raises(attr.UnsupportedValueError, match=r"torch\.complex64"):
-        attr.element_type(torch.complex64)
+    with pytest.raises(attr.UnsupportedValueError, match=r"torch\.complex32 is not an element"):
+        attr.element_type(torch.complex32)
 
 
 def test_dimensions_count_from_the_front() -> None:

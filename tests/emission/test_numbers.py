@@ -1,4 +1,4 @@
-"""Python numbers in a decomposition: constants that XLA does not compute with."""
+"""Python numbers in a decomposition: constants that XLA and LLVM do not compute with."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from lowering.emission import hlo_proto
-from lowering.emission.composite import emit_composite
+from lowering.emission.composite import CompositeHlo, emit_composite
 from lowering.emission.types import DecompositionHlo, TensorType
-from lowering.hlo.convert import to_stablehlo
-from lowering.stablehlo import compile_module
+from lowering.hlo.convert import convert
+from lowering.stablehlo import Module, bindings, compile_module
 
 VALUES = {
     "i1": np.bool_(True),
@@ -28,11 +28,23 @@ VALUES = {
     "ui64": np.uint64(2**63 + 1),
     "f16": np.float16(0.3),
     "bf16": ml_dtypes.bfloat16(0.3),
+    "f8E5M2": ml_dtypes.float8_e5m2(0.3),
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn(0.3),
+    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz(0.3),
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz(0.3),
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz(0.3),
+    "f8E4M3": ml_dtypes.float8_e4m3(0.3),
+    "f8E3M4": ml_dtypes.float8_e3m4(0.3),
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu(0.25),
     "f32": np.float32(0.3),
     "f64": np.float64(0.1) + 0.2,
     "complex<f32>": np.complex64(0.3 - 2j),
     "complex<f64>": np.complex128(0.1 - 2j),
 }
+
+
+def test_every_type_with_a_literal_has_a_value() -> None:
+    assert VALUES.keys() == hlo_proto.VALUE_FIELDS.keys()
 
 
 def power(value: Any) -> DecompositionHlo:
@@ -42,48 +54,59 @@ def power(value: Any) -> DecompositionHlo:
     return DecompositionHlo(module, (0,), numbers={1: np.asarray(value)})
 
 
-def instructions(module: bytes) -> list[Any]:
-    parsed = hlo_proto.Module.FromString(module)
-    body = next(c for c in parsed.computations if c.name.startswith("acme.power.impl"))
-    return list(body.instructions)
+def identity(value: Any) -> DecompositionHlo:
+    """A number alone."""
+    lowered = jax.jit(lambda x: x).lower(value)
+    module = lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto()
+    return DecompositionHlo(module, (), numbers={0: np.asarray(value)})
 
 
-def test_a_number_stands_behind_a_barrier() -> None:
+def stablehlo(emitted: CompositeHlo) -> Module:
+    converter = bindings.hlo_converter()
+    assert converter is not None
+    module = hlo_proto.Module.FromString(emitted.module)
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            instruction.name = f"i.{instruction.id}"  # XlaBuilder makes names unique
+    return convert(module, converter)
+
+
+def written(text: str) -> list[str]:
+    """The lines of StableHLO, without the numbers of its values."""
+    return [re.sub(r"%\w+", "%", line.strip()) for line in text.splitlines()]
+
+
+def test_xla_and_llvm_do_not_know_a_number() -> None:
     emitted = emit_composite("acme.power", 1, {}, [TensorType("f32", (3,))], power(np.float32(3)))
-    opcodes = [item.opcode for item in instructions(emitted.module)]
-    assert opcodes.count("parameter") == 1
-    assert opcodes.count("opt-barrier") == 1
-    constant, barrier = (
-        next(i for i in instructions(emitted.module) if i.opcode == opcode)
-        for opcode in ("constant", "opt-barrier")
+    lines = written(stablehlo(emitted).text)
+    first = lines.index(
+        "% = stablehlo.constant dense<[1.000000e+00, 3.000000e+00]> : tensor<2xf32>"
     )
-    assert list(constant.literal.f32s) == [3]
-    assert list(barrier.operand_ids) == [constant.id]
+    assert lines[first + 1 : first + 4] == [
+        "% = stablehlo.optimization_barrier % : tensor<2xf32>",
+        "% = stablehlo.slice % [1:2] : (tensor<2xf32>) -> tensor<1xf32>",
+        "% = stablehlo.reshape % : (tensor<1xf32>) -> tensor<f32>",
+    ]
+    assert "(%: tensor<3xf32>)" in lines[1]
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, -0.0, np.nan, np.inf, 5e-324, 1.7e308])
+def test_numbers_that_could_equal_the_other_one(number: float) -> None:
+    keeps_its_value(np.float64(number))
 
 
 @pytest.mark.parametrize("element_type", VALUES)
 def test_every_type_of_number_keeps_its_value(element_type: str) -> None:
-    value = np.asarray(VALUES[element_type])
-    shape = hlo_proto.Shape(
-        element_type=hlo_proto.PRIMITIVE_TYPES[element_type], layout=hlo_proto.Layout()
-    )
-    constant = hlo_proto.Instruction(opcode="constant", shape=shape, name="c.1", id=2)
-    constant.literal.CopyFrom(hlo_proto.literal(value, shape))
-    computation = hlo_proto.Computation(name="main.1", id=1, root_id=2)
-    computation.program_shape.result.CopyFrom(shape)
-    computation.instructions.append(constant)
-    module = hlo_proto.Module(
-        name="m.1",
-        entry_computation_name="main.1",
-        entry_computation_id=1,
-        id=1,
-        host_program_shape=computation.program_shape,
-        computations=[computation],
-    )
-    lowered = to_stablehlo(module.SerializeToString())
-    assert lowered is not None
-    assert re.search(
-        rf"stablehlo.constant dense<.*> : tensor<{re.escape(element_type)}>", lowered.text
-    )
+    keeps_its_value(VALUES[element_type])
+
+
+def keeps_its_value(number: Any) -> None:
+    value = np.asarray(number)
+    with jax.enable_x64(True):
+        decomposition = identity(value)
+    emitted = emit_composite("acme.number", 1, {}, [], decomposition)
+    lowered = stablehlo(emitted)
+    assert re.search(r"stablehlo.constant dense<\[.*\]> : tensor<2x", lowered.text)
     (result,) = compile_module(lowered)()
+    assert np.asarray(result).dtype == value.dtype
     assert np.asarray(result).tobytes() == value.tobytes()

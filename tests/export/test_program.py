@@ -24,7 +24,7 @@ from safetensors.numpy import load_file
 import composites
 from composites import Program, ProgramError
 from lowering.export.manifest import Value
-from lowering.stablehlo import Module, RunError, VersionError
+from lowering.stablehlo import Limits, Module, RunError, VersionError
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,24 @@ def test_the_files_of_a_program(small: Any, tmp_path: Path) -> None:
             for name in ("program.mlir", "program.mlirbc")
         },
     }
+
+
+def test_a_program_that_crashes_jaxlib(small: Any, tmp_path: Path) -> None:
+    """Whoever changes a program can change its hashes too."""
+    _, program = small
+    program.save(tmp_path)
+    assert Program.load(tmp_path, limits=Limits()).mlir == program.mlir
+    nested = f"module attributes {{a.b = {'[' * 10_000}{']' * 10_000}}} {{}}"
+    (tmp_path / "program.mlir").write_text(nested)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["sha256"]["program.mlir"] = hashlib.sha256(nested.encode()).hexdigest()
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ProgramError) as caught:
+        Program.load(tmp_path, limits=Limits())
+    assert str(caught.value) == (
+        f"{tmp_path} is damaged: {tmp_path / 'program.mlir'}: jaxlib crashed on it (SIGSEGV); the"
+        " file may be damaged"
+    )
 
 
 def test_the_artifact_is_for_the_version_asked_for(

@@ -151,7 +151,7 @@ WRONG = {
         [
             "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op,"
             " function, composite, version, operands, attributes, when, adapt, decomposition,"
-            " backward, results, saves, gradients, group, rewrites)"
+            " backward, results, saves, gradients, group, rewrites, example)"
         ],
     ),
     "version": (
@@ -269,7 +269,16 @@ WRONG = {
         entry(GELU, "when: {dtypes: [float32]}"),
         [
             "6: e: when: 'float32' is not an element type; did you mean 'f32'? (known: f64, f32,"
-            " f16, bf16, i64, i32, i16, i8, ui8, i1)"
+            " f16, bf16, i64, i32, i16, i8, ui8, i1, complex<f32>, complex<f64>, ui16, ui32, ui64,"
+            " f8E5M2, f8E4M3FN)"
+        ],
+    ),
+    "dtype that torch_xla lacks": (
+        entry(GELU, "when: {dtypes: [f8E4M3FNUZ]}"),
+        [
+            "6: e: when: torch_xla has no tensors of f8E4M3FNUZ (it has f64, f32, f16, bf16, i64,"
+            " i32, i16, i8, ui8, i1, complex<f32>, complex<f64>, ui16, ui32, ui64, f8E5M2,"
+            " f8E4M3FN)"
         ],
     ),
     "backward": (

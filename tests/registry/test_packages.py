@@ -142,7 +142,7 @@ def test_two_packages_with_one_entry_leave_the_first(package: Make) -> None:
     assert [entry.location.file for entry in resolve(["umbra.*"], catalog)] == [str(first)]
     assert [str(left) for left in catalog.left_out] == [
         f"the registry of the package bbb cannot be used: {second}:4: glow: umbra.glow is already"
-        f" defined in {first}; use your own namespace"
+        f" defined in {first}; use your own namespace, or another `version`"
     ]
 
 

@@ -1,158 +1,182 @@
-"""docs/versions.md has a line for what each version of a built-in composite is called with."""
+"""Versions of one entry side by side: how files write them, and what the allowlist's items mean."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import date
-from itertools import pairwise
-from pathlib import Path
-
 import pytest
 
-from composites.registry.catalog import builtin_registry_path
-from composites.registry.model import Attribute, Composite, Registry
-from composites.registry.validation import load_registry
+from composites.allowlist import resolve, split_allowlist
+from composites.errors import AllowlistError, RegistryError
+from composites.registry.catalog import Catalog, builtin_registry_path
+from composites.registry.model import Registry, split_version
+from composites.registry.printing import registry_yaml
+from composites.registry.validation import load_registry, parse_registry
 
-PAGE = Path(__file__).parents[2] / "docs" / "versions.md"
-ROW = re.compile(
-    r"\| `(?P<name>[^`|]+)` \| (?P<version>\d+) \| (?P<since>[\d-]+) \| `(?P<text>[^`|]+)` \| .+ \|"
+BUILTIN = load_registry(builtin_registry_path(), builtin=True)
+TWO = """
+  gelu: {op: aten::gelu, version: 2, backward: gelu_backward}
+  gelu_backward: {op: aten::gelu_backward, version: 2}
+  gelu@1: {op: aten::gelu, backward: gelu_backward}
+  gelu_backward@1: {op: aten::gelu_backward}
+"""
+
+
+def registry(entries: str, source: str = "acme.yaml", namespace: str = "acme") -> Registry:
+    head = f"schema: 1\nnamespace: {namespace}\ncomposites:\n"
+    return parse_registry(head + entries.strip("\n"), source)
+
+
+def names(text: str, *registries: Registry) -> list[str]:
+    catalog = Catalog((*registries, BUILTIN))
+    return [entry.identity for entry in resolve(split_allowlist(text), catalog)]
+
+
+FIRST = ["acme.gelu@1", "acme.gelu_backward@1"]
+SECOND = ["acme.gelu@2", "acme.gelu_backward@2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("acme.gelu", SECOND),
+        ("gelu", SECOND),
+        ("acme.gelu@2", SECOND),
+        ("acme.gelu@1", FIRST),
+        ("gelu@1", FIRST),
+        ("acme.*", SECOND),
+        ("acme.*,acme.gelu@1", FIRST),
+        ("acme.gelu@1,acme.gelu", FIRST),
+        ("acme.gelu@1,acme.gelu@2", [*SECOND, *FIRST]),
+        ("acme.gelu@1,acme.gelu@2,-acme.gelu@2", FIRST),
+        ("acme.*,-acme.gelu", []),
+        ("acme.*,-acme.gelu_backward@2", SECOND[:1]),
+        ("acme.gelu@1,-acme.*", []),
+    ],
 )
+def test_items(text: str, expected: list[str]) -> None:
+    assert names(text, registry(TWO)) == expected
 
 
-@dataclass(frozen=True, order=True)
-class Form:
-    """One way in which a version of a composite is called; entries of one composite can differ."""
-
-    name: str
-    version: int
-    text: str
-
-    @property
-    def line(self) -> str:
-        return f"| `{self.name}` | {self.version} | {date.today()} | `{self.text}` | WHAT CHANGED |"
+def test_all_means_the_highest_versions() -> None:
+    found = names("all", registry(TWO))
+    assert [name for name in found if name.startswith("acme.")] == SECOND
+    assert "ptxla.gelu@1" not in found
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the page."""
-
-    form: Form
-    since: date
-
-
-def recorded() -> list[Row]:
-    """The lines of the page's table."""
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    return [_row(line) for line in lines]
+def test_versions_in_two_files() -> None:
+    old = registry("  gelu: {op: aten::gelu}\n", "old.yaml")
+    new = registry("  gelu: {op: aten::gelu, version: 2}\n", "new.yaml")
+    assert names("acme.gelu", old, new) == ["acme.gelu@2"]
+    assert names("acme.gelu@1", old, new) == ["acme.gelu@1"]
+    with pytest.raises(RegistryError, match=r"acme\.gelu is already defined in .*another `version"):
+        Catalog((old, registry("  gelu: {op: aten::gelu}\n", "copy.yaml"), BUILTIN))
 
 
-def _row(line: str) -> Row:
-    found = ROW.fullmatch(line)
-    assert found is not None, f"{PAGE.name}: not a line of the table: {line}"
-    form = Form(found["name"], int(found["version"]), found["text"])
-    return Row(form, date.fromisoformat(found["since"]))
+def test_nobody_adds_a_version_to_a_builtin_entry() -> None:
+    mine = registry("  gelu: {op: aten::gelu, version: 7}\n", namespace="ptxla")
+    with pytest.raises(RegistryError, match=r"ptxla\.gelu is already defined in .*; use your own"):
+        Catalog((mine, BUILTIN))
 
 
-def current(registry: Registry) -> Iterator[Form]:
-    """What the registry says now: each entry, and each backward that is derived from one."""
-    for entry in registry.composites:
-        attributes = tuple(map(_attribute, entry.attributes))
-        forward = f"{entry.op or ''}{_text(entry.operands, attributes)}{_results(entry)}"
-        yield Form(entry.composite_name, entry.version, forward)
-        if entry.derives:
-            saved = entry.operands if entry.saves is None else entry.saves
-            text = _text(("gradients", *saved), (*attributes, "output_mask: bool[]"))
-            yield Form(f"{entry.composite_name}_backward", entry.version, text)
+def test_a_version_that_is_not_there() -> None:
+    with pytest.raises(
+        AllowlistError, match=r"no version 3 of 'acme\.gelu'; write acme\.gelu@1 or acme\.gelu@2"
+    ):
+        names("acme.gelu@3", registry(TWO))
+    with pytest.raises(AllowlistError, match=r"no composite 'acme\.glue'; did you mean"):
+        names("acme.glue@1", registry(TWO))
+    with pytest.raises(AllowlistError, match=r"no composite 'gelu@one'"):
+        names("gelu@one", registry(TWO))
 
 
-def _text(operands: tuple[str, ...], attributes: tuple[str, ...]) -> str:
-    written = f" {{{', '.join(attributes)}}}" if attributes else ""
-    return f"({', '.join(operands)}){written}"
-
-
-def _results(entry: Composite) -> str:
-    kept = entry.gradients or entry.results
-    return f" -> {', '.join(map(str, kept))}" if kept else ""
-
-
-def _attribute(attribute: Attribute) -> str:
-    name = f"{attribute.name}?" if attribute.optional else attribute.name
-    if attribute.argument is None:
-        return f"{name} = {attribute.value}"
-    type_ = f": {attribute.type}" if attribute.type else ""
-    return f"{name}{type_}{' >= 0' if attribute.normalize else ''}"
-
-
-def problems(registry: Registry, rows: list[Row]) -> list[str]:
-    """What the page and the registry say differently, and what to do."""
-    forms, lines = set(current(registry)), {row.form for row in rows}
-    versions = {(form.name, form.version) for form in forms}
-    known = {(line.name, line.version) for line in lines}
-    gone = {line for line in lines - forms if (line.name, line.version) in versions}
-    found = []
-    for form in sorted(forms - lines):
-        here = f"{form.name} version {form.version}"
-        if (form.name, form.version) not in known:
-            found.append(f"docs/versions.md has no line for {here}; add:\n{form.line}")
-        else:
-            raised = replace(form, version=form.version + 1)
-            found.append(
-                f"registry.yaml calls {here} as {form.text}, which is not recorded. Kernels rely on"
-                " what is: raise `version` of the entry and of its backward in registry.yaml, and"
-                f" add:\n{raised.line}\nIf kernels of version {form.version} take this form too,"
-                f" add instead:\n{form.line}"
-            )
-    found += [
-        f"docs/versions.md records {line.name} version {line.version} as {line.text}, and no entry"
-        " of registry.yaml is called so; put the entry back, or raise its `version`"
-        for line in sorted(gone)
+def test_a_backward_has_the_version_of_its_forward_or_the_highest() -> None:
+    read = registry(TWO)
+    assert [b.identity for e in read.composites if (b := read.backward_of(e))] == [
+        "acme.gelu_backward@2",
+        "acme.gelu_backward@1",
     ]
-    return found
-
-
-@pytest.fixture(scope="module")
-def builtin() -> Registry:
-    return load_registry(builtin_registry_path(), builtin=True)
-
-
-def changed(registry: Registry, name: str, **fields: object) -> Registry:
-    entries = tuple(
-        replace(entry, **fields) if entry.name == name else entry  # type: ignore[arg-type]
-        for entry in registry.composites
+    other = registry(
+        "  gelu: {op: aten::gelu, version: 3, backward: gelu_backward}\n"
+        "  gelu@4: {op: aten::gelu, backward: gelu_backward@1}\n"
+        "  gelu_backward@2: {op: aten::gelu_backward}\n"
+        "  gelu_backward@1: {op: aten::gelu_backward}\n"
     )
-    return replace(registry, composites=entries)
+    found = [other.backward_of(entry) for entry in other.composites[:2]]
+    assert [entry.identity for entry in found if entry] == [
+        "acme.gelu_backward@2",
+        "acme.gelu_backward@1",
+    ]
 
 
-def test_every_version_is_recorded(builtin: Registry) -> None:
-    found = problems(builtin, recorded())
-    assert not found, "\n\n".join(found)
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        (
+            "  gelu@2: {op: aten::gelu, version: 3}\n",
+            "acme.yaml:4: gelu@2: version: is 3, and the name says 2; leave one out",
+        ),
+        (
+            "  gelu: {op: aten::gelu, version: 2}\n  gelu@2: {op: aten::gelu}\n",
+            "acme.yaml:5: gelu@2: is version 2 of gelu, as 'gelu' is",
+        ),
+        (
+            "  gelu: {op: aten::gelu, backward: gelu_backward@2}\n"
+            "  gelu_backward: {op: aten::gelu_backward}\n",
+            "acme.yaml:4: gelu: backward: there is no entry 'gelu_backward@2'; did you mean"
+            " 'gelu_backward'?",
+        ),
+        (
+            "  gelu@9999999999: {op: aten::gelu}\n",
+            "acme.yaml:4: gelu@9999999999: 9999999999 is too large for a version",
+        ),
+        (
+            "  gelu@x: {op: aten::gelu}\n",
+            "acme.yaml:4: gelu@x: 'gelu@x' is not a composite name: letters, digits, _ and $,"
+            " joined by dots; a version follows @ as a number, as in gelu@2",
+        ),
+        (
+            "  gelu@01: {op: aten::gelu}\n",
+            "acme.yaml:4: gelu@01: 'gelu@01' is not a composite name: letters, digits, _ and $,"
+            " joined by dots; a version follows @ as a number, as in gelu@2",
+        ),
+        (
+            "  gelu@1: {op: aten::gelu, backward: gelu@1}\n",
+            "acme.yaml:4: gelu@1: backward: an entry cannot be its own backward",
+        ),
+    ],
+)
+def test_mistakes(entries: str, message: str) -> None:
+    with pytest.raises(RegistryError) as caught:
+        registry(entries)
+    assert str(caught.value) == message
 
 
-def test_a_changed_meaning_asks_for_a_new_version(builtin: Registry) -> None:
-    missing, gone = problems(changed(builtin, "gelu", attributes=()), recorded())
-    assert "raise `version`" in missing
-    assert "| `ptxla.gelu` | 2 |" in missing
-    assert "`aten::gelu(self)`" in missing
-    assert gone.startswith("docs/versions.md records ptxla.gelu version 1 as aten::gelu(self) {")
+def test_printing_keeps_versions() -> None:
+    read = registry(TWO)
+    assert [read.key(entry) for entry in read.composites] == [
+        "gelu@2",
+        "gelu_backward@2",
+        "gelu@1",
+        "gelu_backward@1",
+    ]
+    again = parse_registry(registry_yaml(read), "acme.yaml")
+    assert again.composites == read.composites
 
 
-def test_a_new_version_asks_for_a_line(builtin: Registry) -> None:
-    (missing,) = problems(changed(builtin, "silu", version=2), recorded())
-    assert missing.startswith("docs/versions.md has no line for ptxla.silu version 2; add:\n| ")
+def test_examples_are_checked_and_printed() -> None:
+    read = registry("  gelu: {op: aten::gelu, example: {self: 2x3xf32, approximate: tanh}}\n")
+    assert [(name, str(value)) for name, value in read.composites[0].example] == [
+        ("self", "2x3xf32"),
+        ("approximate", "tanh"),
+    ]
+    assert parse_registry(registry_yaml(read), "acme.yaml").composites == read.composites
+    with pytest.raises(RegistryError, match="example: aten::gelu has no argument 'slef'; did you"):
+        registry("  gelu: {op: aten::gelu, example: {slef: 2x3xf32}}\n")
+    for wrong in ("2x3", "2x3xf33", "[2, 3]", "f32[2]", "7"):
+        with pytest.raises(RegistryError, match=r"is not the type of a tensor; write one such as"):
+            registry(f"  gelu: {{op: aten::gelu, example: {{self: '{wrong}'}}}}\n")
 
 
-def test_what_a_derived_backward_takes_is_part_of_the_meaning(builtin: Registry) -> None:
-    missing, gone = problems(changed(builtin, "layer_norm", saves=("input",)), recorded())
-    assert "(gradients, input)" in missing
-    assert "result.1" in gone
-
-
-def test_versions_of_a_composite_are_dated_in_their_order() -> None:
-    rows = sorted(recorded(), key=lambda row: row.form)
-    for row, following in pairwise(rows):
-        if row.form.name == following.form.name:
-            assert following.form.version - row.form.version in (0, 1)
-            if following.form.version > row.form.version:
-                assert row.since <= following.since
+def test_split_version() -> None:
+    assert split_version("a.b@12") == ("a.b", 12)
+    assert split_version("a.b") == ("a.b", None)
+    assert split_version("a@b") == ("a@b", None)

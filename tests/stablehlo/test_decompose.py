@@ -11,8 +11,11 @@ from lowering.stablehlo import (
     UnknownCompositeError,
     UnsupportedOperationError,
     clean,
+    composite_count,
     decompose,
+    html_page,
     inspect,
+    to_custom_call,
 )
 
 Load = Callable[[str], Module]
@@ -133,3 +136,25 @@ def test_strings_that_are_not_utf8() -> None:
     module = Module.parse(r'module @"\FF" {}')
     with pytest.raises(StableHLOError, match=message):
         print(module.name)
+    text = one_composite().text.replace("@d", r'@"\FF"')
+    for call in (inspect, decompose, clean, html_page):
+        with pytest.raises(StableHLOError, match="is not UTF-8; write it in UTF-8"):
+            call(Module.parse(text))
+
+
+def test_attributes_that_are_nested_deeply() -> None:
+    def nested(depth: int) -> Module:
+        return Module.parse(
+            one_composite().text.replace('k = "v"', f"k = {'[' * depth}1{']' * depth}")
+        )
+
+    assert composite_count(nested(90)) == {"x.y": 1}
+    message = "attributes are nested more than 100 deep"
+    for call in (inspect, html_page):
+        with pytest.raises(StableHLOError, match=message):
+            call(nested(1000))
+    module = Module.parse(
+        one_composite().text.replace('k = "v"', "k = " + "{k = " * 200 + "1" + "}" * 200)
+    )
+    with pytest.raises(StableHLOError, match="dictionaries are nested more than 100 deep"):
+        to_custom_call(module, {"x.y": "kernel"})

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 import pytest
 import torch
 import torch.nn.functional as F
+import torch_xla
 import torch_xla.core.xla_model as xm
 
 import composites
+from composites import torch_internals
+from lowering.frontends.torch_xla.value_guard import GUARD
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +101,83 @@ def test_it_stays_the_function_it_was() -> None:
     a, x = data(4, 3)
     assert torch.equal(swiglu(a, up=a), F.silu(a.clamp(max=7.0)) * a)
     assert calls(swiglu(up=x, gate=x)) == ["acme.swiglu"]
+
+
+@composites.composite("acme.oddly", attributes=("type", "tuple"))
+def oddly(
+    Arguments: torch.Tensor,
+    dict: torch.Tensor | None = None,
+    type: int = 2,
+    tuple: tuple[int, ...] = (1, 2),
+) -> torch.Tensor:
+    return Arguments * type + len(tuple) if dict is None else Arguments * dict
+
+
+def test_arguments_with_the_names_of_builtins() -> None:
+    a, x = data(4, 3)
+    for both in (False, True):
+        found, expected = (oddly(t, t * 2 if both else None) for t in (x, a))
+        assert calls(found) == ["acme.oddly"]
+        torch.testing.assert_close(found.cpu(), expected)
+    (gradient,) = torch.autograd.grad(oddly(Arguments=x, type=3, tuple=(1,)).sum(), [x])
+    assert calls(gradient) == ["acme.oddly_backward"]
+
+
+def test_arguments_with_the_names_of_generated_code_are_refused() -> None:
+    def chosen(x: torch.Tensor, torch: int = 1) -> torch.Tensor:
+        return x * torch
+
+    def named_twice(self: torch.nn.Linear, self_weight: torch.Tensor) -> torch.Tensor:
+        return self.weight * self_weight
+
+    for function, name, operands in (
+        (chosen, "torch", ("x",)),
+        (named_twice, "self_weight", ("self.weight", "self_weight")),
+    ):
+        with pytest.raises(composites.AllowlistError, match=f"an argument named {name}, which"):
+            composites.composite("acme.f", operands=operands)(function)
+
+
+def test_a_sync_in_a_function_is_an_error() -> None:
+    @composites.composite("acme.synced")
+    def synced(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        torch_xla.sync()
+        return y * 2
+
+    _, x = data(4, 3)
+    with pytest.raises(composites.LoweringError, match=r"acme\.synced: torch_xla\.sync\(\) runs"):
+        synced(x)
+    torch_xla.sync()
+    with pytest.raises(composites.ExportError, match=r"torch_xla\.sync\(\) runs the graph"):
+        composites.export(_Synced(), (torch.ones(2),))
+    assert torch.equal(torch.ones(2, device="xla").cpu(), torch.ones(2))
+
+
+class _Synced(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch_xla.sync()
+        return x + 1
+
+
+def test_a_failure_that_passes_is_not_remembered() -> None:
+    fails = True
+
+    @composites.composite("acme.sometimes")
+    def sometimes(x: torch.Tensor) -> torch.Tensor:
+        if fails and torch_internals.includes_key(GUARD):
+            raise MemoryError("too much at once")
+        return x * 2 + 1
+
+    a, x = data(4, 3)
+    with pytest.warns(composites.CompositesWarning, match="MemoryError: too much at once; the nex"):
+        first = sometimes(x)
+    assert calls(first) == []
+    fails = False
+    second = sometimes(x)
+    assert calls(second) == ["acme.sometimes"]
+    for result in (first, second):
+        torch.testing.assert_close(result.cpu(), sometimes(a))
 
 
 def test_results_of_any_structure() -> None:

@@ -19,11 +19,13 @@ from typing import Any
 
 import pytest
 import torch
+import torch_xla.core.xla_model as xm
 import yaml
 from composites_testing.selection import FAST_FLOATS
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
+from torch_xla.experimental.eager import eager_mode_context
 
 import composites
 
@@ -455,6 +457,73 @@ def test_compiled_results_and_gradients_are_those_of_stock(
             torch.testing.assert_close(same, stock, equal_nan=True)
             compared += 1
     assert compared
+
+
+# Stock computes these with several operators in one direction at least, and eager mode rounds
+# between them.
+SEVERAL_OPERATORS = (
+    "native_layer_norm",
+    "nn.functional.batch_norm",
+    "nn.functional.binary_cross_entropy_with_logits",
+    "nn.functional.cross_entropy",
+    "nn.functional.glu",
+    "nn.functional.group_norm",
+    "nn.functional.instance_norm",
+    "nn.functional.kl_div",
+    "nn.functional.layer_norm",
+    "nn.functional.mish",
+    "nn.functional.multi_head_attention_forward",
+    "nn.functional.rms_norm",
+    "nn.functional.scaled_dot_product_attention",
+    "nn.functional.silu",
+    "nn.functional.smooth_l1_loss",
+    "nn.functional.upsample_bilinear",
+    "nn.functional.upsample_nearest",
+)
+
+
+def in_eager_mode(function: Callable[..., Any], sample: SampleInput) -> dict[str, Any]:
+    xm.set_rng_state(0)
+    with eager_mode_context(True):
+        try:
+            named = forward_and_gradient(function, sample)
+        except RuntimeError as error:
+            return {"raised": str(error)}
+        return {name: value.detach().cpu() for name, value in named.items() if value is not None}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("operator", "info", "dtype"),
+    # Stock takes the gradient of elu's alpha for that of selu's.
+    [v for v in variants(lambda operator: ONE) if v.values[0].name != "nn.functional.selu"],
+)
+def test_eager_mode_gives_what_stock_gives(
+    operator: Reaches,
+    info: OpInfo,
+    dtype: torch.dtype,
+    same_bits: Callable[[Any, Any], bool],
+) -> None:
+    """The first, middle and last sample: the same bits, but where a composite stands for several
+    operators."""
+    torch.manual_seed(0)
+    made = [
+        sample
+        for sample in info.sample_inputs("cpu", dtype, requires_grad=True)
+        if not operator.aborts(sample)
+    ]
+    for sample in (made[0], made[len(made) // 2], made[-1]):
+        stock = in_eager_mode(info.op, sample)
+        with composites.enabled("all"):
+            ours = in_eager_mode(info.op, sample)
+        assert ours.pop("raised", None) == stock.pop("raised", None)
+        if operator.name in SEVERAL_OPERATORS:
+            torch.testing.assert_close(
+                {key: ours[key] for key in stock}, stock, equal_nan=True, rtol=1e-4, atol=1e-5
+            )
+        else:
+            different = [key for key in stock if not same_bits(ours.get(key), stock[key])]
+            assert not different, f"{sample.summary()}: {different}"
 
 
 def test_every_operator_with_the_stock_lowering_is_reached() -> None:

@@ -139,6 +139,27 @@ def test_a_decomposition_that_the_first_call_refuses(
     assert message in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import sys\nsys.exit('no license')\n", "SystemExit: no license"),
+        ("def run(self, approximate):\n    raise SystemExit(3)\n", "SystemExit: 3"),
+    ],
+    ids=["module", "function"],
+)
+def test_a_decomposition_that_exits(
+    source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "umbra_exits", raising=False)
+    (tmp_path / "umbra_exits.py").write_text(source)
+    file = write(tmp_path, "  gelu: {op: aten::gelu, decomposition: umbra_exits:run}\n")
+    result = check(file)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert f"{file}:4: gelu: " in result.stderr
+
+
 def test_two_entries_for_every_call_are_warned_of(tmp_path: Path) -> None:
     """Either can be turned on, but not both."""
     file = write(tmp_path, "  a: {op: aten::gelu}\n  b: {op: aten::gelu}\n")

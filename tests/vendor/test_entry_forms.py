@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -108,6 +110,37 @@ def test_a_condition_that_cannot_be_evaluated_names_its_entry(
         " which it can be, as in `self.dim() == 2 and …`"
     )
     assert emitted(F.gelu(leaf(2, 8))) == ["gelu"]
+
+
+FUNCTION = """\
+import torch
+def doubled(a: torch.Tensor, note: str | None = None) -> torch.Tensor:
+    return torch.sin(a) * 2
+"""
+
+
+@pytest.mark.parametrize("condition", ["a.shape[1] > 2", "len(note) > 2"])
+def test_a_condition_that_cannot_be_evaluated_names_its_entry_when_compiled(
+    enable: Callable[[str], None],
+    condition: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "umbra_functions.py").write_text(FUNCTION)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "umbra_functions", raising=False)
+    module = importlib.import_module("umbra_functions")
+    enable(
+        "  f:\n    function: umbra_functions:doubled\n    operands: [a]\n"
+        "    attributes: {note: {from: note, optional: true}}\n"
+        f"    when: {{where: [{condition!r}]}}\n    backward: derive\n"
+    )
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda a, note: module.doubled(a, note) + 1, backend="openxla")
+    with pytest.raises(LoweringError, match=re.escape(f"umbra.f: when: where: {condition!r}")):
+        compiled(leaf(4), None)
+    result = compiled(leaf(4, 4), "much")
+    torch.testing.assert_close(result.cpu(), module.doubled(leaf(4, 4).cpu()) + 1)
 
 
 def test_infinity_in_a_condition_and_a_constant(enable: Callable[[str], None]) -> None:

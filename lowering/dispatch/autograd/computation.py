@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from lowering.dispatch.decomposition import Call, lower_function, lower_jax
 from lowering.dispatch.differentiable import TensorMeta
 from lowering.dispatch.statistics import Fallback
 from lowering.emission.types import DecompositionHlo
+from lowering.frontends.protocols import Seed
 
 Attributes = Callable[[], Mapping[str, str | None]]
 
@@ -68,6 +69,14 @@ class Computation:
     state."""
     attributes: Mapping[str, str | None]
     """MLIR text by name. The derived backward has the same attributes."""
+
+    def insert(
+        self, definition: Definition, operands: Operands, seed: Seed | None
+    ) -> Sequence[torch.Tensor]:
+        """All results for these operands."""
+        return definition.insert(
+            definition.symbol, operands, seed, self.handle, results=len(self.types)
+        )
 
 
 def can_differentiate(definition: Definition, wanted: tuple[bool, ...]) -> bool:

@@ -70,13 +70,16 @@ class Definition:
             return self.entry.exposed(call(self.function, *operands))
 
     def insert(
-        self, symbol: str, operands: Operands, seed: Seed | None, handle: Any
+        self, symbol: str, operands: Operands, seed: Seed | None, handle: Any, *, results: int
     ) -> Sequence[torch.Tensor]:
-        """Insert a computation. Absent operands are left out, and the seed comes last."""
+        """Insert a computation with this number of results. Absent operands are left out, and the
+        seed comes last."""
         present = [t for t in operands if t is not None]
         if seed is not None:
             present.append(seed.state)
-        return self.frontend.graph.insert(symbol, present, handle)
+        graph = self.frontend.graph
+        insert = graph.insert if results == 1 else graph.insert_several
+        return insert(symbol, present, handle)
 
 
 def result_name(number: int, separator: str = "_") -> str:

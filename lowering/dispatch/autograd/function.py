@@ -17,6 +17,7 @@ import torch
 
 from composites import torch_internals
 from composites.torch_internals import pytree
+from lowering import interrupts
 from lowering.dispatch.autograd.computation import (
     Arguments,
     Computation,
@@ -27,7 +28,7 @@ from lowering.dispatch.autograd.definition import Definition, Operands
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.autograd.step import Step
 from lowering.dispatch.backend import condition_holds
-from lowering.dispatch.computations import remember
+from lowering.dispatch.computations import NotNowError, remember
 from lowering.dispatch.decomposition import Call
 from lowering.dispatch.differentiable import Differentiable
 from lowering.dispatch.dynamo.calls import CompiledCalls
@@ -85,7 +86,7 @@ class CompositeFunction:
             step = self._step(arguments, computation, seed)
             results = _Differentiable.apply(step, step, *operands)  # type: ignore[no-untyped-call]
         else:
-            results = definition.insert(definition.symbol, operands, seed, computation.handle)
+            results = computation.insert(definition, operands, seed)
         if seed is not None and random_numbers is not None:
             random_numbers.advance(computation.draws)
         return self._returned(results, arguments, computation)
@@ -135,7 +136,7 @@ class CompositeFunction:
                 return self._stock(arguments, "torch.compile, and it draws random numbers")
             definition.statistics.caught += 1
             step = self._step(arguments, computation, None)
-            key = self._key(arguments, wanted)
+            key = (definition.entry.version, self._key(arguments, wanted))
             call = self.compiled_calls.add(definition.entry.qualified, key, step)
             if any(computation.differentiable):
                 results = _Differentiable.apply(call, step, *operands)  # type: ignore[no-untyped-call]
@@ -169,13 +170,16 @@ class CompositeFunction:
         computation = self.forward.get(key)
         if computation is None:
             definition = self.definition
-            with definition.lowering.raised():
-                reason = self._unmet(arguments, wanted)
-                computation = (
-                    lower_forward(definition, arguments, wanted)
-                    if reason is None
-                    else self._fallback(reason, arguments.operands)
-                )
+            try:
+                with definition.lowering.raised():
+                    reason = self._unmet(arguments, wanted)
+                    computation = (
+                        lower_forward(definition, arguments, wanted)
+                        if reason is None
+                        else self._fallback(reason, arguments.operands)
+                    )
+            except NotNowError as error:
+                return error.fallback
             remember(self.forward, key, computation)
         return computation
 
@@ -270,7 +274,7 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         composite: CompositeFunction = ctx.composite
-        with composite.definition.lowering.raised():
+        with composite.definition.lowering.raised(), interrupts.allowed():
             found = gradients_of(
                 partial(composite.definition.run, ctx.call, ctx.autocast),
                 ctx.saved_tensors,

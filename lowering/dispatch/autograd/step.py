@@ -16,6 +16,7 @@ import torch
 
 from composites import attribute_types
 from composites.errors import LoweringError
+from lowering import interrupts
 from lowering.dispatch.autograd.computation import Computation
 from lowering.dispatch.autograd.definition import (
     Definition,
@@ -25,7 +26,7 @@ from lowering.dispatch.autograd.definition import (
 )
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.backend import lower_composite
-from lowering.dispatch.computations import remember
+from lowering.dispatch.computations import NotNowError, remember
 from lowering.dispatch.decomposition import Call, lower_function
 from lowering.dispatch.differentiable import Gradients, TensorMeta
 from lowering.dispatch.statistics import Fallback, written_operands
@@ -54,8 +55,7 @@ class Step:
 
     def forward(self, operands: Operands) -> Sequence[torch.Tensor]:
         """See `Differentiable`."""
-        definition = self.definition
-        return definition.insert(definition.symbol, operands, self.seed, self.computation.handle)
+        return self.computation.insert(self.definition, operands, self.seed)
 
     def backward(self, grads: Operands, kept: Operands, output_mask: Sequence[bool]) -> Gradients:
         """See `Differentiable`."""
@@ -159,6 +159,7 @@ class _Backward:
         with (
             definition.lowering.raised(),
             random_numbers.random_state(self.step.seed) if random_numbers else nullcontext(),
+            interrupts.allowed(),
         ):
             return gradients_of(
                 self.step.run,
@@ -179,14 +180,20 @@ class _Backward:
         operands = [*given, *self.saved]
         lowered = definition.derived.get(key)
         if lowered is None:
-            with definition.lowering.raised():
-                lowered = self._lower(operands)
+            try:
+                with definition.lowering.raised():
+                    lowered = self._lower(operands)
+            except NotNowError as error:
+                error.fallback.count_call()
+                return self._stock(None)
             remember(definition.derived, key, lowered)
         if isinstance(lowered, Fallback):
             lowered.count_call()
             return self._stock(None)
         symbol = f"{definition.symbol}_backward"
-        results = iter(definition.insert(symbol, operands, step.seed, lowered.handle))
+        count = len(lowered.results)
+        inserted = definition.insert(symbol, operands, step.seed, lowered.handle, results=count)
+        results = iter(inserted)
         return [next(results) if wanted else None for wanted in self.wanted]
 
     def _lower(self, operands: Operands) -> Any:

@@ -16,6 +16,8 @@ be used at any time. PyTorch's own graphs hold Triton kernels in the same way
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -72,19 +74,26 @@ class CompiledCalls:
 
     _calls: list[TypedCall] = field(default_factory=list)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, composite: str, key: Hashable, call: TypedCall) -> CompiledCall:
         """Register a call for a graph. Calls of one composite with equal keys share one number."""
-        number = self._numbers.setdefault((composite, key), len(self._calls))
-        if number == len(self._calls):
-            self._calls.append(call)
+        with self._lock:
+            number = self._numbers.setdefault((composite, key), len(self._calls))
+            if number == len(self._calls):
+                self._calls.append(call)
         return CompiledCall(composite, number)
 
     def implement(self, dispatch_key: str) -> None:
-        """Register the kernels: one for the backend, and one for tensors without data."""
-        for key, view in ((dispatch_key, _as_it_is), ("Meta", _WithoutData)):
-            _library.impl("forward", partial(self._forward, view), key)
-            _library.impl("backward", partial(self._backward, view), key)
+        """Register the kernels: one for the backend, and one for tensors without data.
+
+        They take the place of kernels that are there, such as those of an attempt that failed.
+        """
+        with warnings.catch_warnings():  # "Overriding a previously registered kernel"
+            warnings.simplefilter("ignore")
+            for key, view in ((dispatch_key, _as_it_is), ("Meta", _WithoutData)):
+                _library.impl("forward", partial(self._forward, view), key, allow_override=True)
+                _library.impl("backward", partial(self._backward, view), key, allow_override=True)
 
     def _forward(
         self, view: View, operands: Sequence[Tensor | None], composite: str, call: int

@@ -17,6 +17,7 @@ from typing import Any, get_origin, get_type_hints
 import torch
 from torch import Tensor
 
+from composites import torch_internals
 from composites.registry.model import Composite
 from lowering.codegen import loader, source
 from lowering.dispatch.keys import VALUES
@@ -33,6 +34,11 @@ class Replacement:
     called: Kernel
     traced: Kernel
     """The version that Dynamo traces."""
+
+    def __post_init__(self) -> None:
+        # Dynamo would trace it in a frame that it has given up, as where a condition of an entry
+        # cannot be evaluated.
+        torch_internals.keep_dynamo_out(self.called)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if torch.compiler.is_dynamo_compiling():

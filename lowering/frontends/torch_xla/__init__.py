@@ -14,6 +14,7 @@ them.
 | `tensors` | types and values of tensors, and placeholders |
 | `modes` | torch_xla's process-wide switches during tracing |
 | `value_guard` | an exception, instead of an abort, if the value of a placeholder is read |
+| `sync_guard` | an error, instead of a crash, if a traced function calls torch_xla.sync |
 | `dumps` | the files to which torch_xla writes its graphs |
 """
 

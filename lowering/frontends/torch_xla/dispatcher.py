@@ -79,18 +79,10 @@ class XlaDispatching:
         torch_internals.keep_dynamo_out(kernel)
         namespace, _, name = operator.qualified.partition("::")
         library = torch.library.Library(namespace, "IMPL")
-        with warnings.catch_warnings():  # "Overriding a previously registered kernel"
-            warnings.simplefilter("ignore")
-            library.impl(
-                name,
-                kernel,
-                dispatch_key,
-                with_keyset=dispatch_key != self.dispatch_key,
-                allow_override=True,
-            )
-        overload = find_overload(operator)
-        torch_internals.forget_dispatch(overload)
-        return _LibraryOverride(library, overload)
+        override = _LibraryOverride(library, find_overload(operator))
+        with_keyset = dispatch_key != self.dispatch_key
+        _register(override, name, kernel, dispatch_key, with_keyset=with_keyset)
+        return override
 
     def define_operator(self, name: str, operator: Operator, meaning: Kernel) -> Any:
         """Define an operator with the schema of `operator` that PyTorch does not decompose.
@@ -101,20 +93,24 @@ class XlaDispatching:
         if name not in self._defined:
             schema = operator.schema.removeprefix(operator.qualified)
             library = torch.library.Library(OPERATOR_NAMESPACE, "FRAGMENT")
-            library.define(f"{name}{schema}")
-            library.impl(name, meaning, "CompositeExplicitAutograd")
-            # Results on FakeTensors come from PyTorch's decomposition if there is one. Without a
-            # registered kernel, PyTorch would call `meaning` on meta tensors, and
-            # `aten::cross_entropy_loss` never returns there.
-            shapes = torch_internals.decomposition_of(meaning) or meaning
-            torch.library.register_fake(f"{OPERATOR_NAMESPACE}::{name}", shapes, lib=library)
-            self._defined[name] = library
+            try:
+                library.define(f"{name}{schema}")
+                library.impl(name, meaning, "CompositeExplicitAutograd")
+                # Results on FakeTensors come from PyTorch's decomposition if there is one. Without
+                # a registered kernel, PyTorch would call `meaning` on meta tensors, and
+                # `aten::cross_entropy_loss` never returns there.
+                shapes = torch_internals.decomposition_of(meaning) or meaning
+                torch.library.register_fake(f"{OPERATOR_NAMESPACE}::{name}", shapes, lib=library)
+                self._defined[name] = library
+            except BaseException:  # so that it can be defined again
+                torch_internals.remove_library(library)
+                raise
         return getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default
 
     def implement(self, name: str, kernel: Kernel) -> _LibraryOverride:
-        library = torch.library.Library(OPERATOR_NAMESPACE, "IMPL")
-        library.impl(name, kernel, self.dispatch_key)
-        return _LibraryOverride(library)
+        override = _LibraryOverride(torch.library.Library(OPERATOR_NAMESPACE, "IMPL"))
+        _register(override, name, kernel, self.dispatch_key)
+        return override
 
     def _keys_from(self, dispatch_key: str) -> DispatchKeySet:
         # ADInplaceOrView is left out. It only has kernels for operators that write to an argument
@@ -122,6 +118,28 @@ class XlaDispatching:
         # must not be called.
         order = (self.autograd_key, self.functionalization_key, self.dispatch_key)
         return torch_internals.key_set(self.dispatch_key, *order[order.index(dispatch_key) :])
+
+
+def _register(
+    override: _LibraryOverride,
+    name: str,
+    kernel: Kernel,
+    dispatch_key: str,
+    *,
+    with_keyset: bool = False,
+) -> None:
+    """Register a kernel over any that is there. If this fails, nothing stays registered."""
+    try:
+        with warnings.catch_warnings():  # "Overriding a previously registered kernel"
+            warnings.simplefilter("ignore")
+            override.library.impl(
+                name, kernel, dispatch_key, with_keyset=with_keyset, allow_override=True
+            )
+        if override.overload is not None:
+            torch_internals.forget_dispatch(override.overload)
+    except BaseException:
+        override.remove()
+        raise
 
 
 def _in_python_dispatcher(in_python: Kernel, call_boxed: Kernel) -> Kernel:

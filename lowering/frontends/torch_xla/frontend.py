@@ -7,12 +7,14 @@ from lowering.frontends.torch_xla.dispatcher import XlaDispatching
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.random import XlaRandomNumbers
 from lowering.frontends.torch_xla.recorder import XlaRecording
+from lowering.frontends.torch_xla.sync_guard import guard_syncs
 from lowering.frontends.torch_xla.tensors import XlaTensors
 from lowering.frontends.torch_xla.tracer import XlaTracing
 
 
 def make_frontend() -> Frontend:
     """Make the frontend of this process. It keeps the stock kernels, so there must be only one."""
+    guard_syncs()
     dispatching = XlaDispatching()
     graph = XlaGraph()
     random_numbers = XlaRandomNumbers()

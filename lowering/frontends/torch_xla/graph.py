@@ -34,6 +34,25 @@ class XlaGraph:
     # This is called for every composite, so no wrapper function is used.
     insert = staticmethod(_XLAC._xla_user_computation)
 
+    @staticmethod
+    def insert_several(
+        symbol: str, operands: Sequence[torch.Tensor], computation: Any
+    ) -> Sequence[torch.Tensor]:
+        """See `lowering.frontends.protocols.Graph`.
+
+        In torch_xla's eager mode, `_xla_user_computation` would execute the computation once for
+        each result (2.9). Stock kernels with several results execute once.
+        """
+        if not _XLAC._get_use_eager_mode():
+            return _XLAC._xla_user_computation(symbol, operands, computation)  # type: ignore[no-any-return]
+        _XLAC._set_use_eager_mode(False)
+        try:
+            results = _XLAC._xla_user_computation(symbol, operands, computation)
+        finally:
+            _XLAC._set_use_eager_mode(True)
+        _XLAC._xla_sync_multi(list(results), [], wait=False, sync_xla_data=True)
+        return results  # type: ignore[no-any-return]
+
     def __init__(self) -> None:
         self.device = runtime.device_type() or "CPU"
         self.is_recorded = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -30,6 +30,11 @@ class _Switches:
 _OUTSIDE = _Switches()
 
 
+def beside_no_trace() -> AbstractContextManager[object]:
+    """A context in which no other thread traces."""
+    return _EXCLUSIVE
+
+
 @contextmanager
 def tracing_mode(*, constants: bool = True) -> Iterator[None]:
     """A context in which tracing works in any mode of the user's program.
@@ -43,9 +48,9 @@ def tracing_mode(*, constants: bool = True) -> Iterator[None]:
         before = (_XLAC._get_xla_all_numbers_special_scalars(), _XLAC._get_use_eager_mode())
         if outermost:
             _OUTSIDE.constants = before[0]
-        _XLAC._set_xla_all_numbers_special_scalars(constants or _OUTSIDE.constants)
-        _XLAC._set_use_eager_mode(False)
         try:
+            _XLAC._set_xla_all_numbers_special_scalars(constants or _OUTSIDE.constants)
+            _XLAC._set_use_eager_mode(False)
             yield
         finally:
             _XLAC._set_xla_all_numbers_special_scalars(before[0])
@@ -61,9 +66,9 @@ def autocast_dtype() -> torch.dtype | None:
 def autocast(dtype: torch.dtype | None) -> Iterator[None]:
     """A context in which autocast uses a dtype; None turns it off."""
     before = (torch.is_autocast_enabled(DEVICE_TYPE), torch.get_autocast_dtype(DEVICE_TYPE))
-    torch.set_autocast_enabled(DEVICE_TYPE, dtype is not None)
-    torch.set_autocast_dtype(DEVICE_TYPE, dtype or before[1])
     try:
+        torch.set_autocast_enabled(DEVICE_TYPE, dtype is not None)
+        torch.set_autocast_dtype(DEVICE_TYPE, dtype or before[1])
         yield
     finally:
         torch.set_autocast_enabled(DEVICE_TYPE, before[0])

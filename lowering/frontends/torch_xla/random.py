@@ -20,6 +20,7 @@ import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 
+from lowering import interrupts
 from lowering.frontends.protocols import Seed
 from lowering.frontends.torch_xla.modes import tracing_mode
 from lowering.frontends.torch_xla.value_guard import values_readable
@@ -38,6 +39,11 @@ def advanced(state: int, times: int = 1) -> int:
     for _ in range(times):
         state = (state * _MULTIPLIER + _INCREMENT) % _WRAP
     return state
+
+
+def preceding(state: int) -> int:
+    """The state from which one random operator advances to this one."""
+    return (state - _INCREMENT) * pow(_MULTIPLIER, -1, _WRAP) % _WRAP
 
 
 def advances_between(before: int, after: int, limit: int) -> int | None:
@@ -92,8 +98,17 @@ class Generator:
         # After `count` advances the state is a * root + b.
         b = advanced(0, count)
         a = (advanced(1, count) - b) % _WRAP
-        with self.constants():
+        with interrupts.deferred(), self.constants():
             return Seed(self._root * signed(a) + signed(b), state)
+
+    def seed_of_one_operator(self) -> Seed:
+        """The current state, as an operand in torch_xla's eager mode.
+
+        There, a random operator uses the number before it advances it. What a composite gets is
+        advanced once before it is used.
+        """
+        state = self.read() % _WRAP
+        return Seed(self.parameter(signed(preceding(state))), state)
 
     def advance(self, times: int) -> None:
         """Advance the state as if this number of random operators had run."""
@@ -137,6 +152,8 @@ class XlaRandomNumbers:
         )
 
     def seed(self) -> Seed:
+        if _XLAC._get_use_eager_mode():
+            return self.generator.seed_of_one_operator()
         return self.generator.seed()
 
     def advance(self, draws: int) -> None:

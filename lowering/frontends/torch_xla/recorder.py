@@ -12,11 +12,12 @@ import torch_xla
 from lowering.emission import hlo_proto
 from lowering.emission.builder import insertable
 from lowering.emission.linking import link
+from lowering.emission.types import TensorType
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.modes import tracing_mode
 from lowering.frontends.torch_xla.random import carries_mark, marked
-from lowering.frontends.torch_xla.tensors import XlaTensors, values_of
+from lowering.frontends.torch_xla.tensors import values_of
 from lowering.frontends.torch_xla.value_guard import (
     ValueReadError,
     values_readable,
@@ -24,6 +25,9 @@ from lowering.frontends.torch_xla.value_guard import (
 )
 from lowering.hlo.convert import to_stablehlo
 from lowering.stablehlo import Module, constant_inputs
+from lowering.stablehlo.dtypes import numpy_dtype, shape_and_element_type
+from lowering.stablehlo.run import function_types
+from lowering.stablehlo.symbols import functions
 
 _XLAC = torch_xla._XLAC
 
@@ -51,7 +55,8 @@ class XlaRecording:
     @contextmanager
     def recording(self) -> Iterator[None]:
         try:
-            with marked(), self._graph.recorded(), tracing_mode(), values_unreadable():
+            # First the mode, which waits for other threads.
+            with tracing_mode(), marked(), self._graph.recorded(), values_unreadable():
                 yield
         except RuntimeError as error:
             if _OTHER_DEVICE not in str(error):
@@ -90,16 +95,18 @@ class XlaRecording:
         data = context.device_parameter_id_tensor_mapping()
         parameters: list[GraphParameter] = []
         constants: dict[int, Any] = {}
+        # The dtype of a tensor in `data` is the signed one where the parameter is unsigned.
+        types, results = _main_types(module)
         with values_readable():
             for number in sorted(data):
                 operand = found.get(number)
                 if operand is None and not carries_mark(data[number]):
-                    constants[number] = _constant(data[number])
+                    constants[number] = _constant(data[number], types[number])
                 else:
-                    parameters.append(GraphParameter(operand, XlaTensors.type_of(data[number])))
+                    parameters.append(GraphParameter(operand, types[number]))
         if constants:
             module = constant_inputs(module, constants)
-        return LoweredGraph(module, clean, tuple(parameters))
+        return LoweredGraph(module, clean, tuple(parameters), results)
 
     def _linked(self, hlo: bytes, parameters: Mapping[int, torch.Tensor]) -> Sequence[torch.Tensor]:
         """The results of a recorded graph, computed by a graph that contains the modules it refers
@@ -114,13 +121,26 @@ class XlaRecording:
         return results
 
 
-def _constant(tensor: torch.Tensor) -> Any:
+def _constant(tensor: torch.Tensor, type_: TensorType) -> Any:
     """The values of a tensor that the program made itself, as numpy."""
     size = tensor.numel() * tensor.element_size()
     if size > MAX_CONSTANT_BYTES:
         raise ForeignDataError(
-            f"the module computes with a tensor, {XlaTensors.type_of(tensor)}, that is not a"
+            f"the module computes with a tensor, {type_}, that is not a"
             f" parameter, buffer or argument; {size / 1e6:.0f} MB is too large for a constant, so"
             " register it as a buffer"
         )
-    return values_of(tensor)
+    return values_of(tensor).view(numpy_dtype(type_.element_type))
+
+
+def _main_types(module: Module) -> tuple[list[TensorType], tuple[TensorType, ...]]:
+    """The types of the arguments and results of `@main`."""
+
+    def read(text: str) -> TensorType:
+        parts = shape_and_element_type(text)
+        assert parts is not None, f"{text} in a recorded graph"
+        shape, element_type = parts
+        return TensorType(element_type, shape)
+
+    arguments, results = function_types(functions(module.ir)["main"])
+    return [read(text) for text in arguments], tuple(read(text) for text in results)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import torch
 import torch_xla
 
 from composites.element_types import PYTORCH_NAMES
+from composites.errors import UnsupportedCallError
 from lowering.emission.types import TensorType
 from lowering.frontends.torch_xla.value_guard import values_readable
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -21,6 +23,12 @@ _DTYPE_OF: dict[str, torch.dtype] = {
 }
 _ELEMENT_TYPE_OF = {dtype: element for element, dtype in _DTYPE_OF.items()}
 
+_SIGNED = frozenset({"ui16", "ui32", "ui64"})
+"""Types that torch_xla 2.9 takes for signed ones where it makes a tensor of an XLA value: the
+tensor's dtype is then int16, int32 or int64."""
+
+_NUMBERS = count()
+
 
 class XlaTensors:
     """See `lowering.frontends.protocols.Tensors`."""
@@ -33,17 +41,57 @@ class XlaTensors:
 
     @staticmethod
     def type_of(tensor: torch.Tensor) -> TensorType:
-        return TensorType(_ELEMENT_TYPE_OF[tensor.dtype], tuple(tensor.shape))
+        element = _ELEMENT_TYPE_OF.get(tensor.dtype)
+        if element is None:
+            raise UnsupportedCallError(f"torch_xla has no tensors of {tensor.dtype}")
+        return TensorType(element, tuple(tensor.shape))
 
     @staticmethod
     def dtype(element_type: str) -> torch.dtype:
         return _DTYPE_OF[element_type]
 
     @staticmethod
+    def keeps(type_: TensorType) -> bool:
+        return type_.element_type not in _SIGNED
+
+    @staticmethod
     def placeholder(like: torch.Tensor) -> torch.Tensor:
+        type_ = XlaTensors.type_of(like)
+        if type_.element_type in _SIGNED:
+            return _stand_in(like)
+        if type_.element_type.startswith("f8"):  # create_placeholder_tensor does not know these
+            shape = {"type": type_.element_type.lower(), "sizes": type_.shape}
+            return _XLAC._xla_create_placeholder_tensor(shape)  # type: ignore[no-any-return]
         from torch_xla.core.xla_builder import create_placeholder_tensor
 
-        return create_placeholder_tensor(tuple(like.shape), like.dtype)  # type: ignore[no-any-return]
+        return create_placeholder_tensor(type_.shape, like.dtype)  # type: ignore[no-any-return]
+
+
+def _stand_in(like: torch.Tensor) -> torch.Tensor:
+    """A tensor with data in place of a placeholder, whose dtype would be the signed one."""
+    if like.dim() == 0:
+        return _number_in(like.dtype)
+    blank = torch.zeros(tuple(like.shape), dtype=like.dtype, device="cpu")
+    with values_readable():
+        return blank.to(torch_xla.device())
+
+
+def _number_in(dtype: torch.dtype) -> torch.Tensor:
+    """A 0-d tensor with data of its own.
+
+    For equal numbers torch_xla makes one parameter, and of 0 and 1, or of all numbers while it
+    traces, constants.
+    """
+    number = torch.tensor(2 + next(_NUMBERS) % 60_000, device="cpu").to(dtype)
+    before = _XLAC._get_xla_all_numbers_special_scalars()
+    _XLAC._set_xla_all_numbers_special_scalars(False)
+    try:
+        with values_readable():
+            made = number.to(torch_xla.device())
+        _XLAC._get_xla_tensors_text([made])  # this decides what it becomes
+        return made
+    finally:
+        _XLAC._set_xla_all_numbers_special_scalars(before)
 
 
 def values_of(tensor: torch.Tensor) -> Any:

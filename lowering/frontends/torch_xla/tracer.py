@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 import torch_xla
 
 from composites import torch_internals
+from lowering import interrupts
 from lowering.emission.types import DecompositionHlo
 from lowering.frontends.torch_xla import modes
 from lowering.frontends.torch_xla.graph import XlaGraph
@@ -62,7 +64,8 @@ class XlaTracing:
             ):
                 return _lowered(function, operands, autocast)
 
-        with torch_internals.without_modes():  # torch.compile may be tracing at this point
+        # torch.compile may be tracing at this point
+        with interrupts.deferred(), torch_internals.without_modes():
             return self._decomposition(traced, as_stock)
 
     def _dispatching(self, whole_dispatch: bool) -> AbstractContextManager[Any]:
@@ -72,24 +75,37 @@ class XlaTracing:
 
     def _decomposition(self, traced: Callable[..., Traced], as_stock: bool) -> DecompositionHlo:
         before = state_now()
-        decomposition, foreign = traced(constants=True)
+        decomposition, others = traced(constants=True)
         draws = advances_between(before, state_now(), limit=_MOST_DRAWS)
-        if draws == 0:
-            runs_on_xla_cpu = self._graph.device == "CPU" and not self._graph.is_recorded
-            if not as_stock or foreign or not runs_on_xla_cpu:
-                return decomposition
-            decomposition, numbers = traced(constants=False)
-            return replace(
-                decomposition, numbers={n: values_of(tensor) for n, tensor in numbers.items()}
-            )
-        # The function draws random numbers. The graph that is being built may hold any expression
-        # as the state by now, so the function is traced again with a plain parameter as the state.
-        self._generator.restore(before)
-        with self._generator.at(MARK):
-            decomposition, others = traced(constants=True)
-        with values_readable():
-            seeds = [number for number, tensor in others.items() if carries_mark(tensor)]
-        return replace(decomposition, seed=seeds[0] if seeds else None, draws=draws or 0)
+        drawing: Callable[[], AbstractContextManager[None]] = nullcontext
+        if draws != 0:
+            # The function draws random numbers. The graph that is being built may hold any
+            # expression as the state by now, so the function is traced again with a plain parameter
+            # as the state.
+            self._generator.restore(before)
+            drawing = partial(self._generator.at, MARK)
+            with drawing():
+                decomposition, others = traced(constants=True)
+        seed = _seed_among(others) if draws != 0 else None
+        numbers: dict[int, Any] = {}
+        is_foreign = any(number != seed for number in others)
+        if (
+            as_stock
+            and not is_foreign
+            and self._graph.device == "CPU"
+            and not self._graph.is_recorded
+        ):
+            with drawing():
+                decomposition, others = traced(constants=False)
+            seed = _seed_among(others) if draws != 0 else None
+            numbers = {n: values_of(tensor) for n, tensor in others.items() if n != seed}
+        return replace(decomposition, seed=seed, draws=draws or 0, numbers=numbers)
+
+
+def _seed_among(others: Mapping[int, torch.Tensor]) -> int | None:
+    """The parameter that is the state from which random numbers are drawn."""
+    with values_readable():
+        return next((number for number, tensor in others.items() if carries_mark(tensor)), None)
 
 
 def _lowered(
@@ -102,7 +118,8 @@ def _lowered(
         # The user's hooks must not see traced tensors, because these have no values.
         torch_internals.without_saved_tensors_hooks(),
     ):
-        outputs = function(*placeholders)
+        with interrupts.allowed():
+            outputs = function(*placeholders)
         outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
         context = _XLAC.lowering.LoweringContext("decomposition")
         context.build(list(outputs))

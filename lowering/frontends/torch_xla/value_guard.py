@@ -64,10 +64,15 @@ def is_guarded() -> bool:
 def _guard_readers() -> tuple[torch.library.Library, ...]:
     """Register the guard's kernels. They stay for the life of the process."""
     others = torch.library.Library("_", "IMPL")
-    others.fallback(torch.library.fallthrough_kernel, _GUARD_NAME)
     readers = torch.library.Library("aten", "IMPL")
-    for name in _READERS:
-        readers.impl(name, _refusing(name), _GUARD_NAME, with_keyset=True)
+    try:
+        others.fallback(torch.library.fallthrough_kernel, _GUARD_NAME)
+        for name in _READERS:
+            readers.impl(name, _refusing(name), _GUARD_NAME, with_keyset=True)
+    except BaseException:  # so that they can be registered again
+        torch_internals.remove_library(readers)
+        torch_internals.remove_library(others)
+        raise
     return others, readers
 
 

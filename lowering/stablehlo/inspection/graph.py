@@ -7,7 +7,7 @@ collapsed into one node. Constants are left out, and arguments are only counted.
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ..bindings import IrOperation, IrValue, ir
+from ..bindings import IrOperation, IrValue, walk
 from ..composites import composite_name
 from ..module import Module
 from ..symbols import COMPOSITE, body, functions, is_private
@@ -110,11 +110,7 @@ def _all_operands(operation: IrOperation) -> list[IrValue]:
         return list(operation.operands)
     operands: list[IrValue] = []
 
-    def visit(inner: IrOperation) -> object:
-        operands.extend(inner.operands)
-        return ir().WalkResult.ADVANCE
-
-    operation.walk(visit)
+    walk(operation, lambda inner: operands.extend(inner.operands))
     return operands
 
 

@@ -5,11 +5,11 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..bindings import IrModule, IrOperation, ir
+from ..bindings import IrModule, IrOperation, walk
 from ..composites import Signature, signature
 from ..dtypes import byte_size
 from ..module import Module
-from ..symbols import CALL, COMPOSITE, callees_first, executions, functions, is_private
+from ..symbols import CALL, COMPOSITE, callees_first, executions, functions, is_private, target
 
 # Constants and terminators do no work at run time.
 _NOT_COUNTED = frozenset({"stablehlo.constant", "stablehlo.return", "func.return", "func.func"})
@@ -139,15 +139,14 @@ def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
     plain = 0
     size = 0
     sizes: dict[Any, int] = {}
-    advance = ir().WalkResult.ADVANCE
 
-    def visit(operation: IrOperation) -> Any:
+    def visit(operation: IrOperation) -> None:
         nonlocal plain, size
         name = operation.name
         if name == COMPOSITE:
-            uses.append((operation.attributes["decomposition"].value, signature(operation)))
+            uses.append((target(operation), signature(operation)))
         elif name == CALL:
-            uses.append((operation.attributes["callee"].value, None))
+            uses.append((target(operation), None))
         elif name not in _NOT_COUNTED:
             plain += 1
             for result in operation.results:
@@ -155,10 +154,9 @@ def _measure_function(function: IrOperation, known: dict[str, _Body]) -> _Body:
                 if type_ not in sizes:
                     sizes[type_] = byte_size(type_)
                 size += sizes[type_]
-        return advance
 
-    function.walk(visit, ir().WalkOrder.PRE_ORDER)
-    inner = [known[target] for target, _ in uses if target in known]
+    walk(function, visit)
+    inner = [known[name] for name, _ in uses if name in known]
     return _Body(
         plain_operations=plain,
         operations=plain + sum(body.operations for body in inner),
@@ -174,12 +172,12 @@ def _occurrences(
     outside composites."""
     times = executions(module)
     # Functions that are reached through plain calls only are not part of a composite.
-    outside = executions(module, composites=False)
+    outside = executions(module, through=(CALL,))
     counts: dict[tuple[Signature, str], int] = {}
     for name in reversed(callees_first(module)):
-        for target, call in bodies[name].uses:
-            if target in bodies and call is not None and times[name]:
-                counts[call, target] = counts.get((call, target), 0) + times[name]
+        for used, call in bodies[name].uses:
+            if used in bodies and call is not None and times[name]:
+                counts[call, used] = counts.get((call, used), 0) + times[name]
     plain = sum(outside[name] * body.plain_operations for name, body in bodies.items())
     return counts, plain
 

@@ -12,7 +12,7 @@ from ..composites import composite_name, composites_of, select
 from ..errors import UnsupportedOperationError
 from ..module import Module
 from ..options import Option, PassOptions
-from ..symbols import functions
+from ..symbols import functions, target
 from .drop_unused_functions import drop_unused_functions
 from .flatten_calls import flatten_calls
 
@@ -32,6 +32,7 @@ def decompose(
     Raises:
         UnknownCompositeError: a name or glob matches no composite of the module.
         UnsupportedOperationError: a decomposition has no body, or all functions are private.
+        SizeError: the composites are nested so often that too many operations would be made.
     """
     composites = composites_of(module.ir)
     existing = {composite_name(composite) for composite in composites}
@@ -39,17 +40,13 @@ def decompose(
     chosen = chosen - (set() if keep is None else select(existing, keep))
     if not chosen:
         return module
-    inlined = {
-        composite.attributes["decomposition"].value
-        for composite in composites
-        if composite_name(composite) in chosen
-    }
+    inlined = {target(composite) for composite in composites if composite_name(composite) in chosen}
     by_name = functions(module.ir)
     for composite in composites:
-        target = composite.attributes["decomposition"].value
-        if target in inlined and target in by_name and not by_name[target].regions[0].blocks:
+        name = target(composite)
+        if name in inlined and name in by_name and not by_name[name].regions[0].blocks:
             raise UnsupportedOperationError(
-                f"@{target}, the decomposition of {composite_name(composite)}, is a declaration;"
+                f"@{name}, the decomposition of {composite_name(composite)}, is a declaration;"
                 f" give it a body, or keep the composite (--keep {composite_name(composite)})"
             )
     result = module.copy_ir()

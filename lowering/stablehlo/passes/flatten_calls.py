@@ -17,7 +17,13 @@ from collections.abc import Container
 from ..bindings import IrModule
 from ..in_place import in_place
 from ..inlining import inline_call
+from ..sizes import check_inlining
 from ..symbols import body, callees_first, functions, is_private, uses
+
+_REMEDY = (
+    "leave the calls (--no-clean), and keep the composites whose decompositions have composites"
+    " (--keep)"
+)
 
 
 @in_place
@@ -26,18 +32,27 @@ def flatten_calls(module: IrModule, *, only: Container[str] | None = None) -> No
 
     Private functions that are no longer called are removed. Calls of a declaration, or of a
     function with several blocks, stay.
+
+    Raises:
+        SizeError: the functions call each other so often that too many operations would be made.
+        UnsupportedOperationError: functions refer to each other in a cycle.
     """
     by_name = functions(module)
     found = uses(module.operation)
     if not found.calls:
         return
     kept = found.others | found.composites.keys()
+    inlined = {
+        name
+        for name in found.calls.keys() & by_name.keys()
+        if (only is None or name in only) and body(by_name[name]) is not None
+    }
+    removed = {name for name in inlined if is_private(by_name[name]) and name not in kept}
+    if any(len(found.calls[name]) > 1 for name in inlined):
+        check_inlining(module, inlined, removed, _REMEDY)
     for name in callees_first(module):
-        function = by_name[name]
-        calls = found.calls.get(name, [])
-        if not calls or (only is not None and name not in only) or body(function) is None:
-            continue
-        removable = is_private(function) and name not in kept
-        for call in calls[:-1]:
-            inline_call(call, function, last_use=False)
-        inline_call(calls[-1], function, last_use=removable)
+        if name in inlined:
+            *calls, last = found.calls[name]
+            for call in calls:
+                inline_call(call, by_name[name], last_use=False)
+            inline_call(last, by_name[name], last_use=name in removed)

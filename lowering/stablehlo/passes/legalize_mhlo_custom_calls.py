@@ -38,7 +38,7 @@ def legalize_mhlo_custom_calls(module: IrModule) -> None:
         UnsupportedOperationError: there is no rule for a custom call; the message names it.
     """
     for call in find_operations(module.operation, CUSTOM_CALL):
-        target = call.attributes["call_target_name"].value
+        target = bindings.string_value(call.attributes["call_target_name"])
         if not target.startswith(_PREFIX):
             continue
         rule = _RULES.get(target)

@@ -5,7 +5,15 @@ module @IrToHlo.99 attributes {mhlo.is_dynamic = false, ..}  =>  module @IrToHlo
 
 import re
 
-from ..bindings import IrModule, IrOperation, attributes, building, find_operations, ir
+from ..bindings import (
+    IrModule,
+    IrOperation,
+    attributes,
+    building,
+    find_operations,
+    ir,
+    string_value,
+)
 from ..in_place import in_place
 
 # Module attributes that torch_xla 2.9 always prints, and their default values.
@@ -42,9 +50,9 @@ def strip_leftovers(module: IrModule) -> None:
     for noted in find_operations(operation, *WITH_LAYOUT):
         strip_layout(noted)
     name = attributes(operation).get("sym_name")
-    if name is not None and _COUNTER.search(name.value):
+    if name is not None and _COUNTER.search(string_value(name)):
         with building(module.context):
-            stripped = ir().StringAttr.get(_COUNTER.sub("", name.value))
+            stripped = ir().StringAttr.get(_COUNTER.sub("", string_value(name)))
             operation.attributes["sym_name"] = stripped
 
 

@@ -8,12 +8,19 @@ from collections import deque
 
 from ..bindings import IrModule
 from ..in_place import in_place
-from ..symbols import COMPOSITE, Namer, functions, is_private, rename, retarget, walk_uses
+from ..sizes import check_copies
+from ..symbols import COMPOSITE, Namer, functions, is_private, rename, retarget, target, walk_uses
 
 
 @in_place
 def unshare_decompositions(module: IrModule) -> None:
-    """Clone decompositions until no two composites refer to the same one."""
+    """Clone decompositions until no two composites refer to the same one.
+
+    Raises:
+        SizeError: the decompositions use each other so often that too many would be made.
+        UnsupportedOperationError: functions refer to each other in a cycle.
+    """
+    check_copies(module, through=(COMPOSITE,), remedy="let composites share their decompositions")
     by_name = functions(module)
     fresh = Namer(by_name)
     used: set[str] = set()
@@ -22,7 +29,7 @@ def unshare_decompositions(module: IrModule) -> None:
         for operation in walk_uses(queue.popleft()):
             if operation.name != COMPOSITE:
                 continue
-            name = operation.attributes["decomposition"].value
+            name = target(operation)
             if name in used:
                 copy = by_name[name].clone(ip=False)
                 name = fresh(name)

@@ -16,12 +16,13 @@ from torch import Tensor
 from torch.types import Number
 
 from composites import attribute_types as _attr
-from lowering.dispatch.autograd.function import Arguments, CompositeFunction
+from lowering.dispatch.autograd.function import Arguments as _Arguments
+from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.guarded_self import guarded_self as _guarded_self
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
-from lowering.dispatch.statistics import Fallback
+from lowering.dispatch.statistics import Fallback as _Fallback
 from lowering.frontends.protocols import Kernel
 
 __all__ = [
@@ -29,19 +30,24 @@ __all__ = [
     "BACKEND_HOOKS",
     "FUNCTION_HOOKS",
     "Any",
-    "Arguments",
     "CompositeFunction",
     "EntryLowering",
-    "Fallback",
     "Kernel",
     "Number",
     "Tensor",
+    "_Arguments",
+    "_Fallback",
     "_attr",
+    "_dict",
     "_guarded_self",
     "_tensor_key",
+    "_tuple",
+    "_type",
     "_value_key",
     "torch",
 ]
+
+_dict, _tuple, _type = dict, tuple, type  # arguments can have the names of these
 
 
 def gelu_tanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
@@ -66,7 +72,7 @@ def gelu_tanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, approximate=approximate),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, approximate=approximate)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -96,11 +102,11 @@ def batch_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(input, weight, bias, running_mean, running_var, training, momentum, eps)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('sample::batch_norm', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
+        return _tuple(_insert('sample::batch_norm', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
 
     return hook
 
@@ -113,7 +119,7 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, tuple(output_mask))
+        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, _tuple(output_mask))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -126,11 +132,11 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('sample::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
+        return _tuple(_insert('sample::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
 
     return hook
 
@@ -143,7 +149,7 @@ def mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else tuple(dim), keepdim, dtype)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), keepdim, dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -155,7 +161,7 @@ def mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, dim, keepdim, dtype=dtype),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -185,11 +191,11 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, self: _op(self, k, dim, largest, sorted),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return tuple(_insert('sample::topk', (self,), _computation))
+        return _tuple(_insert('sample::topk', (self,), _computation))
 
     return hook
 
@@ -202,7 +208,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, beta, type(beta), alpha, type(alpha))
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, beta, _type(beta), alpha, _type(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -215,7 +221,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, mat1, mat2, self: _op(self, mat1, mat2, beta=beta, alpha=alpha),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(self, mat1, mat2, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -239,10 +245,10 @@ def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 _key,
                 unmet=('the dtype of grad_output is not one that the entry takes: float32' if not (grad_output.dtype in (torch.float32,)) else 'the dtype of self is not one that the entry takes: float32' if not (self.dtype in (torch.float32,)) else None),
                 operands=(grad_output, self),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, self)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -272,7 +278,7 @@ def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
             )
-        if _computation.__class__ is Fallback:
+        if _computation.__class__ is _Fallback:
             _computation.count_call()
             return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
         _statistics.caught += 1
@@ -290,11 +296,11 @@ def silu_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel)
 
     def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
         return _composite(
-            Arguments(
+            _Arguments(
                 key=(_tensor_key(grad_output), _tensor_key(self)),
                 operands=(grad_output, self),
                 unmet=lambda: ('the dtype of grad_output is not one that the entry takes: float32' if not (grad_output.dtype in (torch.float32,)) else 'the dtype of self is not one that the entry takes: float32' if not (self.dtype in (torch.float32,)) else None),
-                attributes=dict,
+                attributes=_dict,
                 call=lambda _op, grad_output, self: _op(grad_output, self),
                 otherwise=lambda: _otherwise(_keys, grad_output, self),
             )

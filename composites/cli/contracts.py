@@ -1,0 +1,156 @@
+"""Commands for contracts over time: `lock` a registry, and `diff` two locks or registries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from composites.cli.errors import clear_errors, fail, warn
+from composites.errors import LockError
+from composites.settings import ALLOWLIST
+
+if TYPE_CHECKING:
+    from composites.contracts.changes import Change
+    from composites.contracts.model import Lock
+
+_REGISTRY_SUFFIXES = (".yaml", ".yml")
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to an application."""
+    app.command()(lock)
+    app.command()(diff)
+
+
+def lock(
+    registry: Annotated[Path, typer.Argument(help="A registry file.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The lock to write, such as registry.lock.")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if the lock is not up to date.")
+    ] = False,
+    same_meaning: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--same-meaning",
+            metavar="COMPOSITE",
+            help="A composite whose change you have read: it still means the same.",
+        ),
+    ] = None,
+) -> None:
+    """Record what compilers may rely on: operands, attributes, results, version and decomposition.
+
+    If the lock exists and a meaning changed under the same version, nothing is written. Raise
+    `version` of these entries; or, if kernels for the old form still compute the right thing, as
+    after a rewrite of a decomposition, name the composites with --same-meaning.
+    """
+    with clear_errors():
+        from composites.contracts.changes import changes, following
+        from composites.contracts.lock import lock_text, read_lock, write_lock
+
+        new = _lock_of(registry)
+        old = read_lock(output) if output.is_file() else None
+        if old is not None:
+            _report_unknown(changes(old, new))
+            _refuse(old, new, registry, output, same_meaning or [])
+            new = following(old, new)
+        if check:
+            known = old is not None and old.made_with == new.made_with
+            same = old is not None and _up_to_date(old, new)
+            if not same or (known and output.read_text(encoding="utf-8") != lock_text(new)):
+                fail(f"{output} is stale; run: composites lock {registry} -o {output}")
+            return
+        write_lock(new, output)
+        bare = [contract for contract in new.contracts if contract.no_call]
+        count = len(new.contracts)
+        typer.echo(f"{output}: {count} contracts, {count - len(bare)} with a decomposition's hash")
+        for contract in bare:
+            typer.echo(f"  {contract.label}: {contract.no_call}")
+
+
+def diff(
+    old: Annotated[Path, typer.Argument(help="The older registry file or lock.")],
+    new: Annotated[Path, typer.Argument(help="The newer registry file or lock.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what changed between two registry files or locks, and whether kernels can rely on it.
+
+    A file that ends in .yaml or .yml is a registry; another is a lock. The exit code is 1 if a
+    meaning changed and `version` did not.
+    """
+    with clear_errors():
+        from composites.contracts.changes import broken, changes
+
+        found = changes(_read(old), _read(new))
+        needed = broken(found)
+        if as_json:
+            data = {"changes": [asdict(c) for c in found], "compatible": not needed}
+            typer.echo(json.dumps(data, indent=2))
+        else:
+            for change in found:
+                typer.echo(str(change))
+            if not found:
+                typer.echo("no changes")
+        if needed:
+            fail(_needs(needed))
+
+
+def _read(path: Path) -> Lock:
+    from composites.contracts.lock import read_lock
+
+    return _lock_of(path) if path.suffix in _REGISTRY_SUFFIXES else read_lock(path)
+
+
+def _lock_of(path: Path) -> Lock:
+    """The lock of a registry file, in the place of an installed registry of its namespace."""
+    from composites.registry.catalog import load_catalog
+    from lowering.locking import lock_of
+
+    with ALLOWLIST.unset():
+        catalog = load_catalog([str(path)], in_place=True)
+        return lock_of(catalog.registries[0], catalog)
+
+
+def _refuse(
+    old: Lock, new: Lock, registry: Path, output: Path, same_meaning: Sequence[str]
+) -> None:
+    """Fail if the newer lock breaks the older one, but for the composites that the user names."""
+    from composites.contracts.changes import broken, changes
+
+    needed = broken(changes(old, new))
+    names = {contract.composite for contract in new.contracts}
+    for name in same_meaning:
+        if name not in names:
+            raise LockError(f"--same-meaning {name}: {registry} has no composite of this name")
+    left = [change for change in needed if change.composite not in same_meaning]
+    if left:
+        lines = "".join(f"\n  {change}" for change in left)
+        raise LockError(
+            f"{_needs(left)}; or, if kernels for the old form still compute the right thing, write"
+            f" the lock with --same-meaning COMPOSITE. {output} was not changed:{lines}"
+        )
+
+
+def _needs(needed: Sequence[Change]) -> str:
+    subjects = ", ".join(dict.fromkeys(f"{c.subject} (now {c.version})" for c in needed))
+    return f"the meaning changed and `version` was not raised; raise it for {subjects}"
+
+
+def _report_unknown(found: Sequence[Change]) -> None:
+    from composites.contracts.changes import Verdict
+
+    for change in found:
+        if change.verdict is Verdict.UNKNOWN:
+            warn(f"{change.subject}: {change.what}")
+
+
+def _up_to_date(old: Lock, new: Lock) -> bool:
+    from composites.contracts.changes import Verdict, changes
+
+    return all(change.verdict is Verdict.UNKNOWN for change in changes(old, new))

@@ -1,0 +1,7 @@
+"""Contracts: what a compiler may rely on for each version of a composite.
+
+model -> lock (a file), changes (between two locks)
+
+Consumers read locks too, so nothing here imports torch. `composites.registry.contracts` describes
+the entries of a registry, and `lowering.locking` adds what their decompositions are.
+"""

@@ -1,0 +1,308 @@
+"""What changed between two locks, and whether a kernel of the older one may be used with the newer.
+
+The version of a composite says what it means: a kernel for a name and a version is called whenever
+a program has both. So a version is compatible with its older self if a kernel that was written for
+the older one computes what every call of the newer one means. Where this is not so, the version
+must be raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from composites.contracts.model import (
+    Attribute,
+    Call,
+    Contract,
+    Lock,
+    Operand,
+    Retired,
+)
+
+
+class Verdict(StrEnum):
+    """What a change means for kernels that were written before it."""
+
+    SAME = "compatible"
+    """Old kernels compute what new calls mean."""
+    NEW_VERSION = "new version"
+    """Old kernels are not called: the version is another one."""
+    BROKEN = "version not raised"
+    """Old kernels are called and compute something else, or may do so."""
+    UNKNOWN = "not compared"
+    """The locks do not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference between two locks."""
+
+    subject: str
+    """The composite, and the entry that makes it."""
+    composite: str
+    version: int
+    what: str
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        version = f" version {self.version}" if self.composite else ""
+        return f"{self.subject}{version}: {self.what} ({self.verdict})"
+
+
+_Key = tuple[str, str]
+
+
+def changes(old: Lock, new: Lock) -> tuple[Change, ...]:
+    """All differences, in the order of the newer lock; what it lacks comes last."""
+    before, after = _by_entry(old), _by_entry(new)
+    found: list[Change] = []
+    comparable = bool(old.made_with) and old.made_with == new.made_with
+    for key in dict.fromkeys((*after, *before)):
+        retired = frozenset(r.version for r in old.retired if (r.entry, r.composite) == key)
+        found += _of_entry(before.get(key, {}), after.get(key, {}), retired, comparable)
+    if not comparable and any(c.calls for c in old.contracts) and after:
+        found.append(Change(new.namespace, "", 0, _incomparable(old, new), Verdict.UNKNOWN))
+    return tuple(found)
+
+
+def broken(found: Sequence[Change]) -> tuple[Change, ...]:
+    """The changes that need a new version and have none."""
+    return tuple(change for change in found if change.verdict is Verdict.BROKEN)
+
+
+def following(old: Lock, new: Lock) -> Lock:
+    """The newer lock, which also remembers the versions that only the older one has."""
+    kept = {(c.entry, c.composite, c.version) for c in new.contracts}
+    gone = [*old.retired, *(Retired(c.entry, c.composite, c.version) for c in old.contracts)]
+    retired = (r for r in gone if (r.entry, r.composite, r.version) not in kept)
+    return replace(new, retired=tuple(dict.fromkeys(retired)))
+
+
+def _by_entry(lock: Lock) -> dict[_Key, dict[int, Contract]]:
+    entries: dict[_Key, dict[int, Contract]] = {}
+    for contract in lock.contracts:
+        entries.setdefault((contract.entry, contract.composite), {})[contract.version] = contract
+    return entries
+
+
+def _incomparable(old: Lock, new: Lock) -> str:
+    if not old.made_with or not new.made_with:
+        bare = "the older lock" if not old.made_with else "the newer lock"
+        return f"decompositions are not comparable: {bare} was made without torch_xla"
+    keys = sorted(
+        key
+        for key in {**old.made_with, **new.made_with}
+        if old.made_with.get(key) != new.made_with.get(key)
+    )
+    shown = ", ".join(
+        f"{key} {old.made_with.get(key, 'none')} and {new.made_with.get(key, 'none')}"
+        for key in keys
+    )
+    return f"hashes of decompositions are not comparable, because they were made with {shown}"
+
+
+def _of_entry(
+    before: dict[int, Contract],
+    after: dict[int, Contract],
+    retired: frozenset[int],
+    comparable: bool,
+) -> Iterator[Change]:
+    highest = max(before, default=None)
+    for version, contract in sorted(after.items()):
+        if version in retired:
+            what = "this number was used before; versions are never used again"
+            yield _change(contract, what, Verdict.BROKEN)
+        elif version in before:
+            yield from _of_version(before[version], contract, comparable)
+        elif highest is None:
+            yield _change(contract, "added", Verdict.NEW_VERSION)
+        elif version < highest:
+            what = (
+                f"this version is lower than version {highest}, which was there before; a number"
+                " that was left behind may have had another meaning"
+            )
+            yield _change(contract, what, Verdict.BROKEN)
+        else:
+            yield from _raised(before[highest], contract)
+    raised = max(after, default=-1) > max(before, default=-1)
+    for version, contract in sorted(before.items()):
+        if version not in after and not (raised and version == highest):
+            yield _change(contract, "removed; no new program calls it", Verdict.SAME)
+
+
+def _raised(before: Contract, after: Contract) -> Iterator[Change]:
+    """A higher version, and what is different in it."""
+    yield _change(after, f"raised from version {before.version}", Verdict.NEW_VERSION)
+    for change in _of_version(replace(before, version=after.version), after, comparable=False):
+        if change.verdict is not Verdict.UNKNOWN:
+            yield replace(change, verdict=Verdict.NEW_VERSION)
+
+
+def _of_version(before: Contract, after: Contract, comparable: bool) -> Iterator[Change]:
+    """The differences between two forms of one version."""
+    same_code = comparable and _same_decompositions(before, after)
+    meaning = Verdict.SAME if same_code else Verdict.BROKEN
+    if before.operator != after.operator:
+        what = f"operator was {before.operator or 'none'}, is {after.operator or 'none'}"
+        yield _change(after, what, meaning)
+    if before.functions != after.functions:
+        yield _change(after, _list("functions", before.functions, after.functions), Verdict.SAME)
+    yield from _operands(before, after, meaning)
+    yield from _attributes(before, after)
+    yield from _results(before, after)
+    if before.when != after.when:
+        what = f"conditions changed ({_conditions(before, after)}); calls keep their meaning"
+        yield _change(after, what, Verdict.SAME)
+    yield from _decomposition(before, after, comparable)
+
+
+def _operands(before: Contract, after: Contract, meaning: Verdict) -> Iterator[Change]:
+    old, new = _names(before.operands), _names(after.operands)
+    if old == new:
+        for was, now in zip(before.operands, after.operands, strict=True):
+            if now.optional and not was.optional:
+                what = f"operand {now.name} can be absent now"
+                yield _change(after, what, Verdict.BROKEN)
+            elif was.optional and not now.optional:
+                yield _change(after, f"operand {now.name} is always there now", Verdict.SAME)
+        return
+    added = [name for name in new if name not in old]
+    removed = [name for name in old if name not in new]
+    if not added and not removed:
+        yield _change(after, _list("operands reordered", old, new), Verdict.BROKEN)
+    elif len(old) == len(new):
+        # Names are not in StableHLO. The same decomposition takes the same operands.
+        yield _change(after, _list("operands renamed or replaced", old, new), meaning)
+    else:
+        if removed:
+            yield _change(after, f"operand {', '.join(removed)} removed", Verdict.BROKEN)
+        if added:
+            yield _change(after, f"operand {', '.join(added)} added", Verdict.BROKEN)
+
+
+def _attributes(before: Contract, after: Contract) -> Iterator[Change]:
+    old = {attribute.name: attribute for attribute in before.attributes}
+    new = {attribute.name: attribute for attribute in after.attributes}
+    for name in old:
+        if name not in new:
+            verdict = Verdict.SAME if old[name].optional else Verdict.BROKEN
+            yield _change(after, f"attribute {name} removed", verdict)
+    for name, now in new.items():
+        if name not in old:
+            yield _change(after, f"attribute {name} added", Verdict.BROKEN)
+        elif now != old[name]:
+            for what, narrower in _attribute(old[name], now):
+                verdict = Verdict.SAME if narrower else Verdict.BROKEN
+                yield _change(after, f"attribute {name} {what}", verdict)
+
+
+def _attribute(was: Attribute, now: Attribute) -> Iterator[tuple[str, bool]]:
+    """What changed, and whether the values are among those that there were before."""
+    if was.type != now.type:
+        yield f"was of type {was.type or 'any'}, is of type {now.type or 'any'}", False
+    if was.optional != now.optional:
+        yield ("can be absent now", False) if now.optional else ("is always there now", True)
+    if was.normalize != now.normalize:
+        yield (
+            ("is counted from the front now", True)
+            if now.normalize
+            else ("can be negative now", False)
+        )
+    if was.argument != now.argument:
+        constant = now.argument is None
+        yield f"was {_source(was)}, is {_source(now)}", constant and was.argument is not None
+    elif repr(was.value) != repr(now.value):  # 1 is not 1.0, and nan is nan
+        yield f"was {_source(was)}, is {_source(now)}", False
+
+
+def _source(attribute: Attribute) -> str:
+    if attribute.argument is None:
+        return f"the constant {attribute.value!r}"
+    return f"the argument {attribute.argument}"
+
+
+def _results(before: Contract, after: Contract) -> Iterator[Change]:
+    if before.saved != after.saved:
+        what = _list("results that a backward needs", before.saved, after.saved)
+        yield _change(after, what, Verdict.BROKEN)
+    if before.results != after.results and None not in (before.results, after.results):
+        what = _list("results", before.results or (), after.results or ())
+        yield _change(after, what, Verdict.BROKEN)
+    for was, now in _paired(before, after):
+        if was.results != now.results:
+            what = (
+                f"results of a call with {', '.join(now.operands)} were {', '.join(was.results)},"
+                f" are {', '.join(now.results)}"
+            )
+            yield _change(after, what, Verdict.BROKEN)
+
+
+def _decomposition(before: Contract, after: Contract, comparable: bool) -> Iterator[Change]:
+    pairs = _paired(before, after)
+    if comparable:
+        for was, now in pairs:
+            if was.decomposition != now.decomposition and was.results == now.results:
+                what = (
+                    "the decomposition changed for"
+                    f" {', '.join(now.operands) or 'no operands'} {now.attributes}"
+                )
+                yield _change(after, what, Verdict.BROKEN)
+        form = (before.operands, before.attributes)
+        if before.calls and not pairs and form == (after.operands, after.attributes):
+            why = after.no_call or "the canonical calls differ"
+            yield _change(after, f"decompositions: {why}", Verdict.UNKNOWN)
+    if before.decomposition == after.decomposition:
+        return
+    renamed = f"`decomposition` was {before.decomposition}, is {after.decomposition}"
+    if comparable and pairs:
+        if _same_decompositions(before, after):
+            yield _change(after, f"{renamed}; what it computes is the same", Verdict.SAME)
+    else:
+        yield _change(after, f"{renamed}; what it computes was not compared", Verdict.BROKEN)
+
+
+def _same_decompositions(before: Contract, after: Contract) -> bool:
+    """Whether there are calls to compare, and all agree."""
+    pairs = _paired(before, after)
+    return bool(pairs) and all(was == now for was, now in pairs)
+
+
+def _paired(before: Contract, after: Contract) -> tuple[tuple[Call, Call], ...]:
+    """The canonical calls that both have."""
+    known = {(call.operands, call.attributes): call for call in before.calls}
+    return tuple(
+        (known[call.operands, call.attributes], call)
+        for call in after.calls
+        if (call.operands, call.attributes) in known
+    )
+
+
+def _conditions(before: Contract, after: Contract) -> str:
+    was, now = before.when, after.when
+    parts = []
+    for name in dict.fromkeys((*was.values, *now.values)):
+        if was.values.get(name) != now.values.get(name):
+            parts.append(_list(name, was.values.get(name, ()), now.values.get(name, ())))
+    for name in ("dtypes", "ranks", "where"):
+        if getattr(was, name) != getattr(now, name):
+            parts.append(_list(name, getattr(was, name), getattr(now, name)))
+    return "; ".join(parts)
+
+
+def _list(what: str, before: Sequence[object], after: Sequence[object]) -> str:
+    def shown(values: Sequence[object]) -> str:
+        return ", ".join(map(str, values)) or "none"
+
+    return f"{what}: {shown(before)} -> {shown(after)}"
+
+
+def _names(operands: Sequence[Operand]) -> list[str]:
+    return [operand.name for operand in operands]
+
+
+def _change(contract: Contract, what: str, verdict: Verdict) -> Change:
+    entry = "" if contract.entry == contract.composite else f" (entry {contract.entry})"
+    subject = f"{contract.composite}{entry}"
+    return Change(subject, contract.composite, contract.version, what, verdict)

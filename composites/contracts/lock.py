@@ -1,0 +1,161 @@
+"""Lock files: contracts as JSON.
+
+The same contracts give the same text. A damaged file is one `LockError`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from composites.contracts.model import STRICT, Contract, Lock, Retired
+from composites.errors import LockError
+from composites.files import write_atomic
+
+FORMAT = 1
+_SHOWN = 3
+"""How many problems of a damaged file its error names."""
+_MAX_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """The form of the file."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    format: Literal[1]
+    namespace: str
+    made_with: dict[str, str]
+    contracts: Annotated[tuple[Contract, ...], Field(max_length=100_000)]
+    retired: tuple[Retired, ...] = ()
+
+
+@cache
+def _adapter() -> TypeAdapter[_Document]:
+    return TypeAdapter(_Document)
+
+
+def lock_text(lock: Lock) -> str:
+    """The lock as JSON.
+
+    Each operand, attribute and call has a line of its own, so that a difference shows what changed.
+    What has its default value is left out.
+    """
+    head = {"format": FORMAT, "namespace": lock.namespace, "made_with": lock.made_with}
+    lines = [f" {_json(key)}: {_json(value)}," for key, value in head.items()]
+    contracts = ",\n".join(map(_contract_text, lock.contracts))
+    listed = f"[\n{contracts}\n ]" if contracts else "[]"
+    retired = ",\n".join(f"  {_json(_brief(version))}" for version in lock.retired)
+    last = [f' "contracts": {listed},', f' "retired": [\n{retired}\n ]'] if retired else []
+    return "\n".join(["{", *lines, *(last or [f' "contracts": {listed}']), "}", ""])
+
+
+def _contract_text(contract: Contract) -> str:
+    lines = []
+    for key, value in _brief(contract).items():
+        if value and isinstance(value, tuple | list) and isinstance(value[0], dict):
+            items = ",\n".join(f"    {_json(item)}" for item in value)
+            lines.append(f"   {_json(key)}: [\n{items}\n   ]")
+        else:
+            lines.append(f"   {_json(key)}: {_json(value)}")
+    return "  {\n" + ",\n".join(lines) + "\n  }"
+
+
+def _brief(value: Any) -> Any:
+    """A value as plain data, without fields that have their defaults."""
+    if isinstance(value, tuple):
+        return [_brief(item) for item in value]
+    if not is_dataclass(value):
+        return value
+    return {
+        item.name: _brief(found)
+        for item in fields(value)
+        if (found := getattr(value, item.name)) != item.default
+        and (item.default_factory is MISSING or found != item.default_factory())
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def write_lock(lock: Lock, path: Path) -> None:
+    """Write a lock file, whole or not at all."""
+    write_atomic(path, lock_text(lock))
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock file.
+
+    Raises:
+        LockError: it cannot be read, or is not a lock of this format.
+    """
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise LockError(f"{path}: has {size} bytes, too many for a lock")
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise LockError(f"{path}: cannot be read: {reason}") from error
+    return parse_lock(data, str(path))
+
+
+def parse_lock(data: str | bytes, source: str) -> Lock:
+    """Check the text of a lock; `source` is the file name for errors.
+
+    Raises:
+        LockError: it is not a lock of this format.
+    """
+    try:
+        found = _adapter().validate_json(data)
+    except ValidationError as error:
+        raise LockError(_message(error, data, source)) from None
+    keys = [(c.entry, c.composite, c.version) for c in found.contracts]
+    if len(set(keys)) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise LockError(
+            f"{source}: is damaged: it has {twice[1]} version {twice[2]} of entry {twice[0]} twice;"
+            f" {_remedy(source)}"
+        )
+    return Lock(found.namespace, found.made_with, found.contracts, found.retired, source)
+
+
+def lock_schema() -> dict[str, Any]:
+    """The JSON Schema of a lock file."""
+    return _adapter().json_schema()
+
+
+def _message(error: ValidationError, data: str | bytes, source: str) -> str:
+    problems = error.errors(include_url=False)
+    newer = _format_of(data)
+    if newer is not None and newer != FORMAT:
+        return (
+            f"{source}: has format {newer}, but this version of the package reads format {FORMAT};"
+            " install the version that wrote it, or write the lock again"
+        )
+    shown = "; ".join(
+        f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"
+        for problem in problems[:_SHOWN]
+    )
+    more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    return f"{source}: is not a lock, or is damaged: {shown}{more}; {_remedy(source)}"
+
+
+def _remedy(source: str) -> str:
+    return f"restore it, or remove it and run `composites lock FILE -o {source}`"
+
+
+def _format_of(data: str | bytes) -> int | None:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    found = document.get("format") if isinstance(document, dict) else None
+    return found if type(found) is int else None

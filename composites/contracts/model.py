@@ -1,0 +1,135 @@
+"""What a lock records, as frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+Scalar = bool | int | float | str
+Constant = Scalar | tuple[Scalar, ...]
+
+STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
+"""How `lock` checks these values: no other fields, and no conversions."""
+
+GRADIENTS = "gradients"
+"""The first operand of a derived backward: the gradients of the forward's results, as many as there
+are."""
+SEED = "tensor<i64>"
+"""The type of the last operand of a composite that draws random numbers: the generator's state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor that a composite takes, in its place."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of a composite."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str
+    type: str | None = None
+    """A name from `composites.attribute_types`; None if the value determines it."""
+    optional: bool = False
+    normalize: bool = False
+    """Whether dimensions are counted from the front."""
+    argument: str | None = None
+    """The argument that it comes from; None for a constant."""
+    value: Constant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Which calls become the composite."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    values: dict[str, tuple[Scalar, ...]] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A canonical call: types and attributes as MLIR text, and what the decomposition is for them.
+
+    The call is the same in every process, and so is the text that is hashed.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    operands: tuple[str, ...]
+    attributes: str
+    results: tuple[str, ...]
+    decomposition: str
+    """`sha256:` and the hash of the decomposition's StableHLO, without locations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """One version of a composite, as one entry makes it."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    entry: str
+    """The entry's name with its namespace."""
+    composite: str
+    """The composite's name in StableHLO. That of a derived backward ends in `_backward`."""
+    version: int
+    decomposition: str
+    """As in the registry: `native`, or the name of a function."""
+    operands: tuple[Operand, ...]
+    operator: str | None = None
+    functions: tuple[str, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    results: tuple[str, ...] | None = None
+    """None if only a call tells: those of a Python function."""
+    saved: tuple[str, ...] = ()
+    """Further results, if a backward follows."""
+    when: Conditions = field(default_factory=Conditions)
+    calls: tuple[Call, ...] = ()
+    no_call: str | None = None
+    """Why there is no canonical call."""
+
+    @property
+    def label(self) -> str:
+        """The contract in messages."""
+        return f"{self.composite} version {self.version} (entry {self.entry})"
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A version that is made no more. Its number is not used again."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    entry: str
+    composite: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The contracts of a registry, and what made their decompositions."""
+
+    namespace: str
+    made_with: dict[str, str]
+    """Versions of the packages that hashes depend on, and the device. Empty if nothing was
+    lowered."""
+    contracts: tuple[Contract, ...]
+    retired: tuple[Retired, ...] = ()
+    source: str = field(default="", compare=False)
+    """The file, for messages."""
+
+
+def plain(value: Any) -> Constant:
+    """A constant of a registry, as a lock holds it."""
+    return tuple(value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,103 @@
+"""The contracts of a registry, as far as the file and PyTorch's schemas tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count, islice
+
+from composites.contracts.model import (
+    GRADIENTS,
+    Attribute,
+    Conditions,
+    Contract,
+    Operand,
+    plain,
+)
+from composites.functions import find_function
+from composites.registry import model
+from composites.registry.model import Composite, Registry
+from composites.registry.operators import Operator, find_operator
+from composites.registry.signatures import describe_function
+
+
+def contracts(registry: Registry) -> Iterator[Contract]:
+    """What is promised of each entry, and of each backward that is derived from one."""
+    for entry in registry.composites:
+        yield forward_contract(entry)
+        if entry.derives:
+            yield backward_contract(entry)
+
+
+def forward_contract(entry: Composite) -> Contract:
+    """The contract of the composite that an entry makes of a call."""
+    callee = _callee(entry)
+    return Contract(
+        entry=entry.qualified,
+        composite=entry.composite_name,
+        version=entry.version,
+        operator=entry.op,
+        functions=entry.functions,
+        operands=tuple(_operand(name, callee) for name in entry.operands),
+        attributes=tuple(map(_attribute, entry.attributes)),
+        results=_results(entry, callee),
+        saved=tuple(name for name, _ in entry.saved),
+        when=_conditions(entry),
+        decomposition=str(entry.decomposition),
+    )
+
+
+def backward_contract(entry: Composite) -> Contract:
+    """The contract of the backward that is derived from an entry."""
+    saved = entry.operands if entry.saves is None else entry.saves
+    optional = {o.name for o in forward_contract(entry).operands if o.optional}
+    mask = Attribute("output_mask", "bool[]", argument="output_mask")
+    return Contract(
+        entry=entry.qualified,
+        composite=f"{entry.composite_name}_backward",
+        version=entry.version,
+        operands=(Operand(GRADIENTS), *(Operand(name, name in optional) for name in saved)),
+        attributes=(*map(_attribute, entry.attributes), mask),
+        results=entry.operands,
+        when=_conditions(entry),
+        decomposition=f"gradient of {entry.decomposition}",
+    )
+
+
+def _callee(entry: Composite) -> Operator | None:
+    """What has the composite's operands as arguments; None for a Python function."""
+    if entry.adapt is None and entry.op is not None:
+        return find_operator(entry.op)
+    target = entry.decomposition.target
+    if target is None or entry.decomposition.kind != "torch":
+        return None
+    return describe_function(find_function(target), target)
+
+
+def _operand(name: str, callee: Operator | None) -> Operand:
+    argument = callee.argument(name) if callee else None
+    return Operand(name, argument is not None and argument.optional)
+
+
+def _attribute(attribute: model.Attribute) -> Attribute:
+    return Attribute(
+        name=attribute.name,
+        type=attribute.type,
+        optional=attribute.optional,
+        normalize=attribute.normalize,
+        argument=attribute.argument,
+        value=None if attribute.argument is not None else plain(attribute.value),
+    )
+
+
+def _results(entry: Composite, callee: Operator | None) -> tuple[str, ...] | None:
+    if entry.gradients:
+        return entry.gradients
+    if callee is None or not callee.results:
+        return None
+    names = tuple(islice((f"result.{n}" if n else "result" for n in count()), len(callee.results)))
+    return tuple(names[number] for number in entry.results) if entry.results else names
+
+
+def _conditions(entry: Composite) -> Conditions:
+    when = entry.when
+    return Conditions(dict(when.values), when.dtypes, when.ranks, when.where)

@@ -1,0 +1,199 @@
+"""Locks: the contracts of a registry, and what the decompositions are for canonical calls.
+
+`composites lock` and `composites diff` call this. Canonical calls are recorded as an export records
+a program, so nothing is computed, and the text does not depend on the process.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from composites.allowlist import resolve
+from composites.contracts.model import Call, Contract, Lock
+from composites.errors import LoweringError, MissingPackageError
+from composites.registry.catalog import Catalog
+from composites.registry.contracts import backward_contract, contracts, forward_contract
+from composites.registry.model import Composite, Registry
+from composites.torch_internals import pytree
+from lowering import activation
+from lowering.example_calls import ExampleCall, NoExample, example_calls
+from lowering.frontends.protocols import Frontend, Recording
+from lowering.stablehlo import Module, clean_passes, rename_decompositions, run_passes
+from lowering.stablehlo.bindings import IrOperation
+from lowering.stablehlo.composites import composites_of, signature
+from lowering.stablehlo.fingerprint import fingerprint
+
+_PACKAGES = ("torch", "torch_xla", "jax", "jaxlib")
+_NOT_MADE = "the entry does not claim the example call; give one that it claims with `example`"
+
+
+def lock_of(registry: Registry, catalog: Catalog) -> Lock:
+    """The lock of a registry, which is part of `catalog`.
+
+    Where torch_xla is not installed, it says nothing about decompositions.
+
+    Raises:
+        LoweringError: a decomposition of the registry failed.
+        AllowlistError: an entry cannot be turned on.
+    """
+    try:
+        frontend = activation.backend().frontend
+    except MissingPackageError as error:
+        bare = (replace(c, no_call=f"nothing was lowered: {error}") for c in contracts(registry))
+        return Lock(registry.namespace, {}, tuple(bare), source=registry.source)
+    with activation.all_off(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
+        found = tuple(_Locker(registry, catalog, frontend).contracts())
+    return Lock(registry.namespace, _made_with(frontend), found, source=registry.source)
+
+
+def _made_with(frontend: Frontend) -> dict[str, str]:
+    """What the text of a decomposition depends on beside the registry."""
+    made_with = {"device": frontend.graph.device}
+    for package in _PACKAGES:
+        try:
+            # Builds of one release, such as +cpu and +cu128, lower alike.
+            made_with[package] = version(package).partition("+")[0]
+        except PackageNotFoundError:
+            continue
+    return made_with
+
+
+@dataclass(frozen=True, slots=True)
+class _Locker:
+    registry: Registry
+    catalog: Catalog
+    frontend: Frontend
+
+    def contracts(self) -> Iterator[Contract]:
+        for entry in self.registry.composites:
+            yield self._with_calls(forward_contract(entry), entry)
+            if entry.derives:
+                yield self._with_calls(backward_contract(entry), entry)
+
+    def _with_calls(self, contract: Contract, entry: Composite) -> Contract:
+        """The contract with its canonical calls, or with the reason why it has none."""
+        called = self._forward_of(entry) if entry.gradients else entry
+        backward = bool(entry.gradients) or contract.composite != entry.composite_name
+        if called is None:
+            return replace(contract, no_call="no entry of the registry names it as its backward")
+        examples = example_calls(called)
+        if isinstance(examples, NoExample):
+            return replace(contract, no_call=examples.reason)
+        calls: list[Call] = []
+        reasons: list[str] = []
+        for example in examples:
+            # Some operands have no gradient, such as moving averages. The first one has.
+            for most in (None, 1) if backward else (0,):
+                try:
+                    calls += self._calls(contract, called, example, most)
+                    break
+                except LoweringError as error:
+                    if not backward:
+                        raise
+                    reasons.append(f"the example call failed: {type(error).__name__}")
+                except Exception as error:  # the frontend may refuse what the CPU computes
+                    reasons.append(f"the example call failed: {type(error).__name__}")
+        if calls:
+            return replace(contract, calls=tuple(dict.fromkeys(calls)))
+        return replace(contract, no_call=reasons[0] if reasons else _NOT_MADE)
+
+    def _forward_of(self, entry: Composite) -> Composite | None:
+        backward_of = self.catalog.backward_of
+        return next((e for e in self.registry.composites if backward_of(e) == entry), None)
+
+    def _calls(
+        self, contract: Contract, entry: Composite, example: ExampleCall, leaves: int | None
+    ) -> list[Call]:
+        """What the entry, turned on by itself with its backward, makes of one call.
+
+        `leaves` is the greatest number of tensors that get a gradient; 0 for no backward.
+        """
+        entries = resolve([entry.identity], self.catalog)
+        if example.of_decomposition:
+            function = activation.composite_function(entry, self.catalog)
+            example = replace(example, function=function)
+        installation = activation.install_from(self.catalog, entries)
+        try:
+            module = recorded(self.frontend, example, leaves)
+        finally:
+            installation.remove()
+        return [
+            _call(module, composite)
+            for composite in _outermost(module)
+            if (found := signature(composite)).name == contract.composite
+            and found.version == contract.version
+        ]
+
+
+def _call(module: Module, composite: IrOperation) -> Call:
+    made = signature(composite)
+    return Call(
+        operands=made.operands,
+        attributes="{}" if made.attributes is None else str(made.attributes),
+        results=made.results,
+        decomposition=fingerprint(module, composite),
+    )
+
+
+def _outermost(module: Module) -> Iterable[IrOperation]:
+    """The composites of the program itself, not those inside decompositions."""
+    return [c for c in composites_of(module.ir) if "main" in str(c.parent.attributes["sym_name"])]
+
+
+@dataclass(slots=True)
+class _Placed:
+    """The placeholders of a call."""
+
+    frontend: Frontend
+    most_leaves: int | None
+    """How many tensors get a gradient at most; None for all of floats."""
+    inputs: list[torch.Tensor] = field(default_factory=list)
+    leaves: list[torch.Tensor] = field(default_factory=list)
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.inputs.append(self.frontend.tensors.placeholder(tensor))
+        copy = self.inputs[-1].clone()
+        full = self.most_leaves is not None and len(self.leaves) >= self.most_leaves
+        if not full and tensor.is_floating_point():
+            self.leaves.append(copy.requires_grad_())
+        return copy
+
+
+def recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Module:
+    """The StableHLO of a call; of its gradients instead unless `leaves` is 0."""
+    recording = frontend.recording
+    assert recording is not None
+    with _recording(recording, differentiable=leaves != 0):
+        placed = _Placed(frontend, leaves)
+        results = _tensors(example.run(placed))
+        if leaves != 0:
+            reached = [result for result in results if result.requires_grad]
+            taken = tuple(placed.leaves)
+            grads = [placed(result.detach()).detach() for result in reached]
+            found = torch.autograd.grad(reached, taken, grads, allow_unused=True)
+            results = _tensors(found)
+        graph = recording.lower_graph([r.detach() for r in results], placed.inputs)
+    passes = [rename_decompositions] if graph.clean else clean_passes()
+    return run_passes(graph.module, passes)
+
+
+@contextmanager
+def _recording(recording: Recording, differentiable: bool) -> Iterator[None]:
+    with (
+        recording.recording(),
+        torch.inference_mode(False),
+        torch.set_grad_enabled(differentiable),
+    ):
+        yield
+
+
+def _tensors(results: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]

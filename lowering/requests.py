@@ -1,0 +1,103 @@
+"""What the program asks to be on: by `enable`, and by the blocks that its threads are in.
+
+What is on belongs to the process. An entry is on while anything asks for it: `enable`, or a block
+of any thread. Inside a block, `enable` and `disable` change what the block asks for, so that
+leaving the block undoes them; they touch no block of another thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+Names = frozenset[str]
+"""Entries, by name and version: `Composite.identity`."""
+
+NOTHING: Names = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A `with` block that a thread is in."""
+
+    thread: int
+    names: Names
+    """What it asks for."""
+    hidden: Names = NOTHING
+    """What was turned off inside it, although something around it asks for it."""
+    only: bool = False
+    """Whether nothing but what it asks for is on."""
+    exporting: bool = False
+    key: object = field(default_factory=object)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """All requests of the process."""
+
+    enabled: Names = NOTHING
+    """What `enable` asked for, outside all blocks."""
+    blocks: tuple[Block, ...] = ()
+    """In the order in which they were entered. Those with `only` are of one thread."""
+
+    @property
+    def names(self) -> Names:
+        """The names of the entries that are to be on."""
+        scope = self._scope
+        if scope is not None:
+            return _folded(b for b in self.blocks[scope:] if b.thread == self.blocks[scope].thread)
+        found = self.enabled.difference(*(block.hidden for block in self.blocks))
+        threads = {block.thread for block in self.blocks}
+        return found.union(*(_folded(b for b in self.blocks if b.thread == t) for t in threads))
+
+    @property
+    def exporting(self) -> bool:
+        """Whether graphs are for an export."""
+        scope = self._scope
+        return scope is not None and self.blocks[scope].exporting
+
+    def with_block(self, block: Block) -> Requests:
+        """The requests once a block is entered."""
+        return replace(self, blocks=(*self.blocks, block))
+
+    def without_block(self, key: object) -> Requests:
+        """The requests once a block is left."""
+        return replace(self, blocks=tuple(block for block in self.blocks if block.key is not key))
+
+    def with_names(self, names: Names, thread: int) -> Requests:
+        """The requests after `enable` in a thread."""
+        block = self._innermost(thread)
+        if block is None:
+            return replace(self, enabled=self.enabled | names)
+        changed = replace(block, names=block.names | names, hidden=block.hidden - names)
+        return self._with_changed(changed)
+
+    def without_names(self, names: Names | None, thread: int) -> Requests:
+        """The requests after `disable` in a thread. None stands for all names."""
+        block = self._innermost(thread)
+        if block is None:
+            return replace(self, enabled=NOTHING if names is None else self.enabled - names)
+        if names is None:
+            names = self.enabled.union(*(b.names for b in self.blocks))
+        changed = replace(block, names=block.names - names, hidden=block.hidden | names)
+        return self._with_changed(changed)
+
+    @property
+    def _scope(self) -> int | None:
+        """The position of the innermost block with `only`."""
+        return max((n for n, block in enumerate(self.blocks) if block.only), default=None)
+
+    def _innermost(self, thread: int) -> Block | None:
+        return next((block for block in reversed(self.blocks) if block.thread == thread), None)
+
+    def _with_changed(self, changed: Block) -> Requests:
+        blocks = tuple(changed if b.key is changed.key else b for b in self.blocks)
+        return replace(self, blocks=blocks)
+
+
+def _folded(blocks: Iterable[Block]) -> Names:
+    """What nested blocks ask for together."""
+    found = NOTHING
+    for block in blocks:
+        found = (found - block.hidden) | block.names
+    return found

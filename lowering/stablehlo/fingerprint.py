@@ -1,0 +1,41 @@
+"""`fingerprint`: a hash of a composite's decomposition, whatever the names in its module."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from .bindings import IrModule, IrOperation
+from .module import Module
+from .symbols import functions
+
+_REFERENCE = re.compile(r'@("(?:[^"\\]|\\.)*"|[\w$.-]+)')
+
+
+def fingerprint(module: Module, composite: IrOperation) -> str:
+    """`sha256:` and the hash of the decomposition of one composite of a module.
+
+    The functions that it refers to are part of it. Names of functions, locations, and whatever else
+    the module holds are not.
+    """
+    text = decomposition_text(module.ir, composite.attributes["decomposition"].value)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def decomposition_text(module: IrModule, name: str) -> str:
+    """The text of a function and of all that it refers to, numbered in order of first use."""
+    by_name = functions(module)
+    numbers = {name: 0}
+
+    def renamed(found: re.Match[str]) -> str:
+        target = found[1].strip('"')
+        if target not in by_name:
+            return found[0]
+        return f"@{numbers.setdefault(target, len(numbers))}"
+
+    texts: list[str] = []
+    while len(texts) < len(numbers):
+        function = by_name[list(numbers)[len(texts)]]
+        text = function.get_asm(enable_debug_info=False, use_local_scope=True)
+        texts.append(_REFERENCE.sub(renamed, str(text)))
+    return "\n".join(texts)

@@ -1,0 +1,133 @@
+"""`not_understood`: the calls of a module that a consumer with the contracts of a lock lacks."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from composites.contracts.model import GRADIENTS, SEED, Attribute, Contract, Lock
+from composites.errors import did_you_mean
+
+from .report import CompositeReport, Report
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "i64": (int,),
+    "i32": (int,),
+    "f32": (float,),
+    "f64": (float,),
+    "bool": (bool,),
+    "string": (str,),
+}
+
+
+@dataclass(frozen=True)
+class NotUnderstood:
+    """A composite of a module, and why a kernel of the lock must not take its calls."""
+
+    call: CompositeReport
+    reason: str
+
+
+def not_understood(report: Report, lock: Lock) -> tuple[NotUnderstood, ...]:
+    """The composites of a report that no contract of a lock describes, in the report's order."""
+    found = ((call, _reason(call, lock)) for call in report.composites)
+    return tuple(NotUnderstood(call, reason) for call, reason in found if reason is not None)
+
+
+def against_table(found: Iterable[NotUnderstood], source: str) -> Table:
+    """The calls that are not understood, one row each."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(f"not understood with {source}"))
+    table.add_column("composite", overflow="fold")
+    table.add_column("count", justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for item in found:
+        name = f"{item.call.name} v{item.call.version}"
+        table.add_row(Text(name), str(item.call.count), Text(item.reason))
+    return table
+
+
+def _reason(call: CompositeReport, lock: Lock) -> str | None:
+    """Why no contract describes a call; None if one does."""
+    named = [c for c in lock.contracts if c.composite == call.name]
+    if not named:
+        hint = did_you_mean(call.name, [c.composite for c in lock.contracts])
+        return f"the lock has no composite {call.name}{hint}"
+    contracts = [c for c in named if c.version == call.version]
+    if not contracts:
+        known = ", ".join(str(n) for n in sorted({c.version for c in named}))
+        return f"version {call.version} is not in the lock, which has {known}"
+    reasons = [next(_differences(call, contract), None) for contract in contracts]
+    return None if None in reasons else "; ".join(dict.fromkeys(r for r in reasons if r))
+
+
+def _differences(call: CompositeReport, contract: Contract) -> Iterator[str]:
+    known = {attribute.name: attribute for attribute in contract.attributes}
+    for name in call.attributes:
+        if name not in known:
+            yield f"the lock has no attribute {name}"
+    for name, attribute in known.items():
+        if name in call.attributes:
+            yield from _value(attribute, call.attributes[name])
+        elif not attribute.optional:
+            yield f"attribute {name} is missing"
+    yield from _counts(call, contract)
+
+
+def _value(attribute: Attribute, value: Any) -> Iterator[str]:
+    if attribute.type is not None and not _is_of(attribute.type, value):
+        yield f"attribute {attribute.name} = {value!r} is not of type {attribute.type}"
+    elif attribute.argument is None and not _equal(value, attribute.value):
+        yield f"attribute {attribute.name} is {value!r}, and the lock has {attribute.value!r}"
+
+
+def _is_of(type_: str, value: Any) -> bool:
+    if type_.endswith("[]"):
+        item = type_.removesuffix("[]")
+        return isinstance(value, tuple) and all(_is_of(item, each) for each in value)
+    return type(value) in _PYTHON_TYPES.get(type_, (type(value),))
+
+
+def _equal(value: Any, constant: Any) -> bool:
+    if isinstance(value, tuple) and isinstance(constant, tuple) and len(value) == len(constant):
+        return all(map(_equal, value, constant))
+    if isinstance(value, float) and isinstance(constant, int | float):
+        return value in (constant, _as_f32(constant))
+    return bool(value == constant)
+
+
+def _as_f32(number: float) -> float:
+    try:
+        (rounded,) = struct.unpack("<f", struct.pack("<f", number))
+    except OverflowError:
+        return number
+    return float(rounded)
+
+
+def _counts(call: CompositeReport, contract: Contract) -> Iterator[str]:
+    """Whether the numbers of operands and results can be those of the contract."""
+    least = sum(not operand.optional for operand in contract.operands)
+    most = len(contract.operands)
+    given = len(call.operands)
+    fits = least <= given <= most
+    if contract.operands and contract.operands[0].name == GRADIENTS:
+        fits = given >= least
+    elif given == most + 1 or (given > least and not fits):
+        fits = call.operands[-1] == SEED and least <= given - 1 <= most
+    if not fits:
+        expected = str(most) if least == most else f"{least} to {most}"
+        yield f"it has {given} operands, and the lock has {expected}"
+    if contract.results is None:
+        return
+    results, most = len(call.results), len(contract.results)
+    # A mask leaves gradients out.
+    masked = contract.operator is None and any(a.name == "output_mask" for a in contract.attributes)
+    if not (results <= most if masked else results in (most, most + len(contract.saved))):
+        yield f"it has {results} results, and the lock has {most}"

@@ -1,0 +1,122 @@
+"""Reading a file that may be damaged: first in a process of its own, which may die of it.
+
+jaxlib is made for files that it wrote itself. Others can abort or crash its process, or keep it
+busy for ever, which no exception handler sees. `check` lets another process read a file within
+limits; what that process survives is then read in this one. The command line does all of its work
+in such a process.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import IO
+
+from .errors import CrashError, StableHLOError
+
+OUT_OF_MEMORY = 12
+"""The exit code of a process that had a MemoryError. It is the number of ENOMEM."""
+
+_NO_MEMORY = re.compile(r"bad_alloc|MemoryError|out of memory|memory allocation", re.IGNORECASE)
+"""What native code and Python write where there is no memory."""
+
+_CHILD = "from lowering.stablehlo.isolated_reading import main; main()"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What reading a file may take. More is a `CrashError`."""
+
+    seconds: float = 600.0
+    """On the clock."""
+    memory: int = 16 * 2**30
+    """Bytes. Operating systems other than Linux may ignore this limit."""
+
+    def __post_init__(self) -> None:
+        if not (0 < self.seconds < 10**9 and 0 < self.memory < 2**62):
+            raise StableHLOError(
+                f"{self.seconds} seconds and {self.memory} bytes are no limits; give positive"
+                " numbers, such as Limits(seconds=60, memory=2**30)"
+            )
+
+    def apply(self) -> None:
+        """Limit this process, for as long as it lives."""
+        try:
+            import resource
+        except ImportError:  # no POSIX; the process that waits for this one limits the time
+            return
+        # Data, not addresses: drivers of accelerators reserve more addresses than there is memory.
+        for kind, wanted in (
+            (resource.RLIMIT_DATA, int(self.memory)),
+            # Should the process that waits be gone. Threads spend several seconds at a time.
+            (resource.RLIMIT_CPU, int(self.seconds * (os.cpu_count() or 1)) + 1),
+            (resource.RLIMIT_CORE, 0),
+        ):
+            hard = resource.getrlimit(kind)[1]
+            limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(kind, (limit, hard))
+
+
+def check(data: bytes, source: str, limits: Limits) -> None:
+    """Let another process read a module. Errors in the module are not reported: whoever reads it
+    next gets them.
+
+    Raises:
+        CrashError: the process died, or went over the limits.
+    """
+    command = [sys.executable, "-P", "-c", _CHILD, str(limits.seconds), str(int(limits.memory))]
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as noise:
+        file.write(data)
+        file.seek(0)
+        try:
+            done = subprocess.run(
+                command,
+                stdin=file,
+                stdout=noise,
+                stderr=noise,
+                env=os.environ | {"PYTHONPATH": path},
+                timeout=limits.seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise CrashError(f"{source}: {too_long(limits)}") from None
+        except OSError as error:
+            raise CrashError(f"{source}: no process can be started to read it: {error}") from error
+        if done.returncode:
+            raise CrashError(f"{source}: {cause_of_death(done.returncode, limits, noise)}")
+
+
+def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:
+    """What to say of a process that ended with this code, negative for a signal, as `subprocess`
+    has it. `noise` is what it wrote to stderr."""
+    noise.seek(0)
+    said = noise.read(2**16).decode(errors="replace")
+    if code == OUT_OF_MEMORY or _NO_MEMORY.search(said):
+        return (
+            f"it takes more than {limits.memory / 2**30:.3g} GiB of memory; it is damaged, or needs"
+            " a higher limit (--memory, or Limits)"
+        )
+    if hasattr(signal, "SIGXCPU") and code == -signal.SIGXCPU:
+        return too_long(limits)
+    how = f"exit code {code}" if code > 0 else _signal_name(-code)
+    first = next((line.strip()[:200] for line in said.splitlines() if line.strip()), "")
+    return f"jaxlib crashed on it ({how}{f': {first}' if first else ''}); the file may be damaged"
+
+
+def too_long(limits: Limits) -> str:
+    """What to say of a process that took too long."""
+    return (
+        f"it takes longer than {limits.seconds:g} seconds; it is damaged, or needs a higher limit"
+        " (--seconds, or Limits)"
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,218 @@
+"""Several threads that turn composites on and off, and trace: one state, and the same bits."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.core.xla_model as xm
+from composites_testing.processes import run_python
+
+import composites
+from lowering.requests import Block, Requests
+
+GELU = {"ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu"}
+SILU = {"ptxla.silu", "ptxla.silu_backward"}
+NAMES = ("gelu", "silu", "mish", "layer_norm", "cross_entropy_loss", "adam", "softmax", "elu")
+
+
+@pytest.fixture(autouse=True)
+def all_off() -> Iterator[None]:
+    composites.disable()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # threads take turns often
+    yield
+    sys.setswitchinterval(interval)
+    composites.disable()
+
+
+def run(*functions: Callable[[], None]) -> None:
+    """Run functions in threads of their own at the same time, and raise what they raise."""
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(len(functions))
+
+    def work(function: Callable[[], None]) -> None:
+        barrier.wait()
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+FIRST = """
+import sys, threading, composites
+sys.setswitchinterval(1e-5)
+barrier = threading.Barrier(4)
+failed = []
+def work():
+    barrier.wait()
+    try:
+        composites.enable("gelu")
+    except BaseException as error:
+        failed.append(error)
+threads = [threading.Thread(target=work) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(failed, *composites.active())
+"""
+
+
+def test_the_first_use_in_several_threads() -> None:
+    done = run_python(f"import torch_xla\n{FIRST}")
+    assert done.stdout.split() == ["[]", *sorted(GELU)], done.stderr
+
+
+@pytest.mark.exhaustive
+def test_the_first_use_in_several_threads_imports_torch_xla() -> None:
+    done = run_python(FIRST, XLA_COMPOSITE_OP="silu")
+    assert set(done.stdout.split()) == {"[]", *GELU, *SILU}, done.stderr
+
+
+def step(seed: int) -> list[torch.Tensor]:
+    """Losses and gradients, computed on the device. Stock torch_xla fails if several threads of one
+    device call torch_xla.sync, so there is none here."""
+    values = torch.linspace(-4, 4, 24).reshape(4, 6) + seed
+    x = values.to("xla").requires_grad_()
+    y = F.mish(F.silu(F.gelu(x)))
+    loss = F.cross_entropy(F.softmax(F.layer_norm(y, (6,)), -1), torch.arange(4).to("xla"))
+    loss.backward()
+    assert x.grad is not None
+    return [loss.detach().cpu(), x.grad.cpu()]
+
+
+def test_tracing_and_toggling_in_eight_threads() -> None:
+    rounds = 6
+    stock = [step(seed) for seed in range(8)]
+    with composites.enabled("gelu"):  # the guard of traces stays registered
+        step(0)
+    table = torch._C._dispatch_dump_table("aten::gelu")
+    finders = list(sys.meta_path)
+    optimizer = sys.modules["torch.optim.adam"]
+    adam = optimizer._single_tensor_adam
+    different: list[int] = []
+
+    def work(number: int) -> None:
+        for turn in range(rounds):
+            if number % 2:
+                with composites.enabled(NAMES[(number + turn) % len(NAMES)]):
+                    with composites.enabled("gelu", "layer_norm"):
+                        assert set(composites.active()) >= GELU
+                        found = step(number)
+                        composites.disable("gelu")
+                    assert len(composites.active()) > 0
+            else:
+                composites.enable(NAMES[number])
+                found = step(number)
+                composites.disable(NAMES[number])
+            if not all(map(torch.equal, found, stock[number])):
+                different.append(number)
+
+    run(*(lambda number=number: work(number) for number in range(8)))
+    assert different == []
+    assert composites.active() == ()
+    assert torch._C._dispatch_dump_table("aten::gelu") == table
+    assert sys.meta_path == finders
+    assert optimizer._single_tensor_adam is adam
+
+
+def test_a_block_keeps_its_composites_while_others_change() -> None:
+    """Hooks are replaced over the old ones, so no call between the two is missed."""
+    ended = threading.Event()
+    texts: list[str] = []
+
+    def toggle() -> None:
+        while not ended.is_set():
+            with composites.enabled("silu"):
+                pass
+
+    def trace() -> None:
+        x = torch.ones(3, device="xla")
+        with composites.enabled("gelu"):
+            texts.extend(xm.get_stablehlo([F.gelu(x)]) for _ in range(40))
+        ended.set()
+
+    try:
+        run(toggle, trace)
+    finally:
+        ended.set()
+    assert all('"ptxla.gelu"' in text for text in texts)
+    assert len(texts) == 40
+    assert composites.active() == ()
+
+
+def test_exports_run_one_after_the_other() -> None:
+    found: dict[int, object] = {}
+    layers = [torch.nn.GELU(), torch.nn.SiLU(), torch.nn.GELU(), torch.nn.Mish()]
+
+    def export(number: int) -> None:
+        program = composites.export(layers[number], (torch.ones(number + 1),))
+        found[number] = program.composites
+
+    run(*(lambda number=number: export(number) for number in range(4)))
+    names = ("gelu", "silu", "gelu", "mish")
+    assert found == {number: {f"ptxla.{name}": 1} for number, name in enumerate(names)}
+    assert composites.active() == ()
+
+
+def test_a_sync_beside_a_trace_waits_for_it() -> None:
+    tracing, synced = threading.Event(), threading.Event()
+
+    @composites.composite("acme.slow")
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        before = synced.is_set()
+        tracing.set()
+        time.sleep(0.3)
+        assert synced.is_set() == before
+        return y * 2
+
+    x = torch.ones(3).to("xla")
+    results: list[torch.Tensor] = []
+
+    def sync() -> None:
+        tracing.wait()
+        torch_xla.sync()
+        synced.set()
+
+    run(sync, lambda: results.append(slow(x)))
+    assert torch.equal(results[0].cpu(), torch.full((3,), 4.0))
+
+
+def test_blocks_of_several_threads_are_counted() -> None:
+    a, b, c = (Block(thread, frozenset(names)) for thread, names in ((1, "g"), (2, "gs"), (1, "m")))
+    start = Requests().with_names(frozenset("x"), 3)
+    both = start.with_block(a).with_block(b)
+    assert both.names == set("xgs")
+    assert both.without_block(a.key).names == set("xgs")
+    assert both.without_block(a.key).without_block(b.key) == start
+    assert both.without_block(b.key).names == set("xg")
+    # Thread 1 changes what it asks for until its block ends, and nothing of thread 2.
+    inner = both.with_block(c).without_names(None, 1)
+    assert inner.names == set("gs")
+    assert inner.with_names(frozenset("x"), 1).names == set("gsx")
+    assert inner.without_block(c.key) == both
+    # A thread outside all blocks changes what `enable` asked for.
+    assert both.without_names(None, 3).names == set("gs")
+    assert both.with_names(frozenset("e"), 3).without_block(a.key).names == set("xgse")
+    # Nothing else is on in an export, and what others ask for meanwhile is on after it.
+    export = Block(2, frozenset("e"), only=True, exporting=True)
+    exporting = both.with_block(export).with_names(frozenset("n"), 3).with_names(frozenset("i"), 2)
+    assert exporting.names == set("ei")
+    assert exporting.exporting
+    after = exporting.without_block(export.key)
+    assert after.names == set("xgsn")
+    assert not after.exporting

@@ -1,0 +1,231 @@
+"""What a change of a registry means for kernels: one test for each kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from composites.contracts.changes import Verdict, broken, changes, following
+from composites.contracts.model import Attribute, Call, Conditions, Contract, Lock, Operand
+
+WITH = {"torch": "2.9.0", "jaxlib": "0.10.2"}
+CALL = Call(("tensor<2xf32>", "tensor<2xf32>"), "{}", ("tensor<2xf32>",), "sha256:a")
+BASE = Contract(
+    entry="acme.scale",
+    composite="acme.scale",
+    version=1,
+    decomposition="acme.ops:scale",
+    operands=(Operand("x"), Operand("y"), Operand("z", optional=True)),
+    operator="acme::scale",
+    attributes=(
+        Attribute("dim", "i64", normalize=True, argument="dim"),
+        Attribute("mode", "string", value="fast"),
+        Attribute("scale", "f32", optional=True, argument="scale"),
+    ),
+    results=("result",),
+    when=Conditions({"mode": ("fast",)}, ("f32",)),
+    calls=(CALL,),
+)
+
+
+def lock(*contracts: Contract, **fields: object) -> Lock:
+    return replace(Lock("acme", WITH, contracts), **fields)  # type: ignore[arg-type]
+
+
+def attribute(name: str, **fields: object) -> dict[str, object]:
+    """BASE's attributes with one of them changed."""
+    return {
+        "attributes": tuple(
+            replace(a, **fields) if a.name == name else a  # type: ignore[arg-type]
+            for a in BASE.attributes
+        )
+    }
+
+
+X, Y, Z = BASE.operands
+BREAKING: dict[str, tuple[dict[str, object], str]] = {
+    "operand added": ({"operands": (*BASE.operands, Operand("w"))}, "operand w added"),
+    "optional operand added": (
+        {"operands": (*BASE.operands, Operand("w", optional=True))},
+        "operand w added",
+    ),
+    "operand removed": ({"operands": (X, Y)}, "operand z removed"),
+    "operands reordered": ({"operands": (Y, X, Z)}, "operands reordered: x, y, z -> y, x, z"),
+    "operand can be absent": (
+        {"operands": (X, Operand("y", optional=True), Z)},
+        "operand y can be absent now",
+    ),
+    "attribute added": (
+        {"attributes": (*BASE.attributes, Attribute("eps", "f32", argument="eps"))},
+        "attribute eps added",
+    ),
+    "attribute removed": ({"attributes": BASE.attributes[1:]}, "attribute dim removed"),
+    "attribute type": (
+        attribute("dim", type="i32"),
+        "attribute dim was of type i64, is of type i32",
+    ),
+    "attribute can be absent": (
+        attribute("dim", optional=True),
+        "attribute dim can be absent now",
+    ),
+    "attribute not normalized": (
+        attribute("dim", normalize=False),
+        "attribute dim can be negative now",
+    ),
+    "attribute of another argument": (
+        attribute("dim", argument="axis"),
+        "attribute dim was the argument dim, is the argument axis",
+    ),
+    "constant changed": (
+        attribute("mode", value="exact"),
+        "attribute mode was the constant 'fast', is the constant 'exact'",
+    ),
+    "constant of another type": (
+        attribute("mode", value=True),
+        "attribute mode was the constant 'fast', is the constant True",
+    ),
+    "constant becomes free": (
+        attribute("mode", value=None, argument="mode"),
+        "attribute mode was the constant 'fast', is the argument mode",
+    ),
+    "results": ({"results": ("result", "result.1")}, "results: result -> result, result.1"),
+    "saved results": ({"saved": ("lse",)}, "results that a backward needs: none -> lse"),
+    "result type": (
+        {"calls": (replace(CALL, results=("tensor<2xbf16>",), decomposition="sha256:b"),)},
+        "results of a call with tensor<2xf32>, tensor<2xf32> were tensor<2xf32>,"
+        " are tensor<2xbf16>",
+    ),
+    "decomposition changed": (
+        {"calls": (replace(CALL, decomposition="sha256:b"),)},
+        "the decomposition changed for tensor<2xf32>, tensor<2xf32> {}",
+    ),
+    "operator and decomposition": (
+        {"operator": "acme::other", "calls": (replace(CALL, decomposition="sha256:b"),)},
+        "operator was acme::scale, is acme::other",
+    ),
+    "another function, not compared": (
+        {"decomposition": "acme.ops:other", "calls": (), "no_call": "none"},
+        "`decomposition` was acme.ops:scale, is acme.ops:other; what it computes was not compared",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BREAKING)
+def test_a_changed_meaning_needs_a_new_version(case: str) -> None:
+    fields, what = BREAKING[case]
+    changed = replace(BASE, **fields)  # type: ignore[arg-type]
+    found = broken(changes(lock(BASE), lock(changed)))
+    assert what in [change.what for change in found]
+    assert str(found[0]).startswith("acme.scale version 1: ")
+    assert str(found[0]).endswith(" (version not raised)")
+    raised = changes(lock(BASE), lock(replace(changed, version=2)))
+    assert not broken(raised)
+    assert raised[0].what == "raised from version 1"
+
+
+COMPATIBLE: dict[str, tuple[dict[str, object], str]] = {
+    "operand renamed": (
+        {"operands": (Operand("a"), Y, Z)},
+        "operands renamed or replaced: x, y, z -> a, y, z",
+    ),
+    "operand always there": ({"operands": (X, Y, Operand("z"))}, "operand z is always there now"),
+    "optional attribute removed": (
+        {"attributes": BASE.attributes[:2]},
+        "attribute scale removed",
+    ),
+    "attribute always there": (
+        attribute("scale", optional=False),
+        "attribute scale is always there now",
+    ),
+    "attribute becomes a constant": (
+        attribute("dim", argument=None, value=1),
+        "attribute dim was the argument dim, is the constant 1",
+    ),
+    "condition changed": (
+        {"when": Conditions({"mode": ("fast",)}, ("f32", "bf16"))},
+        "conditions changed (dtypes: f32 -> f32, bf16); calls keep their meaning",
+    ),
+    "operator with the same decomposition": (
+        {"operator": "acme::scale.other"},
+        "operator was acme::scale, is acme::scale.other",
+    ),
+    "function moved": (
+        {"decomposition": "acme.new:scale"},
+        "`decomposition` was acme.ops:scale, is acme.new:scale; what it computes is the same",
+    ),
+    "functions": ({"functions": ("m:f",)}, "functions: none -> m:f"),
+}
+
+
+@pytest.mark.parametrize("case", COMPATIBLE)
+def test_a_compatible_change(case: str) -> None:
+    fields, what = COMPATIBLE[case]
+    found = changes(lock(BASE), lock(replace(BASE, **fields)))  # type: ignore[arg-type]
+    assert [(change.what, change.verdict) for change in found] == [(what, Verdict.SAME)]
+
+
+def test_equal_locks_have_no_changes() -> None:
+    assert changes(lock(BASE), lock(replace(BASE))) == ()
+
+
+def test_a_constant_that_is_no_number_is_equal_to_itself() -> None:
+    first, second = (
+        replace(BASE, **attribute("mode", value=float("nan")))  # type: ignore[arg-type]
+        for _ in range(2)
+    )
+    assert changes(lock(first), lock(second)) == ()
+
+
+def test_the_order_of_attributes_is_no_change() -> None:
+    assert changes(lock(BASE), lock(replace(BASE, attributes=BASE.attributes[::-1]))) == ()
+
+
+def test_a_renamed_operand_is_a_change_where_decompositions_are_not_compared() -> None:
+    renamed = replace(BASE, operands=(Operand("a"), Y, Z))
+    found = changes(lock(BASE), lock(renamed, made_with={"torch": "2.10.0", "jaxlib": "0.10.2"}))
+    assert [change.verdict for change in found] == [Verdict.BROKEN, Verdict.UNKNOWN]
+
+
+def test_hashes_of_other_releases_are_not_comparable() -> None:
+    changed = replace(BASE, calls=(replace(CALL, decomposition="sha256:b"),))
+    (found,) = changes(lock(BASE), lock(changed, made_with={**WITH, "torch": "2.10.0"}))
+    assert found.verdict is Verdict.UNKNOWN
+    assert str(found) == (
+        "acme: hashes of decompositions are not comparable, because they were made with torch 2.9.0"
+        " and 2.10.0 (not compared)"
+    )
+    retyped = replace(BASE, **attribute("dim", type="i32"))  # type: ignore[arg-type]
+    assert broken(changes(lock(BASE), lock(retyped, made_with={})))
+
+
+def test_a_missing_example_is_said() -> None:
+    (found,) = changes(lock(BASE), lock(replace(BASE, calls=(), no_call="no example")))
+    assert (found.what, found.verdict) == ("decompositions: no example", Verdict.UNKNOWN)
+
+
+def test_entries_come_and_go() -> None:
+    other = replace(BASE, entry="acme.other", composite="acme.other")
+    (added,) = changes(lock(BASE), lock(BASE, other))
+    assert (added.what, added.verdict) == ("added", Verdict.NEW_VERSION)
+    (removed,) = changes(lock(BASE, other), lock(BASE))
+    assert (removed.what, removed.verdict) == ("removed; no new program calls it", Verdict.SAME)
+
+
+def test_versions_side_by_side() -> None:
+    second = replace(BASE, version=2, operands=(X,))
+    found = changes(lock(BASE), lock(BASE, second))
+    assert {change.verdict for change in found} == {Verdict.NEW_VERSION}
+    assert changes(lock(BASE, second), lock(second, BASE)) == ()
+    assert not broken(changes(lock(BASE, second), lock(second)))
+
+
+def test_a_number_is_not_used_again() -> None:
+    second = replace(BASE, version=2)
+    (lower,) = broken(changes(lock(second), lock(second, BASE)))
+    assert "lower than version 2" in lower.what
+    gone = following(lock(BASE, second), lock(BASE))
+    assert [retired.version for retired in gone.retired] == [2]
+    (again,) = broken(changes(gone, lock(BASE, second)))
+    assert again.what == "this number was used before; versions are never used again"
+    assert following(gone, lock(BASE)).retired == gone.retired

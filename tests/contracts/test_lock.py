@@ -1,0 +1,120 @@
+"""Lock files: what is written is read again, and a damaged file is one clear error."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from composites_testing.processes import run_python
+
+from composites.contracts.lock import lock_schema, lock_text, parse_lock, read_lock, write_lock
+from composites.contracts.model import (
+    Attribute,
+    Call,
+    Conditions,
+    Contract,
+    Lock,
+    Operand,
+    Retired,
+)
+from composites.errors import LockError
+from composites.registry.catalog import builtin_lock_path
+
+LOCK = Lock(
+    "acme",
+    {"torch": "2.9.0"},
+    (
+        Contract(
+            entry="acme.Größe",
+            composite="acme.size",
+            version=3,
+            decomposition="native",
+            operands=(Operand("x"), Operand("y", optional=True)),
+            attributes=(
+                Attribute("limit", "f32", value=float("inf")),
+                Attribute("count", "f32", value=1.0),
+                Attribute("exact", "bool", value=True),
+                Attribute("tile", "i64[]", value=(8, 128)),
+            ),
+            results=(),
+            when=Conditions({"mode": ("a", 1, 1.0, True)}, ("f32",), (2,), ("x.dim() == 2",)),
+            calls=(Call(("tensor<f32>",), "{}", ("tensor<f32>",), "sha256:0"),),
+        ),
+        Contract("acme.b", "acme.b", 0, "native", (), no_call="no example"),
+    ),
+    (Retired("acme.size", "acme.size", 1),),
+)
+TEXT = lock_text(LOCK)
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "registry.lock"
+    write_lock(LOCK, path)
+    found = read_lock(path)
+    assert found == LOCK
+    values = [type(a.value) for a in found.contracts[0].attributes]
+    assert values == [float, float, bool, tuple]
+    assert lock_text(found) == TEXT
+    assert [each.name for each in tmp_path.iterdir()] == ["registry.lock"]
+
+
+DAMAGED: dict[str, tuple[str | bytes, str]] = {
+    "empty": ("", "the file: Invalid JSON"),
+    "cut off": (TEXT[:-40], "the file: Invalid JSON"),
+    "no object": ("[]", "the file: Input should be an object"),
+    "no UTF-8": (b"\xff\xfe", "the file: Invalid JSON"),
+    "another file": ('{"format": 1}', "namespace: Field required"),
+    "unknown key": (TEXT.replace('"name"', '"nam"', 1), "contracts.0.operands.0.nam"),
+    "type": (TEXT.replace('"version": 3', '"version": "3"'), "contracts.0.version"),
+    "deep": ("[" * 100_000, "the file: Invalid JSON"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged(case: str) -> None:
+    text, problem = DAMAGED[case]
+    with pytest.raises(LockError) as caught:
+        parse_lock(text, "a.lock")
+    message = str(caught.value)
+    assert message.startswith("a.lock: is not a lock, or is damaged: ")
+    assert problem in message
+    assert message.endswith("; restore it, or remove it and run `composites lock FILE -o a.lock`")
+    assert "\n" not in message
+
+
+def test_a_contract_that_is_there_twice() -> None:
+    doubled = replace(LOCK, contracts=LOCK.contracts + LOCK.contracts[:1])
+    with pytest.raises(LockError, match=r"has acme\.size version 3 of entry acme\.Größe twice"):
+        parse_lock(lock_text(doubled), "a.lock")
+
+
+def test_a_newer_format() -> None:
+    with pytest.raises(LockError, match=r"a\.lock: has format 2, but .* reads format 1; install"):
+        parse_lock(TEXT.replace('"format": 1', '"format": 2', 1), "a.lock")
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(LockError, match=r"no\.lock: cannot be read: No such file"):
+        read_lock(tmp_path / "no.lock")
+    with pytest.raises(LockError, match="cannot be read"):
+        read_lock(tmp_path)
+
+
+def test_the_schema_describes_the_file() -> None:
+    schema = lock_schema()
+    assert set(json.loads(lock_text(LOCK))) <= set(schema["properties"])
+    assert set(schema["required"]) == {"format", "namespace", "made_with", "contracts"}
+
+
+def test_reading_needs_no_torch() -> None:
+    done = run_python(
+        "import sys\n"
+        "sys.modules['torch'] = sys.modules['torch_xla'] = sys.modules['jaxlib'] = None\n"
+        "from pathlib import Path\n"
+        "import composites.contracts.changes\n"
+        "from composites.contracts.lock import read_lock\n"
+        f"print(len(read_lock(Path({str(builtin_lock_path())!r})).contracts) > 50)\n"
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")

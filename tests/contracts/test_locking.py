@@ -1,0 +1,352 @@
+"""`composites lock`, `diff` and `inspect --against`, with real registries."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from composites_testing.processes import run_python
+from typer.testing import CliRunner, Result
+
+import composites
+from composites.cli.app import app
+from composites.contracts.changes import Verdict, broken, changes
+from composites.contracts.lock import lock_text, read_lock, write_lock
+from composites.contracts.model import Lock
+from composites.errors import MissingPackageError
+from composites.registry.catalog import (
+    builtin_lock_path,
+    builtin_registry_path,
+    load_catalog,
+)
+from composites.registry.contracts import contracts
+from composites.registry.validation import load_registry
+from lowering import activation
+from lowering.locking import lock_of
+
+HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
+GELU = "  gelu: {op: aten::gelu, attributes: {approximate: approximate}}\n"
+
+
+@pytest.fixture(autouse=True)
+def nothing_on() -> Iterator[None]:
+    composites.disable()
+    yield
+    composites.disable()
+    activation.catalog.cache_clear()
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., str]:
+    def written(entries: str, name: str = "umbra.yaml") -> str:
+        (tmp_path / name).write_text(HEAD + entries)
+        return str(tmp_path / name)
+
+    return written
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def lock(file: str) -> Lock:
+    catalog = load_catalog([file], in_place=True)
+    return lock_of(catalog.registries[0], catalog)
+
+
+def test_the_builtin_lock_says_what_the_registry_says() -> None:
+    """Without decompositions, which `composites lock --check` compares."""
+    registry = load_registry(builtin_registry_path(), builtin=True)
+    now = Lock(registry.namespace, {}, tuple(contracts(registry)))
+    found = changes(read_lock(builtin_lock_path()), now)
+    wrong = [str(c) for c in found if c.verdict is not Verdict.UNKNOWN]
+    assert not wrong, "run: composites lock registry.yaml -o registry.lock\n" + "\n".join(wrong)
+
+
+def test_every_builtin_contract_has_a_canonical_call() -> None:
+    assert [c.label for c in read_lock(builtin_lock_path()).contracts if not c.calls] == []
+
+
+def test_a_changed_builtin_entry_asks_for_a_version() -> None:
+    registry = load_registry(builtin_registry_path(), builtin=True)
+    entries = tuple(
+        replace(e, attributes=()) if e.name == "gelu" else e for e in registry.composites
+    )
+    changed = tuple(contracts(replace(registry, composites=entries)))
+    (found,) = broken(changes(read_lock(builtin_lock_path()), Lock("ptxla", {}, changed)))
+    assert str(found) == (
+        "ptxla.gelu version 1: attribute approximate removed (version not raised)"
+    )
+
+
+@pytest.mark.exhaustive
+def test_the_builtin_lock_is_current() -> None:
+    """Decompositions are compared where torch, torch_xla and jaxlib are those of the lock."""
+    catalog = load_catalog([])
+    (registry,) = (r for r in catalog.registries if r.builtin)
+    old, new = read_lock(builtin_lock_path()), lock_of(registry, catalog)
+    assert not [c for c in changes(old, new) if c.verdict is not Verdict.UNKNOWN]
+    if old.made_with == new.made_with:
+        assert lock_text(replace(new, retired=old.retired)) == builtin_lock_path().read_text()
+
+
+def test_a_lock_is_the_same_in_every_process(write: Callable[..., str], tmp_path: Path) -> None:
+    entries = (
+        GELU + "  norm: {op: aten::native_layer_norm, attributes: {eps: eps}, backward: derive,"
+        " example: {input: 2x3xf32, normalized_shape: [3], weight: 3xf32, bias: 3xf32, eps: 0.1}}\n"
+    )
+    file = write(entries)
+    expected = lock_text(lock(file))
+    assert expected.count("sha256:") == 4  # gelu in two types, norm, and norm's backward
+    output = tmp_path / "umbra.lock"
+    command = ["lock", file, "-o", str(output)]
+    script = f"from composites.cli import main\nimport sys\nsys.argv[1:] = {command!r}\nmain()\n"
+    done = run_python(script, XLA_COMPOSITE_OP="silu", PYTHONHASHSEED="7", PJRT_DEVICE="CPU")
+    assert done.code == 0, done.stderr
+    assert output.read_text() == expected
+
+
+def test_a_lock_does_not_depend_on_other_graphs(write: Callable[..., str]) -> None:
+    file = write(GELU)
+    before = lock_text(lock(file))
+    with composites.enabled("gelu"):
+        torch.nn.functional.gelu(torch.ones(3, device="xla", requires_grad=True)).sum().backward()
+        assert lock_text(lock(file)) == before
+        assert "ptxla.gelu" in composites.active()
+
+
+def test_entries_without_an_example_say_why(write: Callable[..., str]) -> None:
+    file = write(
+        "  norm: {op: aten::native_layer_norm, backward: derive}\n"
+        "  act: {function: 'torch.nn:GELU.forward', operands: [input]}\n"
+        "  gone: {function: 'no_such_package:f', operands: [x]}\n"
+    )
+    found = {c.composite: c.no_call for c in lock(file).contracts}
+    assert found == {
+        "umbra.norm": "no call of aten::native_layer_norm is easily guessed; give one with"
+        " `example`",
+        "umbra.norm_backward": "no call of aten::native_layer_norm is easily guessed; give one with"
+        " `example`",
+        "umbra.act": "torch.nn:GELU.forward is a method, and its object cannot be guessed",
+        "umbra.gone": "there is no module no_such_package",
+    }
+
+
+def test_without_torch_xla_the_rest_is_locked(
+    write: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise MissingPackageError("torch_xla is not installed")
+
+    whole = lock(write(GELU))
+    monkeypatch.setattr(activation, "backend", missing)
+    bare = lock(write(GELU))
+    assert (bare.made_with, bare.contracts[0].calls) == ({}, ())
+    assert bare.contracts[0].no_call == "nothing was lowered: torch_xla is not installed"
+    assert [change.verdict for change in changes(whole, bare)] == [Verdict.UNKNOWN]
+
+
+def test_a_broken_decomposition_is_an_error(
+    write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "umbra_ops.py").write_text("def gelu(self, *, approximate): return self.nothing\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = write("  gelu: {op: aten::gelu, decomposition: 'umbra_ops:gelu'}\n")
+    result = invoke("lock", file, "-o", str(tmp_path / "umbra.lock"))
+    assert result.exit_code == 1
+    assert f"{file}:4: umbra.gelu: decomposition umbra_ops:gelu failed" in result.stderr
+    assert not (tmp_path / "umbra.lock").exists()
+
+
+DECOMPOSITION = """
+import torch
+def scaled(self: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
+    return self * {factor}
+"""
+
+
+def test_a_changed_decomposition(
+    write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file says the same before and after: the function is another one."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for module, factor in (("umbra_one", 2), ("umbra_same", 2), ("umbra_other", 3)):
+        (tmp_path / f"{module}.py").write_text(DECOMPOSITION.format(factor=factor))
+    locks = {
+        module: lock(write(f"  gelu: {{op: aten::gelu, decomposition: '{module}:scaled'}}\n"))
+        for module in ("umbra_one", "umbra_same", "umbra_other")
+    }
+    moved = changes(locks["umbra_one"], locks["umbra_same"])
+    assert [change.verdict for change in moved] == [Verdict.SAME]
+    other = broken(changes(locks["umbra_one"], locks["umbra_other"]))
+    assert [change.what for change in other] == [
+        "the decomposition changed for tensor<2x3xf32> {}",
+        "the decomposition changed for tensor<2x3xbf16> {}",
+    ]
+
+
+def test_lock_refuses_a_changed_meaning(write: Callable[..., str], tmp_path: Path) -> None:
+    output = str(tmp_path / "umbra.lock")
+    assert invoke("lock", write(GELU), "-o", output).stdout == (
+        f"{output}: 1 contracts, 1 with a decomposition's hash\n"
+    )
+    assert invoke("lock", write(GELU), "-o", output, "--check").exit_code == 0
+    before = Path(output).read_text()
+    bare = write("  gelu: {op: aten::gelu}\n")
+    refused = invoke("lock", bare, "-o", output)
+    assert refused.exit_code == 1
+    assert refused.stderr == (
+        "error: the meaning changed and `version` was not raised; raise it for umbra.gelu (now 1);"
+        " or, if kernels for the old form still compute the right thing, write the lock with"
+        f" --same-meaning COMPOSITE. {output} was not changed:\n"
+        "  umbra.gelu version 1: attribute approximate removed (version not raised)\n"
+    )
+    assert Path(output).read_text() == before
+    wrong = invoke("lock", bare, "-o", output, "--same-meaning", "umbra.glue")
+    assert "--same-meaning umbra.glue: " in wrong.stderr
+    assert invoke("lock", bare, "-o", output, "--same-meaning", "umbra.gelu").exit_code == 0
+    assert Path(output).read_text() != before
+    raised = write("  gelu: {op: aten::gelu, version: 2, attributes: {approximate: approximate}}\n")
+    stale = invoke("lock", raised, "-o", output, "--check")
+    assert stale.stderr == f"error: {output} is stale; run: composites lock {raised} -o {output}\n"
+    assert invoke("lock", raised, "-o", output).exit_code == 0
+    assert [r.version for r in read_lock(Path(output)).retired] == [1]
+    assert invoke("lock", raised, "-o", output, "--check").exit_code == 0
+    again = invoke("lock", write(GELU), "-o", output)
+    assert "this number was used before" in again.stderr or "lower than" in again.stderr
+
+
+def test_check_of_a_lock_that_is_not_there(write: Callable[..., str], tmp_path: Path) -> None:
+    output = tmp_path / "umbra.lock"
+    result = invoke("lock", write(GELU), "-o", str(output), "--check")
+    assert (result.exit_code, output.exists()) == (1, False)
+    assert "is stale; run: composites lock" in result.stderr
+
+
+def test_diff_of_files_and_locks(write: Callable[..., str], tmp_path: Path) -> None:
+    old, bare = write(GELU, "old.yaml"), write("  gelu: {op: aten::gelu}\n", "bare.yaml")
+    raised = write("  gelu: {op: aten::gelu, version: 2}\n", "raised.yaml")
+    locked = tmp_path / "old.lock"
+    write_lock(lock(old), locked)
+    assert invoke("diff", old, str(locked)).stdout == "no changes\n"
+    changed = invoke("diff", str(locked), bare)
+    assert changed.exit_code == 1
+    assert "umbra.gelu version 1: attribute approximate removed (version not raised)" in (
+        changed.stdout.splitlines()
+    )
+    assert changed.stderr == (
+        "error: the meaning changed and `version` was not raised; raise it for umbra.gelu (now 1)\n"
+    )
+    good = invoke("diff", str(locked), raised, "--json")
+    assert good.exit_code == 0
+    data = json.loads(good.stdout)
+    assert data["compatible"]
+    assert [c["what"] for c in data["changes"]] == [
+        "raised from version 1",
+        "attribute approximate removed",
+    ]
+    assert invoke("diff", str(locked), str(tmp_path / "no.lock")).stderr == (
+        f"error: {tmp_path / 'no.lock'}: cannot be read: No such file or directory\n"
+    )
+
+
+MODULE = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.composite NAME %x {composite_attributes = ATTRIBUTES, decomposition = @impl,
+    version = VERSION : i32} : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+func.func private @impl(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "version", "reason"),
+    [
+        ("ptxla.gelu", '{approximate = "none"}', 1, None),
+        # Another entry makes the same composite with a constant.
+        ("ptxla.gelu", '{approximate = "tanh"}', 1, None),
+        ("ptxla.gelu", '{approximate = "none"}', 2, "version 2 is not in the lock, which has 1"),
+        ("ptxla.sofmax", "{}", 1, "no composite ptxla.sofmax; did you mean 'ptxla.softmax'?"),
+        ("ptxla.gelu", "{}", 1, "attribute approximate is missing"),
+        ("ptxla.gelu", "{approximate = 1 : i64}", 1, "is not of type string"),
+        ("ptxla.gelu", '{approximate = "none", fast = true}', 1, "has no attribute fast"),
+        ("ptxla.silu_backward", "{}", 1, "it has 1 operands, and the lock has 2"),
+        ("ptxla.var_mean", "{keepdim = false}", 1, "it has 1 results, and the lock has 2"),
+        ("ptxla.softmax", "{dim = 0 : i64}", 1, None),
+        ("ptxla.softmax", "{dim = true}", 1, "attribute dim = True is not of type i64"),
+        ("ptxla.dropout", "{p = 5.0e-01 : f32}", 1, None),
+    ],
+)
+def test_inspect_against_a_lock(
+    name: str, attributes: str, version: int, reason: str | None, tmp_path: Path
+) -> None:
+    text = MODULE.replace("NAME", f'"{name}"').replace("ATTRIBUTES", attributes)
+    file = tmp_path / "module.mlir"
+    file.write_text(text.replace("VERSION", str(version)))
+    result = invoke("inspect", str(file), "--against", str(builtin_lock_path()))
+    if reason is None:
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout == f"all 1 composites are those of {builtin_lock_path()}\n"
+        return
+    assert result.exit_code == 1
+    assert reason in result.stdout
+    shown = invoke("inspect", str(file), "--against", str(builtin_lock_path()), "--json")
+    (row,) = json.loads(shown.stdout)["not_understood"]
+    assert (row["composite"], row["version"], row["count"]) == (name, version, 1)
+    assert reason in row["reason"]
+
+
+def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Linear(4, 8),
+        torch.nn.GELU(),
+        torch.nn.LayerNorm(8),
+        torch.nn.Dropout(0.5),
+        torch.nn.Flatten(0),
+        torch.nn.Softmax(0),
+    )
+    loss = torch.nn.Sequential(model, torch.nn.Linear(16, 1), torch.nn.Flatten(0))
+
+    class Step(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = loss
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x).sum()
+
+    optimizer = torch.optim.AdamW
+    program = composites.export(Step(), (torch.ones(2, 4),), optimizer=optimizer, ops=["all"])
+    program.module.write(tmp_path / "step.mlir")
+    assert len(program.composites) > 5
+    result = invoke("inspect", str(tmp_path / "step.mlir"), "--against", str(builtin_lock_path()))
+    assert (result.exit_code, result.stderr) == (0, ""), result.stdout
+
+
+def test_against_a_lock_needs_no_torch(tmp_path: Path) -> None:
+    file = tmp_path / "module.mlir"
+    file.write_text(
+        MODULE.replace("NAME", '"ptxla.silu"').replace("ATTRIBUTES", "{}").replace("VERSION", "1")
+    )
+    command = ["inspect", str(file), "--against", str(builtin_lock_path())]
+    done = run_python(
+        "import sys\n"
+        "sys.modules['torch'] = sys.modules['torch_xla'] = None\n"
+        f"sys.argv[1:] = {command!r}\n"
+        "from composites.cli import main\nmain()\n"
+    )
+    assert done.stdout.startswith("all 1 composites are those of "), done.stderr
+
+
+def test_against_goes_with_no_other_report(tmp_path: Path) -> None:
+    result = invoke("inspect", os.devnull, "--against", "a.lock", "--casts")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "error: --against goes with neither --casts nor --html\n",
+    )

@@ -1,0 +1,184 @@
+"""Files that are damaged at random: a command says what is wrong with them, or does its work.
+
+The default set tries a fixed small number of files, the same ones each time. The exhaustive set
+tries more, chosen at random.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lowering.stablehlo import Module
+
+DATA = Path(__file__).parent / "data"
+
+SERVER = """
+import json, os, sys
+import typer
+from composites.cli.child import run_in_child
+from composites.cli.stablehlo import register
+from lowering.stablehlo import bindings
+
+bindings.new_context()  # jaxlib is loaded once, and not by every child
+app = typer.Typer()
+register(app)
+replies = os.fdopen(os.dup(1), "w")
+errors = open(sys.argv[1], "w+b")
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+os.dup2(errors.fileno(), 2)
+for line in sys.stdin:
+    os.ftruncate(2, 0)
+    os.lseek(2, 0, os.SEEK_SET)
+    try:
+        code = app(json.loads(line), obj=run_in_child, standalone_mode=False)
+    except SystemExit as end:
+        code = end.code
+    except BaseException as error:
+        code = repr(error)
+    sys.stderr.flush()
+    with open(sys.argv[1], errors="replace") as said:
+        replies.write(json.dumps([code, said.read()]) + "\\n")
+    replies.flush()
+"""
+
+COMMANDS = [
+    ["inspect"],
+    ["inspect", "--json"],
+    ["inspect", "--casts"],
+    ["inspect", "--html", "page.html"],
+    ["lower", "-o", "out.mlir"],
+    ["lower", "-o", "out.mlir", "--decompose", "*"],
+    ["lower", "-o", "out.mlirbc", "--no-clean", "--drop-cast-roundtrips", "--widen-dots"],
+    ["lower", "-o", "out.mlir", "--legalize-chlo", "--custom-call", "ptxla.gelu=a"],
+]
+
+PIECES = [
+    "", "(", ")", "[", "]", "{", "}", "<", ">", '"', "%0", "%arg0", "@main", "#", "!", "!x.y", "?",
+    "*", "-1", "9" * 30, "0x", "1e999", "dense<", "dense<[]>", "array<i64: ", "tensor<", "x0x",
+    "f32", "bf16", "i1", "i999999", "ui8", "index", "complex<f32>", "tuple<", "none", "unit",
+    "true", r"\FF", r"\00", '"\\FF" = 1, ', "\0", "\ud800", "\ufeff", "é", "loc(", "private ",
+    "func.func ", "module ", "call @main(", "return", "stablehlo.composite", "stablehlo.convert",
+    "stablehlo.custom_call", "mhlo.topk", "decomposition = @main", "version = -1 : i32",
+    "composite_attributes = {", "[[[[", "//", "\n", "^bb0:", "{-#", "99999999x99999999x9999999999x",
+]  # fmt: skip
+
+
+@cache
+def texts() -> list[list[str]]:
+    """Small real files, in tokens."""
+    paths = [path for path in sorted(DATA.glob("*.mlir")) if path.stat().st_size < 5000]
+    return [re.findall(r"""[\w.]+|"[^"]*"|[@%#!]\w+|\s+|.""", path.read_text()) for path in paths]
+
+
+@cache
+def binaries() -> list[bytes]:
+    """The same as bytecode and as portable artifacts."""
+    found: list[bytes] = []
+    for tokens in texts():
+        module, buffer = Module.parse("".join(tokens)), io.BytesIO()
+        module.ir.operation.write_bytecode(buffer)
+        found += [buffer.getvalue(), module.portable()]
+    return found
+
+
+@st.composite
+def damaged_text(draw: st.DrawFn) -> bytes:
+    """A file in which up to three tokens are something else: nothing, another one, or a piece."""
+    tokens = list(draw(st.sampled_from(texts())))
+    others = st.sampled_from(sorted(set(tokens))) | st.sampled_from(PIECES)
+    for _ in range(draw(st.integers(1, 3))):
+        tokens[draw(st.integers(0, len(tokens) - 1))] = draw(others | st.text(max_size=3))
+    return "".join(tokens).encode(errors="surrogatepass")
+
+
+@st.composite
+def damaged_binary(draw: st.DrawFn) -> bytes:
+    """A file in which up to three bytes are others, missing, or repeated."""
+    binary = draw(st.sampled_from(binaries()))
+    for _ in range(draw(st.integers(1, 3))):
+        begin = draw(st.integers(0, len(binary) - 1))
+        byte = draw(st.binary(min_size=1, max_size=1) | st.just(b"") | st.just(binary[begin:][:8]))
+        binary = binary[:begin] + byte + binary[begin + 1 :]
+    return binary
+
+
+Command = Callable[[bytes, list[str]], None]
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
+    """Run a command on a file as the command line does: in a child of a process without threads."""
+    folder = tmp_path_factory.mktemp("fuzzed")
+    path = os.pathsep.join(filter(None, sys.path))
+    server = subprocess.Popen(
+        [sys.executable, "-P", "-c", SERVER, str(folder / "errors")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    requests, replies = server.stdin, server.stdout
+
+    def run(content: bytes, arguments: list[str]) -> None:
+        (folder / "file").write_bytes(content)
+        limits = ["--seconds", "5", "--memory", "2"]
+        requests.write(json.dumps([*arguments, "file", *limits]) + "\n")
+        requests.flush()
+        code, said = json.loads(replies.readline())
+        assert "Traceback" not in said
+        assert code == 0 or (code == 1 and said.startswith("error: ")), (code, said)
+
+    yield run
+    requests.close()
+    server.wait()
+
+
+few = settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+many = settings(few, max_examples=1000, derandomize=False)
+
+
+@few
+@given(content=damaged_text(), arguments=st.sampled_from(COMMANDS))
+def test_a_few_texts(command: Command, content: bytes, arguments: list[str]) -> None:
+    command(content, arguments)
+
+
+@few
+@given(content=damaged_binary(), arguments=st.sampled_from(COMMANDS))
+def test_a_few_binaries(command: Command, content: bytes, arguments: list[str]) -> None:
+    command(content, arguments)
+
+
+@pytest.mark.exhaustive
+@many
+@given(content=damaged_text(), arguments=st.sampled_from(COMMANDS))
+def test_many_texts(command: Command, content: bytes, arguments: list[str]) -> None:
+    command(content, arguments)
+
+
+@pytest.mark.exhaustive
+@many
+@given(content=damaged_binary(), arguments=st.sampled_from(COMMANDS))
+def test_many_binaries(command: Command, content: bytes, arguments: list[str]) -> None:
+    command(content, arguments)

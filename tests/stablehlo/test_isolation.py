@@ -1,0 +1,179 @@
+"""Files that crash jaxlib, or take too much, end a process of their own and not their reader's."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from composites_testing.processes import run, run_python
+
+from lowering.stablehlo import BytecodeError, CrashError, Limits, Module, ParseError, StableHLOError
+
+DATA = Path(__file__).parent / "data"
+COMMAND = (sys.executable, "-m", "composites")
+BLOCK = DATA / "block.mlir"
+NESTED = f"module attributes {{a.b = {'[' * 10_000}{']' * 10_000}}} {{}}"
+"""Well-formed text for which jaxlib's parser has too small a stack."""
+CRASH = "nested.mlir: jaxlib crashed on it (SIGSEGV); the file may be damaged"
+LARGE = f'module attributes {{a.b = "{"x" * 2**26}"}} {{}}'
+
+
+def command(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a process of the command line."""
+    done = run(*COMMAND, *map(str, arguments))
+    return done.code, done.stdout, done.stderr
+
+
+def test_a_good_file_is_read_as_without_limits() -> None:
+    expected = Module.read(BLOCK).text
+    text = BLOCK.read_text()
+    assert Module.read(BLOCK, limits=Limits()).text == expected
+    assert Module.parse(text, limits=Limits()).text == expected
+    artifact = Module.parse(text).portable()
+    assert Module.from_bytes(artifact, limits=Limits()).text == expected
+
+
+def test_a_crash_is_an_error() -> None:
+    with pytest.raises(CrashError) as caught:
+        Module.parse(NESTED, "nested.mlir", limits=Limits())
+    assert (
+        str(caught.value) == "nested.mlir: jaxlib crashed on it (SIGSEGV); the file may be damaged"
+    )
+
+
+def test_without_limits_it_is_a_crash() -> None:
+    """Otherwise the test above shows nothing."""
+    code = "from lowering.stablehlo import Module; import sys; Module.parse(sys.stdin.read())"
+    done = subprocess.run([sys.executable, "-c", code], input=NESTED, text=True, check=False)
+    assert done.returncode == -signal.SIGSEGV
+
+
+def test_other_errors_are_those_of_reading_without_limits() -> None:
+    with pytest.raises(ParseError, match=r"^a:2:3: .*oops"):
+        Module.parse("module {\n  oops\n}", "a", limits=Limits())
+    with pytest.raises(ParseError, match=r"^a:2:3: half of a surrogate pair is no text"):
+        Module.parse("module {\n  \ud800\n}", "a", limits=Limits())
+    with pytest.raises(BytecodeError, match=r"^a: damaged or unreadable bytecode"):
+        Module.from_bytes(b"ML\xefR\x00", "a", limits=Limits())
+
+
+def test_time_is_limited() -> None:
+    with pytest.raises(CrashError, match=r"^a: it takes longer than 0\.01 seconds; "):
+        Module.parse("module {}", "a", limits=Limits(seconds=0.01))
+
+
+def test_memory_is_limited() -> None:
+    with pytest.raises(CrashError, match=r"^a: it takes more than 0\.2 GiB of memory; "):
+        Module.parse(LARGE, "a", limits=Limits(memory=2**30 // 5))
+
+
+@pytest.mark.parametrize("wrong", [{"seconds": 0}, {"seconds": float("nan")}, {"memory": -1}])
+def test_limits_are_positive(wrong: dict[str, float]) -> None:
+    with pytest.raises(StableHLOError, match=r"are no limits; give positive numbers"):
+        Limits(**wrong)  # type: ignore[arg-type]
+
+
+def test_names_that_are_not_utf8() -> None:
+    """In another process, because jaxlib can abort on them."""
+    done = run_python(
+        "from lowering.stablehlo import *\n"
+        "on_module = Module.parse(r'module attributes {\"a.\\FF\" = 1 : i32} {}')\n"
+        "on_composite = Module.parse(r'''\n"
+        "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n"
+        '  %0 = stablehlo.composite "x.y" %a {composite_attributes = {"\\FF" = 1 : i32},\n'
+        "    decomposition = @d} : (tensor<f32>) -> tensor<f32>\n"
+        "  return %0 : tensor<f32>\n"
+        "}\n"
+        "func.func private @d(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }''')\n"
+        "for call in (lambda: on_module.name, lambda: inspect(on_composite),\n"
+        "             lambda: to_custom_call(on_composite, {'x.y': 'kernel'})):\n"
+        "    try:\n"
+        "        call()\n"
+        "    except StableHLOError as error:\n"
+        "        print(error)\n"
+    )
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "the name of an attribute of builtin.module is not UTF-8; write it in UTF-8",
+        "the name of an attribute of a dictionary is not UTF-8; write it in UTF-8",
+        "the name of an attribute of a dictionary is not UTF-8; write it in UTF-8",
+    ]
+
+
+@pytest.mark.parametrize("options", [["inspect"], ["lower", "-o", "out.mlir"]])
+def test_a_command_reports_a_crash(options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "nested.mlir").write_text(NESTED)
+    name, *others = options
+    done = run(
+        *COMMAND, name, "nested.mlir", *others, cwd=tmp_path,
+        PYTHONPATH=os.pathsep.join(filter(None, sys.path)),
+    )  # fmt: skip
+    assert (done.code, done.stdout, done.stderr) == (1, "", f"error: {CRASH}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["nested.mlir"]
+
+
+def test_a_command_limits_time_and_memory(tmp_path: Path) -> None:
+    code, out, err = command("inspect", BLOCK, "--seconds", "0.001")
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error: {BLOCK}: it takes longer than 0.001 seconds; it is damaged, or")
+    large = tmp_path / "large.mlir"
+    large.write_text(LARGE)
+    code, out, err = command("inspect", large, "--memory", "0.3")
+    assert (code, out) == (1, "")
+    assert err.startswith(
+        f"error: {large}: it takes more than 0.3 GiB of memory; it is damaged, or"
+    )
+
+
+def test_a_command_reads_stdin_and_writes_stdout() -> None:
+    done = subprocess.run(
+        [*COMMAND, "lower", "/dev/stdin", "--no-clean", "-o", "/dev/stdout"],
+        input=BLOCK.read_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode() == Module.read(BLOCK).text
+    assert done.stderr == b""
+
+
+SLOW = """
+import os, pathlib, time
+pathlib.Path("started").write_text(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_command_that_is_stopped_leaves_no_process(how: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    parent = subprocess.Popen(
+        [*COMMAND, "lower", str(BLOCK), "-o", "out.mlir", "--bind", "acme.twice=slow.py:f"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+    )
+    child = int(_eventually(lambda: (tmp_path / "started").read_text()))
+    # A terminal interrupts all processes of the command, `kill` only the one that was started.
+    os.killpg(parent.pid, how) if how == signal.SIGINT else parent.send_signal(how)
+    parent.wait(30)
+    _eventually(lambda: "" if Path(f"/proc/{child}").exists() else "gone")
+    if how == signal.SIGINT:
+        assert parent.returncode == 130
+        assert b"Traceback" not in parent.stderr.read()  # type: ignore[union-attr]
+
+
+def _eventually(read: Callable[[], str]) -> str:
+    """What `read` gives, once it gives something."""
+    for _ in range(600):
+        try:
+            if text := read():
+                return text
+        except OSError:
+            pass
+        time.sleep(0.05)
+    raise TimeoutError

@@ -1,0 +1,187 @@
+"""Two versions of a vendor's entry in running graphs, in compiled ones and in exports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla.core.xla_model as xm
+from typer.testing import CliRunner
+
+import composites
+from composites.cli.app import app
+from composites.errors import AllowlistError
+from lowering import activation
+from lowering.codegen.source import generate, operator_name
+
+HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
+# Version 1 halves, so that numbers tell the versions apart.
+OPS = """
+import torch
+def plain(self: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
+    return self * 2
+def halved(self: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
+    return self / 2
+def act(x: torch.Tensor) -> torch.Tensor:
+    return torch.sin(x)
+"""
+GELUS = """\
+  gelu: {{op: aten::gelu, version: 2, decomposition: 'umbra_two:plain', backward: derive{new}}}
+  gelu@1: {{op: aten::gelu, decomposition: 'umbra_two:halved', backward: derive{old}}}
+"""
+SAME = GELUS.format(new="", old="")
+APART = GELUS.format(new=", when: {dtypes: [f32]}", old=", when: {dtypes: [bf16]}")
+
+
+@pytest.fixture
+def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
+    (tmp_path / "umbra_two.py").write_text(OPS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    composites.disable()
+
+    def write(entries: str) -> str:
+        file = tmp_path / "umbra.yaml"
+        file.write_text(HEAD + entries)
+        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(file))
+        activation.catalog.cache_clear()
+        return str(file)
+
+    yield write
+    composites.disable()
+    activation.catalog.cache_clear()
+
+
+def made(*tensors: torch.Tensor) -> list[tuple[str, int]]:
+    text = xm.get_stablehlo(list(tensors))
+    found = re.findall(r'composite "([\w.]+)".*version = (\d+)', text)
+    return sorted((name, int(version)) for name, version in found)
+
+
+def test_each_version_is_what_its_graph_says(use: Callable[[str], str]) -> None:
+    use(SAME)
+    x = torch.tensor([4.0], device="xla")
+    for name, version, value in (("umbra.gelu", 2, 8.0), ("umbra.gelu@1", 1, 2.0)) * 2:
+        with composites.enabled(name):
+            assert composites.active() == (name,)
+            result = F.gelu(x)
+            assert made(result) == [("umbra.gelu", version)]
+            assert result.item() == value
+
+
+def test_two_versions_with_the_same_conditions_are_not_on_together(
+    use: Callable[[str], str],
+) -> None:
+    file = use(SAME)
+    composites.enable("umbra.gelu")
+    with pytest.raises(AllowlistError) as caught:
+        composites.enable("umbra.gelu@1")
+    assert str(caught.value) == (
+        f"umbra.gelu@2 ({file}:4) and umbra.gelu@1 ({file}:5) are versions of one entry with the"
+        " same conditions; turn one off, as with -umbra.gelu@2, or give them different conditions"
+        " in `when`"
+    )
+    assert composites.active() == ("umbra.gelu",)
+
+
+def test_disable_means_every_version(use: Callable[[str], str]) -> None:
+    use(SAME)
+    composites.enable("umbra.gelu@1")
+    composites.disable("umbra.gelu")
+    assert composites.active() == ()
+    composites.enable("umbra.gelu@1")
+    composites.disable("umbra.gelu@2")
+    assert composites.active() == ("umbra.gelu@1",)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_two_versions_in_one_training_graph(use: Callable[[str], str], compiled: bool) -> None:
+    use(APART)
+
+    def both(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return F.gelu(x), F.gelu(y)
+
+    torch._dynamo.reset()
+    run = torch.compile(both, backend="aot_eager", fullgraph=True) if compiled else both
+    with composites.enabled("umbra.gelu@2", "umbra.gelu@1"):
+        x = torch.tensor([4.0], device="xla", requires_grad=True)
+        y = torch.tensor([4.0], device="xla", dtype=torch.bfloat16, requires_grad=True)
+        wide, narrow = run(x, y)
+        (wide.sum() + narrow.sum().float()).backward()
+        assert x.grad is not None
+        assert y.grad is not None
+        assert made(wide, narrow, x.grad, y.grad) == [
+            ("umbra.gelu", 1),
+            ("umbra.gelu", 2),
+            ("umbra.gelu_backward", 1),
+            ("umbra.gelu_backward", 2),
+        ]
+        assert [t.item() for t in (wide, narrow, x.grad, y.grad)] == [8.0, 2.0, 2.0, 0.5]
+
+
+def test_compiled_graphs_of_two_versions(use: Callable[[str], str]) -> None:
+    """Their operators and calls have names of their own, which stay for the process."""
+    use(SAME)
+    for name, value, slope in (("umbra.gelu", 8.0, 2.0), ("umbra.gelu@1", 2.0, 0.5)) * 2:
+        torch._dynamo.reset()
+        run = torch.compile(lambda x: F.gelu(x), backend="aot_eager", fullgraph=True)
+        with composites.enabled(name), torch.no_grad():
+            assert run(torch.tensor([4.0], device="xla")).item() == value
+        with composites.enabled(name):
+            x = torch.tensor([4.0], device="xla", requires_grad=True)
+            run(x).sum().backward()
+            assert x.grad is not None
+            assert x.grad.item() == slope
+
+
+def test_versions_of_a_python_function(use: Callable[[str], str]) -> None:
+    use(
+        "  act: {function: 'umbra_two:act', operands: [x], version: 2}\n"
+        "  act@1: {function: 'umbra_two:act', operands: [x], when: {rank: 1}}\n"
+    )
+    import umbra_two  # type: ignore[import-not-found]
+
+    with composites.enabled("umbra.act@1", "umbra.act@2"):
+        vector = umbra_two.act(torch.ones(3, device="xla"))
+        assert made(vector) == [("umbra.act", 2)]  # the first in the file claims the call
+    with composites.enabled("umbra.act@1"):
+        assert made(umbra_two.act(torch.ones(3, device="xla"))) == [("umbra.act", 1)]
+        assert made(umbra_two.act(torch.ones(3, 1, device="xla"))) == []
+
+
+def test_exports_carry_the_version(use: Callable[[str], str]) -> None:
+    use(SAME)
+    for name, version in (("umbra.gelu", 2), ("umbra.gelu@1", 1)):
+        program = composites.export(torch.nn.GELU(), (torch.ones(2),), ops=[name])
+        assert f"version = {version} : i32" in program.module.text
+
+
+def test_list_and_check_and_docs(use: Callable[[str], str], tmp_path: Path) -> None:
+    file = use(SAME)
+    runner = CliRunner()
+    assert runner.invoke(app, ["check", file]).stderr == ""
+    table = runner.invoke(app, ["list"], env={"XLA_COMPOSITE_OP": "umbra.gelu@1"}).stdout
+    rows = [line for line in table.splitlines() if "umbra.gelu" in line]
+    assert [(row.split()[1:3], row.endswith("│ yes │")) for row in rows] == [
+        (["umbra.gelu", "v2"], False),
+        (["umbra.gelu", "v1"], True),
+    ]
+    page = tmp_path / "page.md"
+    assert runner.invoke(app, ["docs", file, "-o", str(page)]).exit_code == 0
+    assert "Entry `gelu`, version 1." in page.read_text()
+
+
+def test_generated_names_do_not_collide(use: Callable[[str], str]) -> None:
+    use(
+        SAME
+        + "  gelu_1: {op: aten::gelu}\n"
+        + "  a.b: {op: aten::gelu}\n  a_b: {op: aten::gelu}\n  gelu__v2: {op: aten::gelu}\n"
+    )
+    (registry,) = (r for r in activation.catalog().registries if r.namespace == "umbra")
+    entries = registry.composites
+    assert len({operator_name(entry) for entry in entries}) == len(entries)
+    hooks = re.findall(r"^def (\w+)\(_lowering", generate(registry, "umbra.yaml"), re.MULTILINE)
+    assert len(set(hooks)) == len(entries)
