@@ -102,7 +102,8 @@ def _unusable(file: str) -> Sequence[tuple[str, str]]:
 def _reasons(file: str, error: BaseException) -> list[tuple[str, str]]:
     if isinstance(error, RegistryError):
         return [(problem.file, str(problem)) for problem in error.problems]
-    return [(file, f"{file}: {type(error).__name__}: {error}")]
+    named = f"{file}: " if file else ""
+    return [(file, f"{named}{type(error).__name__}: {error}")]
 
 
 def _allowlist(catalog: Catalog) -> tuple[Sequence[str], Sequence[str]]:
