@@ -122,7 +122,7 @@ class _Locker:
             example = replace(example, function=function)
         installation = activation.install_from(self.catalog, entries)
         try:
-            module = _recorded(self.frontend, example, leaves)
+            module = recorded(self.frontend, example, leaves)
         finally:
             installation.remove()
         return [
@@ -167,8 +167,8 @@ class _Placed:
         return copy
 
 
-def _recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Module:
-    """The StableHLO of a call, and of its gradients unless `leaves` is 0."""
+def recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Module:
+    """The StableHLO of a call; of its gradients instead unless `leaves` is 0."""
     recording = frontend.recording
     assert recording is not None
     with _recording(recording, differentiable=leaves != 0):

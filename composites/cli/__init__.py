@@ -5,10 +5,12 @@
 | `app` | the application, `--version`, `env` |
 | `registry` | `check`, `list`, `schema`, `codegen`, `docs`, `generate` |
 | `contracts` | `lock`, `diff` |
+| `show` | `show` |
 | `export` | `export` |
 | `run` | `run` |
 | `stablehlo` | `inspect`, `lower`; both work without torch, and in a child process |
 | `compare` | `compare`, without torch too |
+| `doctor` | `doctor` |
 
 `output` prints the tables of all commands.
 """
@@ -23,10 +25,12 @@ def main() -> None:
     try:
         from composites.cli.app import app
         from composites.cli.child import run_in_child
+
+        app(obj=run_in_child)
     except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
+        package = (error.name or "").partition(".")[0]
+        if package not in ("typer", "rich", "packaging", "pydantic"):  # newer typers need the last
             raise
         sys.exit(
-            f"error: the command line needs {error.name}; pip install 'torch-xla-composites[cli]'"
+            f"error: the command line needs {package}; pip install 'torch-xla-composites[cli]'"
         )
-    app(obj=run_in_child)

@@ -9,7 +9,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import composites
-from composites.cli import compare, contracts, export, registry, run, stablehlo
+from composites.cli import compare, contracts, export, registry, run, show, stablehlo
+from composites.cli.doctor import command as doctor
 from composites.cli.errors import clear_errors
 from composites.cli.output import print_table
 from composites.settings import VARIABLES, warn_of_unknown_variables
@@ -21,7 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for module in (registry, contracts, export, run, stablehlo, compare):
+for module in (registry, contracts, show, export, run, stablehlo, compare, doctor):
     module.register(app)
 
 

@@ -11,13 +11,21 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from composites.errors import MissingPackageError
-from lowering.frontends.torch_xla import LAST_IMPORTED_MODULE
+from lowering.frontends.torch_xla import (
+    AUTOGRAD_KEY,
+    DISPATCH_KEY,
+    FUNCTIONALIZATION_KEY,
+    LAST_IMPORTED_MODULE,
+)
 from lowering.frontends.torch_xla.dumps import DumpedGraph, dumping_to, read_dump
 
 if TYPE_CHECKING:  # torch passes through here, and must not pay for what the types need
     from lowering.frontends.protocols import Frontend
 
 __all__ = [
+    "AUTOGRAD_KEY",
+    "DISPATCH_KEY",
+    "FUNCTIONALIZATION_KEY",
     "LAST_IMPORTED_MODULE",
     "DumpedGraph",
     "dumping_to",

@@ -21,3 +21,8 @@ them.
 LAST_IMPORTED_MODULE = "torch_xla._internal.c10d_registration"
 """The last module that `import torch_xla` imports in torch_xla 2.9.0. Its kernels are registered by
 then."""
+
+DISPATCH_KEY = "XLA"
+"""The key of torch_xla's kernels."""
+AUTOGRAD_KEY = "AutogradXLA"
+FUNCTIONALIZATION_KEY = "Functionalize"

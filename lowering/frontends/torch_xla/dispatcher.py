@@ -12,6 +12,7 @@ from composites import torch_internals
 from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel
+from lowering.frontends.torch_xla import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
 from lowering.frontends.torch_xla.registration import Override, Place
 
 OPERATOR_NAMESPACE = "composites"
@@ -33,9 +34,9 @@ class XlaStockKernel:
 class XlaDispatching:
     """See `Dispatching` and `CompiledGraphs` in `lowering.frontends.protocols`."""
 
-    dispatch_key = "XLA"
-    autograd_key = "AutogradXLA"
-    functionalization_key = "Functionalize"
+    dispatch_key = DISPATCH_KEY
+    autograd_key = AUTOGRAD_KEY
+    functionalization_key = FUNCTIONALIZATION_KEY
 
     def __init__(self) -> None:
         # The handle of a kernel stays valid after the kernel was overridden, but it can only be

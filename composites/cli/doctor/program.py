@@ -1,0 +1,58 @@
+"""A program that does what a user's program does first, and tells what came of it.
+
+It is run by its path, in a process of its own, with two arguments: a file to which it writes one
+line of JSON for each step, and the folder of the user's script. It imports nothing of this project
+before torch does: the folder may hold other modules of the same names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main(file: str, folder: str) -> None:
+    """Import torch, torch_xla and jax, and tell what came of it."""
+    with Path(file).open("w", encoding="utf-8") as stream:
+
+        def tell(step: str, **facts: Any) -> None:
+            stream.write(json.dumps({"step": step, **facts}) + "\n")
+            stream.flush()  # the next step may end the process
+
+        if not sys.flags.safe_path:  # as Python does, but for PYTHONSAFEPATH
+            sys.path[0] = folder
+        tell("start", path=sys.path)
+        for name in ("torch", "torch_xla"):
+            errors = _import(name)
+            if errors is not None:
+                tell(name, errors=errors)
+                return
+            tell(name, file=sys.modules[name].__file__)
+        plugin = sys.modules.get("lowering.autoload")
+        tell("plugin", file=getattr(plugin, "__file__", None))
+        tell("device", type=os.environ.get("PJRT_DEVICE"))
+        if plugin is not None:
+            tell("active", names=list(importlib.import_module("composites").active()))
+        tell("jax", errors=_import("jax") or [])  # for files, and for decompositions in JAX
+
+
+def _import(name: str) -> list[str] | None:
+    """Import a module. Returns the error, and those that led to it."""
+    try:
+        importlib.import_module(name)
+    except BaseException as error:
+        found: list[str] = []
+        cause: BaseException | None = error
+        while cause is not None:
+            found.append(f"{type(cause).__name__}: {cause}")
+            cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+        return found
+    return None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,146 @@
+"""The versions of Python and of the packages, against what the package's metadata asks for."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from composites.cli.doctor.findings import Finding, Level
+
+PACKAGE = "torch-xla-composites"
+INSTALL = f"pip install '{PACKAGE}[torch,cli]'"
+
+_EXTRAS = ("", "torch", "cli")
+_OPTIONAL = ("models",)
+"""Extras of packages that only have to fit where they are installed."""
+_FRONTEND = ("torch", "torch_xla")
+
+
+def version_findings(*, torch_needed: bool) -> Iterator[Finding]:
+    """Findings on all versions.
+
+    Where torch is missing, files can still be read and lowered, so this is a problem only if torch
+    is needed.
+    """
+    try:
+        package = distribution(PACKAGE)
+    except PackageNotFoundError:
+        yield Finding("problem", PACKAGE, "is not installed", INSTALL)
+        return
+    frontend = {str(canonicalize_name(name)) for name in _FRONTEND}
+    yield _python(package)
+    yield Finding("ok", PACKAGE, package.version)
+    for requirement in requirements(package, _EXTRAS):
+        needed = torch_needed or _name(requirement) not in frontend
+        yield _package(requirement, needed=needed)
+    for requirement in requirements(package, _OPTIONAL):
+        finding = _package(requirement, needed=False)
+        if installed(requirement.name) is not None:
+            yield finding if finding.level == "ok" else replace(finding, level="warning")
+    yield from _torch_xla_fits()
+    yield from _jaxlib_fits()
+
+
+def requirements(package: Distribution, extras: Sequence[str]) -> Sequence[Requirement]:
+    """What a package needs for these extras; the empty one is the package itself."""
+    found: dict[str, Requirement] = {}
+    for text in package.requires or ():
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if "" in extras if marker is None else any(marker.evaluate({"extra": e}) for e in extras):
+            found.setdefault(_name(requirement), requirement)
+    return tuple(found.values())
+
+
+def installed(name: str) -> str | None:
+    """The version of an installed package."""
+    try:
+        return version(name) or None
+    except (PackageNotFoundError, KeyError):  # KeyError: metadata without a version
+        return None
+
+
+def _name(requirement: Requirement) -> str:
+    return canonicalize_name(requirement.name)
+
+
+def _python(package: Distribution) -> Finding:
+    wanted = SpecifierSet(package.metadata["Requires-Python"] or "")
+    found = platform.python_version()
+    if wanted.contains(found, prereleases=True):
+        return Finding("ok", "Python", found)
+    return Finding(
+        "problem",
+        "Python",
+        f"{found}, but {_written(wanted)} is needed",
+        f"make an environment with Python {_written(wanted)}; torch_xla has wheels for no other",
+    )
+
+
+def _package(requirement: Requirement, *, needed: bool) -> Finding:
+    found = installed(requirement.name)
+    pip = f"pip install '{requirement.name}{_written(requirement.specifier)}'"
+    wanted = _written(requirement.specifier)
+    if found is None:
+        level: Level = "problem" if needed else "warning"
+        return Finding(level, requirement.name, f"missing; {wanted} is needed", pip)
+    if not _is_version(found):
+        text = f"{found} is no version; {wanted} is needed"
+        return Finding("warning", requirement.name, text, pip)
+    if requirement.specifier.contains(found, prereleases=True):
+        return Finding("ok", requirement.name, found)
+    state = "too old" if _is_older(found, requirement.specifier) else "too new"
+    return Finding("problem", requirement.name, f"{found} is {state}; {wanted} is needed", pip)
+
+
+def _is_older(found: str, wanted: SpecifierSet) -> bool:
+    lowest = [s.version for s in wanted if s.operator in (">=", "==", "~=", ">")]
+    return any(Version(found) < Version(end) for end in lowest)
+
+
+def _written(specifiers: SpecifierSet) -> str:
+    """A range with its lower end first."""
+    return ",".join(sorted(map(str, specifiers), key=lambda text: text[0] != ">"))
+
+
+def _torch_xla_fits() -> Iterator[Finding]:
+    """torch_xla is built for one release of torch, and cannot be imported with another."""
+    torch, torch_xla = (installed(name) for name in _FRONTEND)
+    if torch is None or torch_xla is None or not (_is_version(torch) and _is_version(torch_xla)):
+        return  # reported with the packages
+    release = Version(torch_xla).release[:2]
+    if Version(torch).release[:2] != release:
+        of = ".".join(map(str, release))
+        yield Finding(
+            "problem",
+            "torch and torch_xla",
+            f"torch_xla {torch_xla} is built for torch {of}, not for {torch}",
+            f"pip install 'torch=={of}.*' 'torch_xla=={of}.*'",
+        )
+
+
+def _jaxlib_fits() -> Iterator[Finding]:
+    """jax cannot be imported with a jaxlib that is not of its time."""
+    jax, jaxlib = installed("jax"), installed("jaxlib")
+    if jax is None or jaxlib is None or not _is_version(jaxlib):  # reported with the packages
+        return
+    for requirement in requirements(distribution("jax"), ("",)):
+        wanted = requirement.specifier
+        if _name(requirement) == "jaxlib" and not wanted.contains(jaxlib, prereleases=True):
+            text = f"jax {jax} needs jaxlib {_written(wanted)}, not {jaxlib}"
+            yield Finding("problem", "jax and jaxlib", text, "pip install --upgrade jax jaxlib")
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True

@@ -1,0 +1,144 @@
+"""`composites show`: all about one entry, with the StableHLO of an example call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from composites.cli.errors import clear_errors, warn
+from composites.cli.output import print_table
+from composites.settings import ALLOWLIST
+
+if TYPE_CHECKING:
+    from composites.cli.description import DescribedAttribute, Description
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `show` to an application."""
+    app.command()(show)
+
+
+def show(
+    name: Annotated[
+        str, typer.Argument(help="A name, as in XLA_COMPOSITE_OP.", show_default=False)
+    ],
+    registry: Annotated[
+        list[Path] | None,
+        typer.Option("--registry", help="Registry files, in place of XLA_COMPOSITE_REGISTRY."),
+    ] = None,
+    hook: Annotated[bool, typer.Option("--hook", help="Also print the generated hook.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the hook.")] = False,
+) -> None:
+    """Show what an entry catches, its operands and attributes, and the StableHLO of an example
+    call.
+
+    Nothing is run on a device. A name that stands for several entries, such as a group, lists them.
+
+    Example: composites show gelu
+    """
+    with clear_errors(), ALLOWLIST.unset():
+        from composites.cli.description import chosen, described
+        from composites.cli.listing import listed, listing_table
+        from composites.registry.catalog import load_catalog
+
+        files = None if registry is None else [str(path) for path in registry]
+        catalog = load_catalog(files, in_place=files is not None)
+        for text in catalog.warnings():
+            warn(text)
+        entries = chosen(name, catalog)
+        if as_json:
+            found = [asdict(described(entry, catalog)) for entry in entries]
+            typer.echo(json.dumps({"composites": found}, indent=2))
+        elif len(entries) == 1:
+            _print(described(entries[0], catalog), with_hook=hook)
+        else:
+            labels = {catalog.label(entry) for entry in entries}
+            print_table(listing_table(e for e in listed(catalog, ()) if e["name"] in labels))
+            typer.echo(f"{name} stands for these entries; name one of them to see all of it")
+
+
+def _print(entry: Description, *, with_hook: bool) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for heading, line in _rows(entry):
+        table.add_row(heading, Text(line))
+    print_table(table)
+    if with_hook and entry.hook:
+        typer.echo(f"\n{entry.hook}")
+    if entry.stablehlo is None:
+        typer.echo(f"\nno StableHLO of an example call: {entry.no_stablehlo}")
+    else:
+        typer.echo(f"\nStableHLO of an example call:\n\n{entry.stablehlo}")
+    if entry.stablehlo_of_backward is not None:
+        typer.echo(f"StableHLO of its gradients:\n\n{entry.stablehlo_of_backward}")
+
+
+def _rows(entry: Description) -> Iterator[tuple[str, str]]:
+    """Headings and lines. A heading that has several lines stands at the first."""
+    for heading, lines in _sections(entry):
+        for number, line in enumerate(lines):
+            yield heading if number == 0 else "", line
+
+
+def _sections(entry: Description) -> Iterator[tuple[str, list[str]]]:
+    source = f" (package {entry.package})" if entry.package else " (built-in)" * entry.builtin
+    yield "composite", [f"{entry.composite}, version {entry.version}"]
+    yield "entry", [f"{entry.name}, {entry.file}:{entry.line}{source}"]
+    yield "also made by", [", ".join(entry.also_made_by)] if entry.also_made_by else []
+    yield "turn on", [f"{entry.turn_on} python train.py"]
+    yield "group", [entry.group] if entry.group else []
+    installed = {text.partition("(")[0] for text in entry.signatures}
+    missing = [f"{f} (not found here)" for f in entry.functions if f not in installed]
+    rewritten = [f"{call}, rewritten by {by}" for call, by in entry.rewrites.items()]
+    yield "catches", [*entry.signatures, *missing, *rewritten]
+    yield "caught at", [_where(entry)]
+    yield "adapted by", [entry.adapt] if entry.adapt else []
+    yield "operands", [o.name + " (may be absent)" * o.optional for o in entry.operands]
+    yield "attributes", [_attribute(attribute) for attribute in entry.attributes]
+    yield "results", list(entry.results)
+    yield "when", [f"{key}: {_written(value)}" for key, value in entry.when.items()]
+    yield "decomposition", [_decomposition(entry)]
+    yield "backward", [_backward(entry)] if entry.backward else []
+    if entry.hook:
+        yield "hook", [f"{len(entry.hook.splitlines())} lines of Python; --hook prints them"]
+
+
+def _where(entry: Description) -> str:
+    if not entry.caught_at:
+        return "the Python function, which is replaced" if entry.functions else "no call by itself"
+    first, *others = entry.caught_at
+    return f"dispatch key {first}" + "".join(f"; in inference mode {key}" for key in others)
+
+
+def _attribute(attribute: DescribedAttribute) -> str:
+    if attribute.argument is None:
+        origin = f"= {attribute.value!r}"
+    else:
+        origin = f"from the argument {attribute.argument}"
+    notes = ", counted from the front" * attribute.normalized
+    notes += ", absent if None" * attribute.optional
+    return f"{attribute.name}: {attribute.type or 'type of the value'}, {origin}{notes}"
+
+
+def _written(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _decomposition(entry: Description) -> str:
+    if entry.decomposition != "native":
+        return entry.decomposition
+    return "native: the stock lowering" if entry.op else "native: the function's own body"
+
+
+def _backward(entry: Description) -> str:
+    if not entry.derived:
+        return str(entry.backward)
+    return f"{entry.backward}, derived; takes gradients, then {', '.join(entry.saves) or 'nothing'}"

@@ -1,0 +1,53 @@
+"""The StableHLO of one example call of an entry. The call is recorded and not run.
+
+`composites show` prints it. The calls are those of `lowering.example_calls`, as in locks.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+from composites.allowlist import resolve
+from composites.registry.catalog import Catalog
+from composites.registry.model import Composite
+from lowering import activation
+from lowering.example_calls import NoExample, example_calls
+from lowering.locking import recorded
+
+
+def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False) -> str | NoExample:
+    """The StableHLO of a call of what the entry catches, with nothing else turned on but its
+    backward.
+
+    Args:
+        gradients: the gradients of the call instead. They are what an entry without an operator,
+            which is a backward, is for.
+
+    Raises:
+        CompositesError: the entry cannot be turned on, or its decomposition fails.
+        MissingPackageError: torch_xla is not installed.
+    """
+    frontend = activation.backend().frontend
+    called = _forward_of(entry, catalog) if entry.gradients else entry
+    if called is None:
+        return NoExample("no entry names it as its backward")
+    examples = example_calls(called)
+    if isinstance(examples, NoExample):
+        return examples
+    example = examples[0]
+    with activation.all_off(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
+        if example.of_decomposition:
+            function = activation.composite_function(called, catalog)
+            example = replace(example, function=function)
+        installation = activation.install_from(catalog, resolve([called.identity], catalog))
+        try:
+            leaves = None if gradients or entry.gradients else 0
+            return recorded(frontend, example, leaves).text
+        finally:
+            installation.remove()
+
+
+def _forward_of(entry: Composite, catalog: Catalog) -> Composite | None:
+    return next((other for other in catalog if catalog.backward_of(other) == entry), None)
