@@ -166,6 +166,11 @@ def base_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor._base is None else tensor._base
 
 
+def was_written(tensor: torch.Tensor) -> bool:
+    """Whether an operation in place has written to a tensor since it was made."""
+    return not tensor.is_inference() and tensor._version > 0
+
+
 def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:
     """A context in which writing to a tensor does not raise the version that autograd checks."""
     return grad_mode._unsafe_preserve_version_counter(tensor)
