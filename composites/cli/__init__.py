@@ -7,6 +7,7 @@
 | `contracts` | `lock`, `diff` |
 | `export` | `export` |
 | `run` | `run` |
+| `verify` | `verify` |
 | `stablehlo` | `inspect`, `lower`; both work without torch, and in a child process |
 
 `output` prints the tables of all commands.

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import composites
-from composites.cli import contracts, export, registry, run, stablehlo
+from composites.cli import contracts, export, registry, run, stablehlo, verify
 from composites.cli.errors import clear_errors
 from composites.cli.output import print_table
 from composites.settings import VARIABLES, warn_of_unknown_variables
@@ -21,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for module in (registry, contracts, export, run, stablehlo):
+for module in (registry, contracts, export, run, stablehlo, verify):
     module.register(app)
 
 

@@ -63,7 +63,6 @@ class Decomposer:
             whole_dispatch=target is not None or self.stock_dispatches,
         )
 
-
     def _results(self, results: Any) -> Any:
         if self.entry.decomposition.target is not None:
             require_tensors(results if isinstance(results, list | tuple) else (results,))
@@ -138,9 +137,7 @@ def lower_function(
         raise LoweringError(f"{entry.location}: {entry.qualified} {error}") from error
     except WrittenOperandError as error:
         subject = entry.decomposition.target or "function"
-        raise LoweringError(
-            f"{entry.location}: {entry.qualified}: {subject} {error}"
-        ) from error
+        raise LoweringError(f"{entry.location}: {entry.qualified}: {subject} {error}") from error
     except GraphRunError as error:
         raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
     except (Exception, SystemExit) as error:
