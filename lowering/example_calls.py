@@ -144,7 +144,9 @@ def _described(
     except UnusableFunctionError as error:
         return NoExample(str(error))
     arguments = (
-        replace(a, kind="tensor", optional=False) if a.name in entry.operands else a
+        replace(a, kind="tensor", optional=False)
+        if a.name in entry.operands and a.kind == "other"
+        else a
         for a in operator.arguments
     )
     return function, replace(operator, arguments=tuple(arguments))

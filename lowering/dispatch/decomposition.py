@@ -154,10 +154,8 @@ def require_tensors(results: Sequence[Any]) -> None:
     """
     for result in results:
         if not isinstance(result, torch.Tensor):
-            raise TypeError(
-                f"it returns {'None' if result is None else type(result).__name__}; return a tensor,"
-                " or a tuple of tensors"
-            )
+            given = "None" if result is None else type(result).__name__
+            raise TypeError(f"it returns {given}; return a tensor, or a tuple of tensors")
 
 
 def _failed(

@@ -86,18 +86,18 @@ def _findings(outcomes: Outcomes, ours: Values, stock: Values | None) -> Iterato
         stocks = _aligned(stock, field_name, len(wanted))
         for number, (mine, right) in enumerate(zip(given, wanted, strict=True)):
             if outcomes.is_random and check is not Check.OPERANDS:
-                message = _form(mine, right)
+                wrong = _form(mine, right)
             else:
-                message = _difference(mine, right, wides[number])
-            if message is None:
+                wrong = _difference(mine, right, wides[number])
+            if wrong is None:
                 continue
             subject = f"{word} {number}" + (" after the call" if check is Check.OPERANDS else "")
             if stock is not None and _same(mine, stocks[number]):
-                text = f"{subject}: {message}; stock gives the same bits"
+                text = f"{subject}: {wrong}; stock gives the same bits"
                 yield Finding(check, text, sample, is_failure=False)
             else:
                 kind = Check.RESULTS if _form(mine, right) else check
-                yield Finding(kind, f"{subject}: {message}", sample)
+                yield Finding(kind, f"{subject}: {wrong}", sample)
 
 
 def _aligned(values: Values | None, name: str, count: int) -> Sequence[Any]:

@@ -103,9 +103,8 @@ def digests_of(process: subprocess.Popen[str]) -> dict[str, str]:
 def read_request(text: str) -> Request:
     """The request that the parent wrote."""
     data = json.loads(text)
-    return Request(
-        **{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
-    )
+    lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    return Request(**{**data, **lists})
 
 
 if __name__ == "__main__":

@@ -182,10 +182,8 @@ def _attempt(sample: Sample, frontend: Frontend, function: Callable[..., Any]) -
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
         copy = tensor.detach().clone()
-        if copy.dim():
-            copy = copy.to(device)
-        else:  # a 0-d tensor from the CPU would be a number, and numbers are constants
-            copy = copy.reshape(1).to(device).reshape(())
+        # A 0-d tensor from the CPU would be a number, and numbers are constants.
+        copy = copy.to(device) if copy.dim() else copy.reshape(1).to(device).reshape(())
         return copy.requires_grad_(tensor.requires_grad)
 
     try:

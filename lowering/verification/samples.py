@@ -102,7 +102,7 @@ def sources(target: Target, element_type: str, count: int) -> Iterator[Samples |
 
 
 def chosen(samples: list[Sample], count: int) -> tuple[Sample, ...]:
-    """Some of the samples, in their order: first one of each set of keywords, then evenly spread."""
+    """Some of the samples, in their order: one of each set of keywords first, then others."""
     if len(samples) <= count:
         return tuple(samples)
     kinds: dict[str, int] = {}

@@ -22,7 +22,9 @@ class XlaRunning:
         _XLAC._xla_sync_multi(list(tensors), [], True, True)
 
     def stablehlo(self, tensors: Sequence[torch.Tensor]) -> Module:
-        return Module.parse(xm.get_stablehlo(list(tensors)))
+        # As bytecode: jaxlib does not read how torch_xla's text has large constants of booleans.
+        bytecode = _XLAC._get_stablehlo(list(tensors), "", [], True)
+        return Module.from_bytes(bytecode, "torch_xla's StableHLO")
 
     def set_random_state(self, state: int) -> None:
         xm.set_rng_state(state)
