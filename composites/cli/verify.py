@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -181,9 +183,10 @@ def _print(report: Report) -> None:
 
     print_table(_table(report))
     for row in report.rows:
-        for finding in row.findings:
+        for finding, further in _first_of_each(row.findings):
             mark = "failed" if finding.is_failure else "note"
-            typer.echo(f"{mark}: {row.entry} {row.dtype}: {_line(finding)}")
+            more = f" (and {further} more)" if further else ""
+            typer.echo(f"{mark}: {row.entry} {row.dtype}: {_line(finding)}{more}")
         for reason in row.unclaimed:
             typer.echo(
                 f"not claimed: {row.entry} {row.dtype}: {reason.calls} calls: {reason.reason}"
@@ -192,6 +195,15 @@ def _print(report: Report) -> None:
     unsure = entries_of(report.of(Verdict.NOT_VERIFIED))
     verified = set(entries_of(report.of(Verdict.VERIFIED))) - {*failed, *unsure}
     typer.echo(f"{len(verified)} verified, {len(failed)} failed, {len(unsure)} not verified")
+
+
+def _first_of_each(findings: Sequence[Finding]) -> Iterator[tuple[Finding, int]]:
+    """The first finding of each kind, and how many there are besides. `--json` has all."""
+    kinds = Counter((finding.check, finding.is_failure) for finding in findings)
+    for finding in findings:
+        count = kinds.pop((finding.check, finding.is_failure), 0)
+        if count:
+            yield finding, count - 1
 
 
 def _table(report: Report) -> Table:

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from composites.element_types import NAME_OF_PYTORCH
+from lowering.verification.bits import same_bits
 from lowering.verification.results import Check, Finding, Numbers
-from lowering.verification.runs import Outcome, Raised, Values
+from lowering.verification.runs import Outcome, Raised, Values, equal_values
 from lowering.verification.tolerances import tolerance_of
-
-_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,10 @@ def _findings(outcomes: Outcomes, ours: Values, stock: Values | None) -> Iterato
     )
     for check, word, given, wanted, field_name in parts:
         if len(given) != len(wanted):
-            yield Finding(check, f"{len(given)} {word}s; PyTorch has {len(wanted)}", sample)
+            message = f"{len(given)} {word}s, but PyTorch gives {len(wanted)}"
+            as_stock = stock is not None and len(getattr(stock, field_name)) == len(given)
+            message += "; stock gives as many" if as_stock else ""
+            yield Finding(check, message, sample, is_failure=not as_stock)
             continue
         wides = _aligned(wide, field_name, len(wanted))
         stocks = _aligned(stock, field_name, len(wanted))
@@ -92,7 +94,7 @@ def _findings(outcomes: Outcomes, ours: Values, stock: Values | None) -> Iterato
             if wrong is None:
                 continue
             subject = f"{word} {number}" + (" after the call" if check is Check.OPERANDS else "")
-            if stock is not None and _same(mine, stocks[number]):
+            if stock is not None and same_bits(mine, stocks[number]):
                 text = f"{subject}: {wrong}; stock gives the same bits"
                 yield Finding(check, text, sample, is_failure=False)
             else:
@@ -180,9 +182,12 @@ def _greatest(mine: Sequence[Any], right: Sequence[Any]) -> float | None:
 
 def _numbers(outcomes: Outcomes, ours: Values) -> Numbers:
     cpu, wide = outcomes.cpu, outcomes.wide or Values()
+    in_place = not any(isinstance(result, torch.Tensor) for result in cpu.results)
+    field_name = "operands" if in_place else "results"  # an optimizer returns nothing
+    given = getattr(ours, field_name)
     return Numbers(
-        _greatest(ours.results, cpu.results),
-        _greatest(ours.results, wide.results),
+        _greatest(given, getattr(cpu, field_name)),
+        _greatest(given, getattr(wide, field_name)),
         _greatest(ours.gradients, cpu.gradients),
         _greatest(ours.gradients, wide.gradients),
     )
@@ -200,35 +205,6 @@ def greatest(numbers: Sequence[Numbers]) -> Numbers:
         most([n.gradient for n in numbers]),
         most([n.gradient_f64 for n in numbers]),
     )
-
-
-# ---- bits ----
-
-
-def equal_values(one: Values, other: Values) -> bool:
-    """Whether results, gradients and operands are the same in every bit."""
-    pairs = (
-        (one.results, other.results),
-        (one.gradients, other.gradients),
-        (one.operands, other.operands),
-    )
-    return all(len(a) == len(b) and all(map(_same, a, b)) for a, b in pairs)
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Equality; of tensors that of type, shape and bits, where a NaN is any NaN."""
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return bool(type(one) is type(other) and one == other)
-    if one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    return torch.equal(_bits(one), _bits(other))
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
-    flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
-    bits = flat.view(_INTEGERS[flat.element_size()])
-    return bits.masked_fill(flat.isnan(), -1) if flat.is_floating_point() else bits
 
 
 def _name(dtype: torch.dtype) -> str:

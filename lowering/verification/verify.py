@@ -18,7 +18,7 @@ from lowering.dispatch.statistics import EntryStatistics, Statistics
 from lowering.frontends.protocols import Frontend
 from lowering.verification import runs
 from lowering.verification.graphs import ambiguous
-from lowering.verification.judgement import Judged, Outcomes, equal_values, greatest, judge
+from lowering.verification.judgement import Judged, Outcomes, greatest, judge
 from lowering.verification.results import Check, Finding, Row, Unclaimed
 from lowering.verification.runs import Raised, Run, Values
 from lowering.verification.samples import (
@@ -164,11 +164,14 @@ class _Verifier:
 
     def row(self) -> Row:
         bare = Row(self.target.label, self.dtype, "", 0, tolerance=tolerance_of(self.dtype))
+        for function in self.target.entry.functions[:1] if not self.target.function else ():
+            try:
+                import_module(function.partition(":")[0])
+            except UnusableFunctionError as error:  # programs do without the package
+                return replace(bare, findings=(_unverified(str(error)),))
         try:
             found = select(self.target, self.catalog, self.frontend, self.dtype, self.count)
-        except UnusableFunctionError as error:
-            if self.target.samples is None and self.target.entry.functions:
-                return replace(bare, findings=(_unverified(str(error)),))  # a package is missing
+        except UnusableFunctionError:  # the function that yields samples
             raise
         except CompositesError as error:
             return replace(bare, findings=(Finding(Check.CALL, str(error)),))
@@ -288,11 +291,8 @@ def _prepared(samples: Sequence[Sample]) -> tuple[list[Prepared], str]:
             refusal = str(cpu).partition("\n")[0]
             continue
         wide = runs.on_cpu(sample, wide=True)
-        other = runs.on_cpu(sample, seed=1)
-        is_random = not (isinstance(other, Values) and equal_values(cpu, other))
-        prepared.append(
-            Prepared(sample, cpu, wide if isinstance(wide, Values) else None, is_random)
-        )
+        right = wide if isinstance(wide, Values) else None
+        prepared.append(Prepared(sample, cpu, right, runs.is_random(sample, cpu)))
     return prepared, refusal
 
 
