@@ -1,4 +1,5 @@
-"""The only module that uses private interfaces of PyTorch, as found in torch 2.9.0 and 2.9.1.
+"""Private interfaces of PyTorch, as found in torch 2.9.0 and 2.9.1. The only other module that uses
+some is lowering/verification/opinfo.py, for the samples of PyTorch's tests.
 
 Names that start with an underscore can change between releases. Each one is wrapped here in a
 function that states its purpose, so that adapting to a new PyTorch release means changing one file.

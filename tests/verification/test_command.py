@@ -45,10 +45,10 @@ def no_pairs(dtype):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "umbra_ops.py").write_text(FUNCTIONS)
+    (tmp_path / "verify_ops.py").write_text(FUNCTIONS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "umbra_ops", raising=False)
+    monkeypatch.delitem(sys.modules, "verify_ops", raising=False)
     composites.disable()
     activation.catalog.cache_clear()
     return tmp_path
@@ -82,7 +82,7 @@ def test_builtin_entries() -> None:
 
 
 def test_a_table_and_a_file(folder: Path) -> None:
-    file = write(folder, f"{GELU}, decomposition: 'umbra_ops:relu'}}\n")
+    file = write(folder, f"{GELU}, decomposition: 'verify_ops:relu'}}\n")
     result = verify("--registry", file, "--junit", folder / "report.xml", "--dtypes", "f32")
     assert result.exit_code == 1
     assert "umbra.gelu" in result.stdout
@@ -97,7 +97,7 @@ def test_a_table_and_a_file(folder: Path) -> None:
 
 def test_text_that_depends_on_the_process(folder: Path) -> None:
     """In a process of its own, whose order of sets is another one than that of the second."""
-    file = write(folder, f"{GELU}, decomposition: 'umbra_ops:scaled', backward: derive}}\n")
+    file = write(folder, f"{GELU}, decomposition: 'verify_ops:scaled', backward: derive}}\n")
     command = ["-m", "composites", "verify", "--registry", str(file), "--dtypes", "f32"]
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     done = run(sys.executable, *command, PYTHONPATH=path, PYTHONHASHSEED="1")
@@ -106,7 +106,7 @@ def test_text_that_depends_on_the_process(folder: Path) -> None:
 
 
 def test_samples_of_an_entry(folder: Path) -> None:
-    file = write(folder, f"{GELU}, samples: 'umbra_ops:samples'}}\n")
+    file = write(folder, f"{GELU}, samples: 'verify_ops:samples'}}\n")
     result = verify("--registry", file, "--json", "gelu")
     assert result.exit_code == 0, result.output
     assert {(row["source"], row["samples"]) for row in json.loads(result.stdout)} == {
@@ -115,7 +115,7 @@ def test_samples_of_an_entry(folder: Path) -> None:
 
 
 def test_what_has_no_samples_is_not_verified(folder: Path) -> None:
-    file = write(folder, "  top: {function: 'umbra_ops:samples', operands: [dtype]}\n")
+    file = write(folder, "  top: {function: 'verify_ops:samples', operands: [dtype]}\n")
     result = verify("--registry", file, "--dtypes", "f32")
     assert (result.exit_code, "1 not verified" in result.stdout) == (0, True), result.output
     assert verify("--registry", file, "--dtypes", "f32", "--strict").exit_code == 1
@@ -124,12 +124,12 @@ def test_what_has_no_samples_is_not_verified(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("entries", "arguments", "message"),
     [
-        (f"{GELU}, samples: 'umbra_ops:no_pairs'}}\n", (), "yields Tensor; yield pairs"),
-        (f"{GELU}, samples: 'umbra_ops:sampels'}}\n", (), "did you mean 'samples'?"),
+        (f"{GELU}, samples: 'verify_ops:no_pairs'}}\n", (), "yields Tensor; yield pairs"),
+        (f"{GELU}, samples: 'verify_ops:sampels'}}\n", (), "did you mean 'samples'?"),
         (f"{GELU}}}\n", ("--dtypes", "f23"), "did you mean 'f32'?"),
-        (f"{GELU}}}\n", ("--samples-from", "umbra_ops:samples"), "is for functions"),
+        (f"{GELU}}}\n", ("--samples-from", "verify_ops:samples"), "is for functions"),
         (f"{GELU}}}\n", ("silu",), "ptxla.silu is not an entry of "),
-        (f"{GELU}}}\n", ("umbra_ops:relu",), "umbra_ops:relu is not under @composites.composite"),
+        (f"{GELU}}}\n", ("verify_ops:relu",), "verify_ops:relu is not under @composites.composite"),
     ],
 )
 def test_mistakes(folder: Path, entries: str, arguments: tuple[str, ...], message: str) -> None:
@@ -140,9 +140,9 @@ def test_mistakes(folder: Path, entries: str, arguments: tuple[str, ...], messag
 
 
 def test_check_looks_for_the_samples(folder: Path) -> None:
-    file = write(folder, f"{GELU}, samples: 'umbra_ops:sampels'}}\n")
+    file = write(folder, f"{GELU}, samples: 'verify_ops:sampels'}}\n")
     result = CliRunner().invoke(app, ["check", str(file)])
     assert result.exit_code == 1
-    assert "gelu: samples: umbra_ops has no function sampels" in result.stderr.replace(
+    assert "gelu: samples: verify_ops has no function sampels" in result.stderr.replace(
         "module ", ""
     )
