@@ -35,8 +35,9 @@ def llama_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
 def t5_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
     from transformers.models.t5.modeling_t5 import T5LayerNorm
 
+    make: Any = T5LayerNorm  # it has no type hints
     for x in _hidden(dtype):
-        yield (T5LayerNorm(8, eps=1e-5).to(dtype), x), {}
+        yield (make(8, eps=1e-5).to(dtype), x), {}
 
 
 def swiglu(dtype: torch.dtype) -> Iterator[Call]:
@@ -44,8 +45,9 @@ def swiglu(dtype: torch.dtype) -> Iterator[Call]:
     from transformers.models.llama.modeling_llama import LlamaMLP
 
     config = LlamaConfig(hidden_size=8, intermediate_size=16, num_attention_heads=2)
+    make: Any = LlamaMLP  # it has no type hints
     for x in _hidden(dtype):
-        yield (LlamaMLP(config).to(dtype), x), {}
+        yield (make(config).to(dtype), x), {}
 
 
 def new_gelu(dtype: torch.dtype) -> Iterator[Call]:

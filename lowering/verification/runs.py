@@ -15,7 +15,7 @@ import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.protocols import Frontend
-from lowering.stablehlo import Module
+from lowering.stablehlo import Module, StableHLOError
 from lowering.verification.bits import same_bits
 from lowering.verification.samples import Place, Sample
 
@@ -186,10 +186,14 @@ def on_device(
     tensors = [t for v in every if isinstance(v, Values) for t in v.tensors]
     device = frontend.tensors.device_type
     tensors = [tensor for tensor in tensors if tensor.device.type == device]
-    if tensors:
-        if not stock:
+    try:
+        if tensors and not stock:
             done.module = frontend.running.stablehlo(tensors)
-        frontend.running.run(tensors)
+        if tensors:
+            frontend.running.run(tensors)
+    except (RuntimeError, StableHLOError) as error:
+        failed = Raised(type(error).__name__, f"the graph of all samples cannot run: {error}")
+        done.outcomes, done.again = [failed for _ in samples], {}
     done.outcomes = [_fetched(outcome) for outcome in done.outcomes]
     done.again = {number: _fetched(outcome) for number, outcome in done.again.items()}
     return done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -15,6 +16,7 @@ from typer.testing import CliRunner, Result
 import composites
 from composites.cli.app import app
 from lowering import activation
+from lowering.verification import repeat
 
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 FUNCTIONS = """
@@ -54,6 +56,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the second process, which takes seconds to start, where its text does not matter."""
+
+    def start(request: repeat.Request) -> subprocess.Popen[str]:
+        command = [sys.executable, "-S", "-c", "print({})"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    monkeypatch.setattr(repeat, "start", start)
+
+
 def verify(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["verify", *map(str, arguments)])
 
@@ -81,6 +94,7 @@ def test_builtin_entries() -> None:
     assert rows["ptxla.hardswish", "f32"]["same_bits"]
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_table_and_a_file(folder: Path) -> None:
     file = write(folder, f"{GELU}, decomposition: 'verify_ops:relu'}}\n")
     result = verify("--registry", file, "--junit", folder / "report.xml", "--dtypes", "f32")
@@ -105,6 +119,7 @@ def test_text_that_depends_on_the_process(folder: Path) -> None:
     assert "failed: umbra.gelu f32: text: " in done.stdout
 
 
+@pytest.mark.usefixtures("alone")
 def test_samples_of_an_entry(folder: Path) -> None:
     file = write(folder, f"{GELU}, samples: 'verify_ops:samples'}}\n")
     result = verify("--registry", file, "--json", "gelu")
@@ -114,6 +129,7 @@ def test_samples_of_an_entry(folder: Path) -> None:
     }
 
 
+@pytest.mark.usefixtures("alone")
 def test_what_has_no_samples_is_not_verified(folder: Path) -> None:
     file = write(folder, "  top: {function: 'verify_ops:samples', operands: [dtype]}\n")
     result = verify("--registry", file, "--dtypes", "f32")

@@ -16,6 +16,7 @@ from lowering.verification.verify import verify
 Verify = Callable[..., Sequence[Row]]
 
 FUNCTIONS = """
+import jax.numpy as jnp
 import torch
 from torch import Tensor
 
@@ -28,6 +29,10 @@ def right(self, *, approximate="none"):
 
 def relu(self, *, approximate="none"):
     return torch.relu(self)
+
+
+def jax_relu(self, *, approximate="none"):
+    return jnp.maximum(self, 0)
 
 
 def summed(self, *, approximate="none"):
@@ -172,6 +177,10 @@ def test_a_wrong_decomposition(
     found = failures(run(entry(f"{GELU}, decomposition: 'planted:{function}'{kind}")))
     assert check is None or check in found, found
     assert any(part in text for part in message.split("|") for text in found.values()), found
+
+
+def test_a_wrong_jax_function(run: Verify) -> None:
+    assert Check.FORWARD in failures(run(entry(f"{GELU}, decomposition: 'jax:planted:jax_relu'")))
 
 
 def test_a_derived_backward_of_a_wrong_forward(run: Verify) -> None:
