@@ -1,4 +1,5 @@
-"""The only module that uses private interfaces of PyTorch, as found in torch 2.9.0 and 2.9.1.
+"""Private interfaces of PyTorch, as found in torch 2.9.0 and 2.9.1. The only other module that uses
+some is lowering/verification/opinfo.py, for the samples of PyTorch's tests.
 
 Names that start with an underscore can change between releases. Each one is wrapped here in a
 function that states its purpose, so that adapting to a new PyTorch release means changing one file.
@@ -164,6 +165,11 @@ def stands_for_a_tensor(tensor: torch.Tensor) -> bool:
 def base_of(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor that this one is a view of, or the tensor itself if it is not a view."""
     return tensor if tensor._base is None else tensor._base
+
+
+def was_written(tensor: torch.Tensor) -> bool:
+    """Whether an operation in place has written to a tensor since it was made."""
+    return not tensor.is_inference() and tensor._version > 0
 
 
 def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:

@@ -317,7 +317,8 @@ def _computations(entries: tuple[Composite, ...], exporting: bool) -> Computatio
 
 
 def _install(entries: tuple[Composite, ...], exporting: bool) -> Installation:
-    return install_from(catalog(), entries, _computations(entries, exporting))
+    computations = _computations(entries, exporting)
+    return install_from(catalog(), entries, computations, statistics)
 
 
 def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
@@ -327,9 +328,14 @@ def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
 
 
 def install_from(
-    catalog: Catalog, entries: Sequence[Composite], computations: Computations | None = None
+    catalog: Catalog,
+    entries: Sequence[Composite],
+    computations: Computations | None = None,
+    counted: Statistics | None = None,
 ) -> Installation:
     """Install the hooks of entries of a catalog, which need not be that of this process.
+
+    `counted` is where their calls are counted.
 
     Raises:
         AllowlistError: an entry cannot be turned on.
@@ -345,5 +351,5 @@ def install_from(
         made.frontend,
         made.compiled_calls,
         Computations() if computations is None else computations,
-        Statistics() if computations is None else statistics,
+        Statistics() if counted is None else counted,
     )

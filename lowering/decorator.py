@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+ENTRY = "__composite__"
+"""The attribute of a function under `@composite` that is its entry."""
+
 
 def composite(
     name: str,
@@ -64,11 +67,13 @@ def composite(
         made: list[Replacement] = []  # empty until torch_xla is imported
         after_import(LAST_IMPORTED_MODULE, lambda: made.append(_replacement(entry, function)))
 
+        # The attribute tells `composites verify` what the function became.
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
             called = made[0] if made else function
             return called(*arguments, **keywords)
 
+        setattr(call, ENTRY, entry)
         return call  # type: ignore[return-value]
 
     return decorate

@@ -38,6 +38,11 @@ class ExampleCall:
     of_decomposition: bool
     """Whether the function is the entry's decomposition: the caller's arguments are others."""
 
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Positional arguments, and those by keyword."""
+        positional = [v for name, v in self.values.items() if name not in self.keyword_only]
+        return positional, {name: self.values[name] for name in self.keyword_only}
+
     def run(self, place: Place) -> Any:
         """Call the function with `place(tensor)` in the place of each tensor."""
         placed = {
@@ -55,9 +60,14 @@ class NoExample:
     reason: str
 
 
-def example_calls(entry: Composite) -> tuple[ExampleCall, ...] | NoExample:
-    """Calls that the entry claims: as its `example` says, or a guess for each element type."""
-    found = _callee(entry)
+def example_calls(
+    entry: Composite, function: Callable[..., Any] | None = None
+) -> tuple[ExampleCall, ...] | NoExample:
+    """Calls that the entry claims: as its `example` says, or a guess for each element type.
+
+    `function` is that of an entry under `@composite`; of other entries it is looked up.
+    """
+    found = _callee(entry) if function is None else _described(entry, function)
     if isinstance(found, NoExample):
         return found
     function, operator = found
@@ -123,6 +133,23 @@ def _callee(entry: Composite) -> tuple[Callable[..., Any], Operator] | NoExample
         return find_function(target)(*arguments, **keywords)
 
     return call, operator
+
+
+def _described(
+    entry: Composite, function: Callable[..., Any]
+) -> tuple[Callable[..., Any], Operator] | NoExample:
+    """A function under `@composite`. Its operands are tensors, annotated or not."""
+    try:
+        operator = describe_function(function, entry.functions[0])
+    except UnusableFunctionError as error:
+        return NoExample(str(error))
+    arguments = (
+        replace(a, kind="tensor", optional=False)
+        if a.name in entry.operands and a.kind == "other"
+        else a
+        for a in operator.arguments
+    )
+    return function, replace(operator, arguments=tuple(arguments))
 
 
 def _dtypes(entry: Composite) -> tuple[str, ...]:

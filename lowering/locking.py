@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -23,7 +23,7 @@ from composites.registry.contracts import backward_contract, contracts, forward_
 from composites.registry.model import Composite, Registry
 from composites.torch_internals import pytree
 from lowering import activation
-from lowering.example_calls import ExampleCall, NoExample, example_calls
+from lowering.example_calls import ExampleCall, NoExample, Place, example_calls
 from lowering.frontends.protocols import Frontend, Recording
 from lowering.stablehlo import Module, clean_passes, rename_decompositions, run_passes
 from lowering.stablehlo.bindings import IrOperation
@@ -167,8 +167,18 @@ class _Placed:
         return copy
 
 
-def recorded(frontend: Frontend, example: ExampleCall, leaves: int | None) -> Module:
-    """The StableHLO of a call; of its gradients instead unless `leaves` is 0."""
+class Callee(Protocol):
+    """A call that can be made on placeholders."""
+
+    def run(self, place: Place) -> Any:
+        """Make it, with `place(tensor)` in the place of each tensor."""
+
+
+def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:
+    """The StableHLO of a call, and of its gradients unless `leaves` is 0.
+
+    `leaves` is the greatest number of tensors that get a gradient; None for all of floats.
+    """
     recording = frontend.recording
     assert recording is not None
     with _recording(recording, differentiable=leaves != 0):

@@ -17,7 +17,7 @@ from composites.errors import (
     Problem,
     UnusableFunctionError,
 )
-from composites.functions import import_module
+from composites.functions import find_function, import_module
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
 from lowering import activation
@@ -74,6 +74,11 @@ def _not_imported(entry: Composite) -> Iterator[str]:
 
 def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
     entries = resolve([entry.identity], catalog)
+    if entry.samples is not None:
+        try:
+            find_function(entry.samples)
+        except UnusableFunctionError as error:
+            yield _problem(f"samples: {error}", entry, entries)
     if entry.op is not None:
         for argument, word, said in refused_words(entry):
             text = f"when: {argument}: {entry.op} refuses {word!r}: {said}"

@@ -8,6 +8,7 @@
 | `show` | `show` |
 | `export` | `export` |
 | `run` | `run` |
+| `verify` | `verify` |
 | `stablehlo` | `inspect`, `lower`; both work without torch, and in a child process |
 | `compare` | `compare`, without torch too |
 | `doctor` | `doctor` |

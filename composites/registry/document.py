@@ -179,6 +179,7 @@ class CompositeDocument(_Strict):
         default_factory=dict
     )
     example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
+    samples: FunctionName | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:

@@ -140,6 +140,9 @@ class Composite:
     example: tuple[tuple[str, Any], ...] = ()
     """Arguments of a call that the entry claims, for `check` and for locks. A tensor is a
     `Tensor`."""
+    samples: str | None = None
+    """`package.module:function`, which yields calls for `composites verify`. It is imported there
+    only."""
 
     @property
     def qualified(self) -> str:

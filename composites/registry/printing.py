@@ -58,6 +58,8 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         document["rewrites"] = dict(entry.rewrites)
     if entry.example:
         document["example"] = {name: _plain(value) for name, value in entry.example}
+    if entry.samples is not None:
+        document["samples"] = entry.samples
     return document
 
 

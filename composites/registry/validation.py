@@ -187,6 +187,7 @@ class _EntryReader:
             group=self.entry.group,
             rewrites=tuple(self._rewrites()),
             example=tuple(self._example(operator)),
+            samples=self.entry.samples,
         )
         return composite if len(self.problems) == found_before else None
 

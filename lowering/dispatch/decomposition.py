@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from composites.errors import (
     InvalidCallError,
     LoweringError,
@@ -17,7 +19,7 @@ from composites.registry.model import Composite
 from lowering import interrupts
 from lowering.dispatch.guarded_self import UnlistedReadError
 from lowering.emission.types import DecompositionHlo
-from lowering.frontends.protocols import Frontend, GraphRunError, Kernel
+from lowering.frontends.protocols import Frontend, GraphRunError, Kernel, WrittenOperandError
 
 Call = Callable[..., Any]
 """`call(function, *operands)` calls a function that has the operator's signature. It passes the
@@ -56,10 +58,15 @@ class Decomposer:
         return lower_function(
             self.entry,
             self.frontend,
-            lambda *tensors: self.entry.exposed(call(function, *tensors)),
+            lambda *tensors: self._results(call(function, *tensors)),
             operands,
             whole_dispatch=target is not None or self.stock_dispatches,
         )
+
+    def _results(self, results: Any) -> Any:
+        if self.entry.decomposition.target is not None:
+            require_tensors(results if isinstance(results, list | tuple) else (results,))
+        return self.entry.exposed(results)
 
 
 def lower_jax(
@@ -128,12 +135,27 @@ def lower_function(
         raise
     except UnlistedReadError as error:
         raise LoweringError(f"{entry.location}: {entry.qualified} {error}") from error
+    except WrittenOperandError as error:
+        subject = entry.decomposition.target or "function"
+        raise LoweringError(f"{entry.location}: {entry.qualified}: {subject} {error}") from error
     except GraphRunError as error:
         raise LoweringError(f"{entry.location}: {entry.qualified}: {error}") from error
     except (Exception, SystemExit) as error:
         if entry.decomposition.target is None:
             raise
         raise _failed(entry, frontend, operands, error) from error
+
+
+def require_tensors(results: Sequence[Any]) -> None:
+    """Check what a function that an entry names has returned.
+
+    Raises:
+        TypeError: it is not a tensor, or not only tensors.
+    """
+    for result in results:
+        if not isinstance(result, torch.Tensor):
+            given = "None" if result is None else type(result).__name__
+            raise TypeError(f"it returns {given}; return a tensor, or a tuple of tensors")
 
 
 def _failed(

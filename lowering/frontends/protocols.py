@@ -23,6 +23,10 @@ class GraphRunError(RuntimeError):
     """Code that is traced tries to run the graph that is being built."""
 
 
+class WrittenOperandError(RuntimeError):
+    """A function that is traced writes to one of its operands."""
+
+
 # ---- tensors: used everywhere ----
 
 
@@ -257,6 +261,22 @@ class Recording(Protocol):
         """
 
 
+# ---- running: used by `composites verify` ----
+
+
+class Running(Protocol):
+    """Running graphs in this process."""
+
+    def run(self, tensors: Sequence[Any]) -> None:
+        """Run the graph of these tensors and of no others."""
+
+    def stablehlo(self, tensors: Sequence[Any]) -> Module:
+        """The graph of these tensors, which has not run."""
+
+    def set_random_state(self, state: int) -> None:
+        """Set the state of the random number generator."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frontend:
     """The parts of a frontend."""
@@ -271,3 +291,5 @@ class Frontend:
     """None: no decomposition that is traced draws random numbers."""
     recording: Recording | None = None
     """None: programs cannot be exported."""
+    running: Running | None = None
+    """None: entries cannot be verified."""

@@ -151,7 +151,7 @@ WRONG = {
         [
             "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op,"
             " function, composite, version, operands, attributes, when, adapt, decomposition,"
-            " backward, results, saves, gradients, group, rewrites, example)"
+            " backward, results, saves, gradients, group, rewrites, example, samples)"
         ],
     ),
     "version": (

@@ -156,6 +156,8 @@ def test_a_command_that_is_stopped_leaves_no_process(how: signal.Signals, tmp_pa
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         start_new_session=True,
         stderr=subprocess.PIPE,
+        # A shell makes the jobs that it starts in the background ignore interrupts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     child = int(_eventually(lambda: (tmp_path / "started").read_text()))
     # A terminal interrupts all processes of the command, `kill` only the one that was started.

@@ -24,6 +24,7 @@ import composites
 from lowering.dispatch import backend as hooks
 from lowering.dispatch import computations
 from lowering.dispatch.backend import EntryLowering
+from lowering.frontends.torch_xla import registration
 from lowering.installation import install
 
 REGISTRY = yaml.safe_load((Path(__file__).parents[2] / "registry.yaml").read_text())
@@ -262,7 +263,15 @@ def kernels() -> dict[str, str]:
     return {op: torch._C._dispatch_dump_table(op) for op in operators}
 
 
-def test_turning_off_restores_every_kernel() -> None:
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other threads, such as those of a test before, call no operators now. What had to stay in the
+    dispatcher because of them is removed."""
+    monkeypatch.setattr(registration, "_alone", lambda: True)
+    composites.disable()
+
+
+def test_turning_off_restores_every_kernel(alone: None) -> None:
     stock = kernels()
     with composites.enabled("all"):
         turned_on = kernels()
@@ -270,7 +279,7 @@ def test_turning_off_restores_every_kernel() -> None:
     assert not [op for op in stock if stock[op] == turned_on[op]]
 
 
-def test_one_operator_on_leaves_the_others_alone() -> None:
+def test_one_operator_on_leaves_the_others_alone(alone: None) -> None:
     stock = kernels()
     with composites.enabled("mish"):
         turned_on = kernels()

@@ -15,7 +15,7 @@ from composites.registry.model import Composite
 from composites.torch_internals import TreeSpec, pytree
 from lowering.dispatch.autograd.definition import Definition, Operands, local_name, result_name
 from lowering.dispatch.backend import lower_composite
-from lowering.dispatch.decomposition import Call, lower_function, lower_jax
+from lowering.dispatch.decomposition import Call, lower_function, lower_jax, require_tensors
 from lowering.dispatch.differentiable import TensorMeta
 from lowering.dispatch.statistics import Fallback
 from lowering.emission.types import DecompositionHlo
@@ -108,6 +108,7 @@ def lower_forward(
         with torch.set_grad_enabled(wanted is not None):
             outputs = definition.run(arguments.call, autocast, *tensors)
         flat, spec = pytree.tree_flatten(outputs)
+        require_tensors(flat)
         if any(_shares_memory(result, tensors) for result in flat):
             raise UnsupportedCallError("a result is an operand, or a view of one")
         traced[:] = [(spec, tuple(result.requires_grad for result in flat))]

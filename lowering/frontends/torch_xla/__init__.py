@@ -10,6 +10,7 @@ them.
 | `graph` | the graph that torch_xla builds, and computations inserted into it |
 | `tracer` | decompositions, found by tracing a function with placeholders |
 | `recorder` | whole programs, recorded and lowered for exports |
+| `runner` | graphs of given tensors, run and read by `composites verify` |
 | `random` | torch_xla's random number generator |
 | `tensors` | types and values of tensors, and placeholders |
 | `modes` | torch_xla's process-wide switches during tracing |

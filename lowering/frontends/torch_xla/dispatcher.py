@@ -46,6 +46,7 @@ class XlaDispatching:
         # turned off.
         self._defined: dict[str, torch.library.Library] = {}
         self._meanings: dict[str, Kernel] = {}
+        self._decomposed: dict[str, bool] = {}
         self._places: dict[tuple[str, str], Place] = {}
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> XlaStockKernel:
@@ -59,6 +60,8 @@ class XlaDispatching:
         return self._stock[place]
 
     def decomposes(self, operator: Operator) -> bool:
+        if operator.qualified in self._decomposed:
+            return self._decomposed[operator.qualified]
         # torch_xla's own AutogradXLA kernels (layer and group norm, pooling, …) are generated into
         # one file. The dispatcher's table contains the file's name.
         origin = torch_internals.kernel_origin(operator.qualified, self.autograd_key)
@@ -69,6 +72,7 @@ class XlaDispatching:
         # The handle of the stock kernel is kept while it can be obtained.
         stock = self.stock_kernel(operator, dispatch_key)
         name, with_keyset = operator.qualified, dispatch_key != self.dispatch_key
+        self._decomposed[name] = self.decomposes(operator)
         called = stock.call_boxed if with_keyset else stock
         place = Place(name, dispatch_key, with_keyset, called, find_overload(operator))
         return self._places.setdefault((name, dispatch_key), place).override(kernel)

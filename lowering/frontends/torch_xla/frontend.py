@@ -7,6 +7,7 @@ from lowering.frontends.torch_xla.dispatcher import XlaDispatching
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.random import XlaRandomNumbers
 from lowering.frontends.torch_xla.recorder import XlaRecording
+from lowering.frontends.torch_xla.runner import XlaRunning
 from lowering.frontends.torch_xla.sync_guard import guard_syncs
 from lowering.frontends.torch_xla.tensors import XlaTensors
 from lowering.frontends.torch_xla.tracer import XlaTracing
@@ -26,4 +27,5 @@ def make_frontend() -> Frontend:
         tracing=XlaTracing(graph, random_numbers),
         random_numbers=random_numbers,
         recording=XlaRecording(graph),
+        running=XlaRunning(),
     )

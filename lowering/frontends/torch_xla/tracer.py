@@ -14,6 +14,7 @@ import torch_xla
 from composites import torch_internals
 from lowering import interrupts
 from lowering.emission.types import DecompositionHlo
+from lowering.frontends.protocols import WrittenOperandError
 from lowering.frontends.torch_xla import modes
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.random import (
@@ -120,6 +121,12 @@ def _lowered(
     ):
         with interrupts.allowed():
             outputs = function(*placeholders)
+        for number, placeholder in enumerate(placeholders):
+            if placeholder is not None and torch_internals.was_written(placeholder):
+                raise WrittenOperandError(
+                    f"writes to its operand {number + 1}; a composite leaves its operands as they"
+                    " are, so compute a new tensor, as with x * 2 in place of x.mul_(2)"
+                )
         outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
         context = _XLAC.lowering.LoweringContext("decomposition")
         context.build(list(outputs))

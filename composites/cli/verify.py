@@ -1,0 +1,248 @@
+"""`composites verify`: run entries on samples, and compare with PyTorch and the stock lowering."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from composites.cli.errors import clear_errors, fail
+from composites.cli.output import print_table
+from composites.element_types import REGISTRY_TYPES
+from composites.errors import AllowlistError, did_you_mean
+from composites.files import write_atomic
+from composites.settings import ALLOWLIST
+
+if TYPE_CHECKING:
+    from lowering.verification.repeat import Request
+    from lowering.verification.results import Finding, Report, Row
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `verify` to an application."""
+    app.command()(verify)
+
+
+def verify(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Entries, as XLA_COMPOSITE_OP names them; or functions under @composite, as"
+            " package.module:function or FILE.py:FUNCTION. Default: all entries.",
+            show_default=False,
+        ),
+    ] = None,
+    registry: Annotated[
+        Path | None, typer.Option(help="A registry file; its entries are verified.")
+    ] = None,
+    dtypes: Annotated[str, typer.Option(help="Element types, separated by commas.")] = "f32,bf16",
+    count: Annotated[
+        int, typer.Option("--samples", min=1, help="Samples of each entry in each element type.")
+    ] = 8,
+    samples: Annotated[
+        str | None,
+        typer.Option(
+            "--samples-from", help="For functions: package.module:function that yields samples."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    junit: Annotated[Path | None, typer.Option(help="Also write a JUnit XML file.")] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Fail too where something could not be verified."),
+    ] = False,
+) -> None:
+    """Run entries on samples, and compare with PyTorch on the CPU and with the stock lowering.
+
+    Samples come from `samples` of an entry, from PyTorch's own tests, or are generated. The exit
+    code is 1 if an entry fails.
+    """
+    with clear_errors(), ALLOWLIST.unset():
+        from lowering.verification.results import Verdict
+
+        types = _element_types(dtypes)
+        report = _report(_request(names or [], registry, types, count, samples), quiet=as_json)
+        if junit is not None:
+            write_atomic(junit, junit_text(report))
+        if as_json:
+            typer.echo(json.dumps([row_data(row) for row in report.rows], indent=2))
+        else:
+            _print(report)
+        failed = report.of(Verdict.FAILED)
+        unsure = [row for row in report.rows if row.findings or not row.claimed] if strict else []
+    if failed or unsure:
+        raise typer.Exit(1)
+
+
+def _element_types(text: str) -> tuple[str, ...]:
+    types = tuple(part.strip() for part in text.split(",") if part.strip())
+    for name in types:
+        if name not in REGISTRY_TYPES:
+            hint = did_you_mean(name, REGISTRY_TYPES)
+            fail(f"--dtypes: {name!r} is not an element type{hint} ({', '.join(REGISTRY_TYPES)})")
+    return types or fail("--dtypes: name an element type, such as f32")
+
+
+def _request(
+    names: list[str], registry: Path | None, dtypes: tuple[str, ...], count: int,
+    samples: str | None,
+) -> Request:  # fmt: skip
+    from composites.allowlist import resolve
+    from composites.registry.catalog import load_catalog
+    from lowering.verification.repeat import Request
+
+    files = None if registry is None else (str(registry),)
+    functions = tuple(name for name in names if ":" in name)
+    named = [name for name in names if ":" not in name]
+    if samples is not None and not functions:
+        fail("--samples-from is for functions; an entry of a registry names its own with `samples`")
+    catalog = load_catalog(files, in_place=files is not None)
+    if named:
+        entries = resolve(named, catalog)
+    elif functions:
+        entries = ()
+    else:
+        entries = tuple(catalog) if files is None else catalog.registries[0].composites
+    if files is not None:
+        own = set(catalog.registries[0].composites)
+        for entry in entries:
+            if entry not in own:
+                raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
+    identities = tuple(entry.identity for entry in entries)
+    return Request(files, identities, functions, samples, count, dtypes)
+
+
+def _report(request: Request, *, quiet: bool) -> Report:
+    from composites.registry.catalog import load_catalog
+    from lowering.verification import repeat
+    from lowering.verification.results import Report
+    from lowering.verification.verify import verify as verify_target
+    from lowering.verification.verify import with_texts
+
+    targets = request.targets()
+    catalog = load_catalog(request.registries, in_place=request.registries is not None)
+    other = repeat.start(request)
+    rows: list[Row] = []
+    try:
+        with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
+            task = progress.add_task("", total=len(targets))
+            for target in targets:
+                progress.update(task, description=target.label)
+                rows += verify_target(target, catalog, request.dtypes, request.count)
+                progress.advance(task)
+            progress.update(task, description="the same text in another process")
+            here, there = repeat.digests(request), repeat.digests_of(other)
+    finally:
+        if other.poll() is None:
+            other.kill()
+            other.wait()
+    return Report(with_texts(rows, here, there))
+
+
+def row_data(row: Row) -> dict[str, object]:
+    """A row as `--json` prints it."""
+    return asdict(row) | {"verdict": str(row.verdict)}
+
+
+def junit_text(report: Report) -> str:
+    """All rows as test cases of JUnit's XML."""
+    from lowering.verification.results import Verdict
+
+    suite = ElementTree.Element(
+        "testsuite",
+        name="composites verify",
+        tests=str(len(report.rows)),
+        failures=str(len(report.of(Verdict.FAILED))),
+        skipped=str(len(report.of(Verdict.NOT_VERIFIED))),
+    )
+    for row in report.rows:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=row.entry, name=row.dtype, time=f"{row.seconds:.3f}"
+        )
+        if row.verdict is not Verdict.VERIFIED:
+            tag = "failure" if row.verdict is Verdict.FAILED else "skipped"
+            about = [f for f in row.findings if f.is_failure or tag == "skipped"]
+            lines = [_line(finding) for finding in about]
+            element = ElementTree.SubElement(case, tag, message=lines[0] if lines else tag)
+            element.text = "\n".join(lines)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _print(report: Report) -> None:
+    from lowering.verification.results import Verdict, entries_of
+
+    print_table(_table(report))
+    for row in report.rows:
+        for finding, further in _first_of_each(row.findings):
+            mark = "failed" if finding.is_failure else "note"
+            more = f" (and {further} more)" if further else ""
+            typer.echo(f"{mark}: {row.entry} {row.dtype}: {_line(finding)}{more}")
+        for reason in row.unclaimed:
+            typer.echo(
+                f"not claimed: {row.entry} {row.dtype}: {reason.calls} calls: {reason.reason}"
+            )
+    failed = entries_of(report.of(Verdict.FAILED))
+    unsure = entries_of(report.of(Verdict.NOT_VERIFIED))
+    verified = set(entries_of(report.of(Verdict.VERIFIED))) - {*failed, *unsure}
+    typer.echo(f"{len(verified)} verified, {len(failed)} failed, {len(unsure)} not verified")
+
+
+def _first_of_each(findings: Sequence[Finding]) -> Iterator[tuple[Finding, int]]:
+    """The first finding of each kind, and how many there are besides. `--json` has all."""
+    kinds = Counter((finding.check, finding.is_failure) for finding in findings)
+    for finding in findings:
+        count = kinds.pop((finding.check, finding.is_failure), 0)
+        if count:
+            yield finding, count - 1
+
+
+def _table(report: Report) -> Table:
+    table = Table(title="errors on samples, and the greatest that is accepted")
+    table.add_column("entry", no_wrap=True)
+    table.add_column("dtype", no_wrap=True)
+    table.add_column("samples", no_wrap=True)
+    for heading in ("calls", "left", "forward", "of f64", "gradient", "of f64", "accepted"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("bits", no_wrap=True)
+    table.add_column("result", no_wrap=True)
+    bits = {True: "stock's", False: "others", None: "-"}
+    for row in report.rows:
+        errors = row.numbers
+        table.add_row(
+            Text(row.entry),
+            row.dtype,
+            f"{row.samples} {row.source}".strip(),
+            str(row.claimed),
+            str(sum(reason.calls for reason in row.unclaimed)),
+            _error(errors.forward),
+            _error(errors.forward_f64),
+            _error(errors.gradient),
+            _error(errors.gradient_f64),
+            _error(row.tolerance),
+            bits[row.same_bits],
+            str(row.verdict),
+        )
+    table.caption = (
+        "calls: those that became composites; left: those that the entry did not claim; error:"
+        " |a - b| / (1 + |b|)"
+    )
+    return table
+
+
+def _error(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1g}"
+
+
+def _line(finding: Finding) -> str:
+    about = f" [{finding.sample}]" if finding.sample else ""
+    return f"{finding.check}: {finding.message}{about}"

@@ -1,0 +1,19 @@
+"""Whether entries compute the right thing: `composites verify`.
+
+Each entry is run on samples: on the CPU, on the CPU in f64, in the stock lowering, and with the
+entry on. What comes back is compared.
+
+| module | what it does |
+|---|---|
+| `targets` | what is verified: entries of registries, functions under `@composite` |
+| `samples` | calls to run, and where they come from |
+| `opinfo` | PyTorch's database of samples; the only module that uses it |
+| `runs` | runs samples, and keeps what came back on the CPU |
+| `bits` | whether two tensors are the same in every bit |
+| `graphs` | what the composites of a graph say, and whether they can be told apart |
+| `tolerances` | how much numbers may differ, by dtype |
+| `judgement` | from runs to findings, as pure functions |
+| `results` | findings and reports as frozen values, which need no torch |
+| `repeat` | the text of composites in another process |
+| `verify` | all of it, one entry and dtype after the other |
+"""

@@ -1,0 +1,217 @@
+"""From what runs gave to findings. Nothing here runs anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from composites.element_types import NAME_OF_PYTORCH
+from lowering.verification.bits import same_bits
+from lowering.verification.results import Check, Finding, Numbers
+from lowering.verification.runs import Outcome, Raised, Values, equal_values
+from lowering.verification.tolerances import tolerance_of
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What the runs of one sample gave."""
+
+    sample: str
+    cpu: Values
+    wide: Values | None
+    """On the CPU in f64; None if that is no other computation, or fails."""
+    stock: Outcome
+    ours: Outcome
+    again: Outcome | None = None
+    """The second call with the entry on."""
+    is_random: bool = False
+    """Whether the numbers depend on the random generator; then only stock's can be compared."""
+    is_native: bool = False
+    """Whether the decomposition is the stock lowering, whose bits it must have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is to be said of one sample."""
+
+    findings: tuple[Finding, ...] = ()
+    numbers: Numbers = field(default_factory=Numbers)
+    same_bits: bool | None = None
+
+
+def judge(outcomes: Outcomes) -> Judged:
+    """Compare the runs of one sample."""
+    ours, stock = outcomes.ours, outcomes.stock
+    if isinstance(ours, Raised):
+        if isinstance(stock, Raised) and stock.type == ours.type:
+            return Judged()  # stock refuses the call, and so does the entry
+        return Judged((Finding(Check.CALL, str(ours), outcomes.sample),))
+    known = stock if isinstance(stock, Values) else None
+    bits = None if known is None else equal_values(ours, known)
+    findings = list(_findings(outcomes, ours, known))
+    if outcomes.is_native and bits is False and not any(f.is_failure for f in findings):
+        message = "results or gradients have other bits than the stock lowering"
+        findings.append(Finding(Check.BITS, message, outcomes.sample))
+    if outcomes.again is not None and not _same_again(ours, outcomes.again):
+        message = "the second call gives other results than the first"
+        findings.append(Finding(Check.REPEATED, message, outcomes.sample))
+    numbers = Numbers() if outcomes.is_random else _numbers(outcomes, ours)
+    return Judged(tuple(findings), numbers, bits)
+
+
+def _same_again(first: Values, second: Outcome) -> bool:
+    return isinstance(second, Values) and equal_values(first, second)
+
+
+def _findings(outcomes: Outcomes, ours: Values, stock: Values | None) -> Iterator[Finding]:
+    cpu, wide, sample = outcomes.cpu, outcomes.wide, outcomes.sample
+    if len(ours.results) != len(cpu.results):
+        message = f"{len(ours.results)} results, but PyTorch gives {len(cpu.results)}"
+        yield Finding(Check.RESULTS, message, sample)
+        return
+    parts = (
+        (Check.FORWARD, "result", ours.results, cpu.results, "results"),
+        (Check.GRADIENT, "gradient", ours.gradients, cpu.gradients, "gradients"),
+        (Check.OPERANDS, "operand", ours.operands, cpu.operands, "operands"),
+    )
+    for check, word, given, wanted, field_name in parts:
+        if len(given) != len(wanted):
+            message = f"{len(given)} {word}s, but PyTorch gives {len(wanted)}"
+            as_stock = stock is not None and len(getattr(stock, field_name)) == len(given)
+            message += "; stock gives as many" if as_stock else ""
+            yield Finding(check, message, sample, is_failure=not as_stock)
+            continue
+        wides = _aligned(wide, field_name, len(wanted))
+        stocks = _aligned(stock, field_name, len(wanted))
+        for number, (mine, right) in enumerate(zip(given, wanted, strict=True)):
+            if outcomes.is_random and check is not Check.OPERANDS:
+                wrong = _form(mine, right)
+            else:
+                wrong = _difference(mine, right, wides[number])
+            if wrong is None:
+                continue
+            subject = f"{word} {number}" + (" after the call" if check is Check.OPERANDS else "")
+            if stock is not None and same_bits(mine, stocks[number]):
+                text = f"{subject}: {wrong}; stock gives the same bits"
+                yield Finding(check, text, sample, is_failure=False)
+            else:
+                kind = Check.RESULTS if _form(mine, right) else check
+                yield Finding(kind, f"{subject}: {wrong}", sample)
+
+
+def _aligned(values: Values | None, name: str, count: int) -> Sequence[Any]:
+    found = () if values is None else getattr(values, name)
+    return found if len(found) == count else (None,) * count
+
+
+def _form(mine: Any, right: Any) -> str | None:
+    """What is wrong with the type of a result; None if nothing is."""
+    if not isinstance(right, torch.Tensor) or not isinstance(mine, torch.Tensor):
+        return None if type(mine) is type(right) or mine is None or right is None else (
+            f"{type(mine).__name__}, but PyTorch gives {type(right).__name__}"
+        )  # fmt: skip
+    if mine.shape != right.shape:
+        return f"shape {list(mine.shape)}, but PyTorch gives {list(right.shape)}"
+    if mine.dtype != right.dtype:
+        return f"dtype {_name(mine.dtype)}, but PyTorch gives {_name(right.dtype)}"
+    return None
+
+
+def _difference(mine: Any, right: Any, wide: Any) -> str | None:
+    """What is wrong with a result, a gradient or an operand; None if nothing is."""
+    wrong = _form(mine, right)
+    if wrong is not None:
+        return wrong
+    if mine is None or right is None:
+        present = mine if right is None else right
+        if present is None or not bool(torch.count_nonzero(present)):
+            return None  # no gradient, and a gradient of zeros, are the same
+        return "there is none, but PyTorch has one" if mine is None else "PyTorch has none"
+    if not isinstance(right, torch.Tensor):
+        return None if mine == right else f"{mine!r}, but PyTorch gives {right!r}"
+    limit = tolerance_of(_name(right.dtype))
+    bad = ~_close(mine, right, wide, limit)
+    if not bool(bad.any()):
+        return None
+    worst = errors(mine, right).reshape(-1).masked_fill(~bad.reshape(-1), -1).argmax()
+    one, other = mine.reshape(-1)[worst], right.reshape(-1)[worst]
+    error = float(errors(one, other))
+    return (
+        f"{_number(one)} where PyTorch gives {_number(other)} (error {error:.2g}, accepted"
+        f" {limit:.2g}; {int(bad.sum())} of {bad.numel()} numbers)"
+    )
+
+
+def _close(mine: torch.Tensor, right: torch.Tensor, wide: Any, limit: float) -> torch.Tensor:
+    """Where a number is close enough: to PyTorch's, or to the f64 one, or as close to that as
+    PyTorch's is."""
+    close = errors(mine, right) <= limit
+    if isinstance(wide, torch.Tensor) and wide.shape == right.shape:
+        error = errors(mine, wide)
+        known = errors(right, wide)
+        close |= (error <= limit) | (known.isfinite() & (error <= 2 * known))
+    return close
+
+
+def errors(mine: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """|a - b| / (1 + |b|); 0 for the same infinity and for two NaNs, infinite for other ones."""
+    a, b = _widest(mine), _widest(right)
+    same = (a == b) | (a.isnan() & b.isnan())
+    error = (a - b).abs() / (1 + b.abs())
+    error = torch.where(error.isnan() | ~a.isfinite() | ~b.isfinite(), torch.inf, error)
+    return torch.where(same, torch.zeros_like(error), error)
+
+
+def _widest(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _greatest(mine: Sequence[Any], right: Sequence[Any]) -> float | None:
+    pairs = zip(mine, right, strict=False)
+    found = [
+        float(errors(a, b).max())
+        for a, b in pairs
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+        and a.shape == b.shape and b.numel() and (b.is_floating_point() or b.is_complex())
+    ]  # fmt: skip
+    return max(found, default=None)
+
+
+def _numbers(outcomes: Outcomes, ours: Values) -> Numbers:
+    cpu, wide = outcomes.cpu, outcomes.wide or Values()
+    in_place = not any(isinstance(result, torch.Tensor) for result in cpu.results)
+    field_name = "operands" if in_place else "results"  # an optimizer returns nothing
+    given = getattr(ours, field_name)
+    return Numbers(
+        _greatest(given, getattr(cpu, field_name)),
+        _greatest(given, getattr(wide, field_name)),
+        _greatest(ours.gradients, cpu.gradients),
+        _greatest(ours.gradients, wide.gradients),
+    )
+
+
+def greatest(numbers: Sequence[Numbers]) -> Numbers:
+    """The greatest errors of several samples."""
+
+    def most(values: list[float | None]) -> float | None:
+        return max((value for value in values if value is not None), default=None)
+
+    return Numbers(
+        most([n.forward for n in numbers]),
+        most([n.forward_f64 for n in numbers]),
+        most([n.gradient for n in numbers]),
+        most([n.gradient_f64 for n in numbers]),
+    )
+
+
+def _name(dtype: torch.dtype) -> str:
+    written = str(dtype).removeprefix("torch.")
+    return NAME_OF_PYTORCH.get(written, written)
+
+
+def _number(value: torch.Tensor) -> str:
+    item = value.item()
+    return f"{item:.6g}" if isinstance(item, float) else str(item)

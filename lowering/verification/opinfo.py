@@ -1,0 +1,94 @@
+"""PyTorch's database of samples (OpInfo). It is private; only this module uses it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from composites.errors import MissingPackageError
+
+# Operators that no name in the database is close to, and where their samples are.
+_ELSEWHERE = {
+    "cross_entropy_loss": "nn.functional.cross_entropy",
+    "log_sigmoid_forward": "nn.functional.logsigmoid",
+    "log_sigmoid": "nn.functional.logsigmoid",
+    "native_batch_norm": "nn.functional.batch_norm",
+    "native_group_norm": "nn.functional.group_norm",
+    "native_layer_norm": "nn.functional.layer_norm",
+    "nll_loss_forward": "nn.functional.nll_loss",
+    "nll_loss2d_forward": "nn.functional.nll_loss",
+    "nll_loss2d": "nn.functional.nll_loss",
+    "upsample_bilinear2d": "nn.functional.upsample_bilinear",
+    "upsample_nearest2d": "nn.functional.upsample_nearest",
+}
+
+_ABORTING: dict[str, Callable[[Any], bool]] = {
+    "nn.functional.nll_loss": lambda sample: sample.input.dim() == 1
+}
+"""Samples with which stock torch_xla 2.9 ends the process, with composites or without."""
+
+MOST = 2000
+"""How many samples are made before some of them are chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSample:
+    """A call of a function that calls the operator."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+@cache
+def _database() -> tuple[Any, ...]:
+    try:
+        from torch.testing._internal.common_methods_invocations import op_db
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"PyTorch's samples need {error.name}, which is not installed; pip install {error.name}"
+        ) from error
+    return tuple(op_db)
+
+
+def samples_of(operator: str, dtype: torch.dtype, gradients: bool) -> Iterator[DatabaseSample]:
+    """The samples of `aten::name`, or of the forward that `aten::name_backward` belongs to."""
+    for info in _infos(operator):
+        if dtype not in info.dtypes:
+            continue
+        wants = gradients and info.supports_autograd
+        # The same samples in every process.
+        torch.manual_seed(0)
+        np.random.seed(0)
+        random.seed(0)
+        aborts = _ABORTING.get(info.name, lambda sample: False)
+        for sample in islice(info.sample_inputs("cpu", dtype, requires_grad=wants), MOST):
+            if aborts(sample):
+                continue
+            arguments = (sample.input, *sample.args)
+            yield DatabaseSample(info.op, arguments, dict(sample.kwargs))
+
+
+def _infos(operator: str) -> list[Any]:
+    namespace, _, name = operator.partition("::")
+    if namespace != "aten":
+        return []
+    plain = name.partition(".")[0]
+    for candidate in (plain, forward_name(plain)):
+        wanted = _ELSEWHERE.get(candidate, candidate.removeprefix("_"))
+        found = [i for i in _database() if i.name == wanted or i.name == f"nn.functional.{wanted}"]
+        if found:
+            return found
+    return [i for i in _database() if i.aten_name == plain or i.aten_backward_name == plain]
+
+
+def forward_name(name: str) -> str:
+    """`gelu` of `gelu_backward`, and `_softmax` of `_softmax_backward_data`."""
+    return name.removesuffix("_data").removesuffix("_backward")

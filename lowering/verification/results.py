@@ -1,0 +1,102 @@
+"""What `composites verify` found, as frozen values. This module needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What came of one entry in one dtype."""
+
+    VERIFIED = "verified"
+    FAILED = "failed"
+    NOT_VERIFIED = "not verified"
+
+
+class Check(StrEnum):
+    """What a finding is about."""
+
+    CALL = "call"
+    """The call, or the function of the entry, failed."""
+    RESULTS = "results"
+    """Number, shape or dtype of the results."""
+    FORWARD = "forward"
+    GRADIENT = "gradient"
+    BITS = "bits"
+    OPERANDS = "operands"
+    """What the call did to the tensors that it was given."""
+    CLAIMED = "claimed"
+    CONDITIONS = "conditions"
+    ATTRIBUTES = "attributes"
+    REPEATED = "repeated"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong, or that somebody should know."""
+
+    check: Check
+    message: str
+    sample: str = ""
+    is_failure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """Calls that the entry did not claim, for one reason."""
+
+    reason: str
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The greatest errors of an entry in one dtype. None: nothing was compared."""
+
+    forward: float | None = None
+    forward_f64: float | None = None
+    gradient: float | None = None
+    gradient_f64: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry in one dtype."""
+
+    entry: str
+    dtype: str
+    source: str
+    """Where the samples come from."""
+    samples: int
+    claimed: int = 0
+    unclaimed: tuple[Unclaimed, ...] = ()
+    numbers: Numbers = Numbers()
+    tolerance: float = 0.0
+    same_bits: bool | None = None
+    """Whether all results have the bits of the stock lowering; None if it could not run."""
+    findings: tuple[Finding, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        if any(finding.is_failure for finding in self.findings):
+            return Verdict.FAILED
+        return Verdict.VERIFIED if self.claimed else Verdict.NOT_VERIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All entries."""
+
+    rows: tuple[Row, ...]
+
+    def of(self, verdict: Verdict) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.verdict is verdict)
+
+
+def entries_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The names of the entries, each once."""
+    return tuple(dict.fromkeys(row.entry for row in rows))

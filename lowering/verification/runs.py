@@ -1,0 +1,242 @@
+"""Running samples: on the CPU, and as one graph on the frontend's device.
+
+What comes back is on the CPU. An exception is a result too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import torch
+
+from composites.torch_internals import pytree
+from lowering.frontends.protocols import Frontend
+from lowering.stablehlo import Module, StableHLOError
+from lowering.verification.bits import same_bits
+from lowering.verification.samples import Place, Sample
+
+_WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception, as a user sees it."""
+
+    type: str
+    message: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Raised:
+        return cls(type(error).__name__, str(error))
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What one call gave. Tensors are on the CPU; other results are as they are."""
+
+    results: tuple[Any, ...] = ()
+    gradients: tuple[torch.Tensor | None, ...] = ()
+    """Of each tensor that needs one, for a fixed direction."""
+    operands: tuple[torch.Tensor, ...] = ()
+    """The tensors that were given, after the call."""
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        every = (*self.results, *self.gradients, *self.operands)
+        return [value for value in every if isinstance(value, torch.Tensor)]
+
+    def mapped(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Values:
+        def each(values: Iterable[Any]) -> tuple[Any, ...]:
+            return tuple(function(v) if isinstance(v, torch.Tensor) else v for v in values)
+
+        return Values(each(self.results), each(self.gradients), each(self.operands))
+
+
+Outcome = Values | Raised
+
+
+def equal_values(one: Values, other: Values) -> bool:
+    """Whether results, gradients and operands are the same in every bit."""
+    pairs = (
+        (one.results, other.results),
+        (one.gradients, other.gradients),
+        (one.operands, other.operands),
+    )
+    return all(len(a) == len(b) and all(map(same_bits, a, b)) for a, b in pairs)
+
+
+def evaluate(
+    sample: Sample, place: Place, function: Callable[..., Any], *, differentiate: bool = True
+) -> Values:
+    """Call a function with a sample's arguments, and compute the gradients."""
+    arguments, keywords = sample.placed(place)
+    given = list(_given((arguments, keywords)))
+    before = [tensor.requires_grad for tensor in given]
+    returned = pytree.tree_leaves(function(*arguments, **keywords))
+    results = [r for r in returned if isinstance(r, torch.Tensor) and r.requires_grad]
+    leaves = [tensor for tensor, wants in zip(given, before, strict=True) if wants]
+    gradients: tuple[torch.Tensor | None, ...] = ()
+    if differentiate and results and leaves:
+        directions = [_direction(result, place) for result in results]
+        gradients = torch.autograd.grad(results, leaves, directions, allow_unused=True)
+    return Values(tuple(returned), gradients, tuple(given)).mapped(torch.Tensor.detach)
+
+
+def _given(values: Any) -> Iterator[torch.Tensor]:
+    for value in pytree.tree_leaves(values):
+        if isinstance(value, torch.nn.Module):
+            yield from value.parameters()
+            yield from value.buffers()
+        elif isinstance(value, torch.Tensor):
+            yield value
+
+
+def _direction(result: torch.Tensor, place: Place) -> torch.Tensor:
+    """Random numbers that every dtype has exactly."""
+    generator = torch.Generator().manual_seed(1)
+    numbers = torch.randn(result.shape, generator=generator).mul(16).round().div(16)
+    if result.is_complex():
+        return place(torch.complex(numbers, numbers.flip(0) if numbers.dim() else numbers))
+    return place(numbers).to(result.dtype)
+
+
+# ---- on the CPU ----
+
+
+def is_random(sample: Sample, first: Outcome) -> bool:
+    """Whether a sample gives other results on the CPU with another seed."""
+    torch.manual_seed(1)
+    # PyTorch's samples set their own seed before each call.
+    with mock.patch.object(torch, "manual_seed"):
+        second = on_cpu(sample)
+    return not (
+        isinstance(first, Values) and isinstance(second, Values) and equal_values(first, second)
+    )
+
+
+def on_cpu(sample: Sample, *, wide: bool = False) -> Outcome:
+    """Run a sample on the CPU; if `wide`, with all floats in f64."""
+
+    def place(tensor: torch.Tensor) -> torch.Tensor:
+        copy = tensor.detach().clone()
+        if wide and copy.is_floating_point():
+            copy = copy.to(torch.float64)
+        elif wide:
+            copy = copy.to(_WIDE.get(copy.dtype, copy.dtype))
+        return copy.requires_grad_(tensor.requires_grad)
+
+    torch.manual_seed(0)
+    try:
+        return evaluate(sample, place, sample.reference or sample.function)
+    except Exception as error:
+        return Raised.of(error)
+
+
+# ---- on the device ----
+
+
+@dataclass(slots=True)
+class Run:
+    """All samples of an entry in one dtype, run as one graph."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    again: dict[int, Outcome] = field(default_factory=dict)
+    """What the second call of some samples gave."""
+    reached: list[int] = field(default_factory=list)
+    """For each sample, how many calls the entry claimed."""
+    module: Module | None = None
+    """The graph, if it was asked for."""
+
+
+def on_device(
+    frontend: Frontend,
+    samples: Sequence[Sample],
+    *,
+    stock: bool,
+    claimed: Callable[[], int] = lambda: 0,
+    twice: int = 0,
+) -> Run:
+    """Run samples as one graph.
+
+    Args:
+        stock: call what the samples mean without composites.
+        claimed: counts the calls that the entry has claimed so far.
+        twice: how many of the samples are called a second time.
+    """
+    assert frontend.running is not None
+    done = Run()
+    with _fresh_randomness(frontend) as restart:
+        for number, sample in enumerate(samples):
+            function = (sample.reference or sample.function) if stock else sample.function
+            before = claimed()
+            restart()
+            done.outcomes.append(_attempt(sample, frontend, function))
+            done.reached.append(claimed() - before)
+            if number < twice:
+                restart()
+                done.again[number] = _attempt(sample, frontend, function)
+    every = [*done.outcomes, *done.again.values()]
+    tensors = [t for v in every if isinstance(v, Values) for t in v.tensors]
+    device = frontend.tensors.device_type
+    tensors = [tensor for tensor in tensors if tensor.device.type == device]
+    try:
+        if tensors and not stock:
+            done.module = frontend.running.stablehlo(tensors)
+        if tensors:
+            frontend.running.run(tensors)
+    except (RuntimeError, StableHLOError) as error:
+        failed = Raised(type(error).__name__, f"the graph of all samples cannot run: {error}")
+        done.outcomes, done.again = [failed for _ in samples], {}
+    done.outcomes = [_fetched(outcome) for outcome in done.outcomes]
+    done.again = {number: _fetched(outcome) for number, outcome in done.again.items()}
+    return done
+
+
+def traced(frontend: Frontend, samples: Sequence[Sample]) -> list[Outcome]:
+    """Call samples without running a graph."""
+    return [_attempt(sample, frontend, sample.function) for sample in samples]
+
+
+def _attempt(sample: Sample, frontend: Frontend, function: Callable[..., Any]) -> Outcome:
+    device = frontend.tensors.device_type
+
+    def place(tensor: torch.Tensor) -> torch.Tensor:
+        copy = tensor.detach().clone()
+        # A 0-d tensor from the CPU would be a number, and numbers are constants.
+        copy = copy.to(device) if copy.dim() else copy.reshape(1).to(device).reshape(())
+        return copy.requires_grad_(tensor.requires_grad)
+
+    try:
+        return evaluate(sample, place, function)
+    except Exception as error:
+        return Raised.of(error)
+
+
+def _fetched(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Raised):
+        return outcome
+    try:
+        return outcome.mapped(torch.Tensor.cpu)
+    except RuntimeError as error:
+        return Raised.of(error)
+
+
+@contextmanager
+def _fresh_randomness(frontend: Frontend) -> Iterator[Callable[[], None]]:
+    """A function that starts both generators again, the CPU's and the device's."""
+    running = frontend.running
+    assert running is not None
+
+    def restart() -> None:
+        torch.manual_seed(0)
+        running.set_random_state(0)
+
+    with torch.random.fork_rng(devices=()):
+        yield restart

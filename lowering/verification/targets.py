@@ -1,0 +1,69 @@
+"""What is verified: an entry of a registry, or a function under `@composite`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from composites.allowlist import resolve
+from composites.errors import UnusableFunctionError
+from composites.functions import load_function
+from composites.registry.catalog import Catalog
+from composites.registry.model import Composite
+from lowering.decorator import ENTRY
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Something to verify."""
+
+    entry: Composite
+    label: str
+    entries: tuple[Composite, ...] = ()
+    """What is on while it runs: the entry, and its backward or its forward."""
+    forward: Composite | None = None
+    """Of a backward: the entry that it is the backward of, if the registry has one."""
+    function: Callable[..., Any] | None = None
+    """Of an entry under `@composite`: the function."""
+    samples: str | None = None
+    """`package.module:function`, or the same with a file, which yields its samples."""
+
+    @property
+    def is_backward(self) -> bool:
+        op = self.entry.op or ""
+        return self.forward is not None or "_backward" in op or bool(self.entry.gradients)
+
+    @property
+    def original(self) -> Callable[..., Any] | None:
+        """The function under `@composite` as it is written."""
+        return None if self.function is None else self.function.__wrapped__  # type: ignore[attr-defined]
+
+
+def targets_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Target, ...]:
+    """Entries of registries."""
+    return tuple(_target(entry, catalog) for entry in entries)
+
+
+def _target(entry: Composite, catalog: Catalog) -> Target:
+    forward = next((e for e in catalog if catalog.backward_of(e) == entry), None)
+    on = entry if forward is None or entry.op is not None else forward
+    entries = tuple(resolve([on.identity], catalog))
+    samples = entry.samples or (forward.samples if forward is not None else None)
+    return Target(entry, catalog.label(entry), entries, forward, samples=samples)
+
+
+def target_of_function(name: str, samples: str | None) -> Target:
+    """A function under `@composite`, as `package.module:function` or `FILE.py:FUNCTION`.
+
+    Raises:
+        UnusableFunctionError: it does not exist, or is not under `@composite`.
+    """
+    function = load_function(name)
+    entry = getattr(function, ENTRY, None)
+    if not isinstance(entry, Composite):
+        raise UnusableFunctionError(
+            f"{name} is not under @composites.composite; name such a function, or an entry of a"
+            " registry"
+        )
+    return Target(entry, entry.qualified, (entry,), function=function, samples=samples)

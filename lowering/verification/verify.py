@@ -1,0 +1,310 @@
+"""`verify`: run each target in each dtype, and say what was found."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from composites.element_types import TABLE
+from composites.errors import CompositesError, LoweringError, UnusableFunctionError
+from composites.functions import import_module
+from composites.registry.catalog import Catalog
+from composites.registry.model import Composite
+from lowering import activation
+from lowering.dispatch.statistics import EntryStatistics, Statistics
+from lowering.frontends.protocols import Frontend
+from lowering.verification import runs
+from lowering.verification.graphs import ambiguous
+from lowering.verification.judgement import Judged, Outcomes, greatest, judge
+from lowering.verification.results import Check, Finding, Row, Unclaimed
+from lowering.verification.runs import Raised, Run, Values
+from lowering.verification.samples import (
+    NoSamples,
+    Sample,
+    Samples,
+    sources,
+    without_gradients,
+)
+from lowering.verification.targets import Target
+from lowering.verification.tolerances import tolerance_of
+
+DTYPES = ("f32", "bf16")
+"""The element types that are run where the user names none."""
+COUNT = 8
+"""How many samples of an entry are run in each dtype."""
+_TWICE = 2
+"""How many of them are called a second time."""
+
+
+def element_types(target: Target, chosen: Sequence[str]) -> tuple[str, ...]:
+    """Those of the chosen element types that the entry's conditions allow; if there are none, the
+    first that they allow."""
+    allowed = target.entry.when.dtypes
+    found = tuple(name for name in chosen if not allowed or name in allowed)
+    if found:
+        return found
+    known = {type_.name for type_ in TABLE}
+    return tuple(name for name in allowed if name in known)[:1]
+
+
+def verify(
+    target: Target, catalog: Catalog, dtypes: Sequence[str] = DTYPES, count: int = COUNT
+) -> tuple[Row, ...]:
+    """Run one target in each dtype.
+
+    Raises:
+        UnusableFunctionError: the function that yields samples cannot be used.
+        MissingPackageError: torch_xla is not installed.
+    """
+    frontend = activation.backend().frontend
+    rows: list[Row] = []
+    with activation.all_off(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's, about samples
+        for dtype in element_types(target, dtypes):
+            began = time.monotonic()
+            row = _Verifier(target, catalog, frontend, dtype, count).row()
+            rows.append(replace(row, seconds=time.monotonic() - began))
+    return _with_claims(target.entry, rows)
+
+
+def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
+    """Add what only all dtypes together say: whether the conditions tell calls apart."""
+    claimed = sum(row.claimed for row in rows)
+    unclaimed = [reason for row in rows for reason in row.unclaimed]
+    finding = None
+    if not claimed and unclaimed:
+        calls = sum(reason.calls for reason in unclaimed)
+        most = max(unclaimed, key=lambda reason: reason.calls)
+        message = f"claims none of {calls} calls; most often because: {most.reason}"
+        finding = Finding(Check.CLAIMED, message)
+    elif claimed and not unclaimed and (entry.when.where or entry.when.values or entry.when.ranks):
+        message = (
+            "`when` let every sample through: it leaves nothing out, or no sample shows what;"
+            " give one that it leaves out in `samples`"
+        )
+        finding = Finding(Check.CONDITIONS, message, is_failure=False)
+    if finding is None:
+        return tuple(rows)
+    return tuple(replace(row, findings=(*row.findings, finding)) for row in rows)
+
+
+@contextmanager
+def turned_on(target: Target, catalog: Catalog) -> Iterator[Statistics]:
+    """A context in which a target is on, with what becomes of its calls.
+
+    Raises:
+        CompositesError: the entry cannot be turned on.
+    """
+    if target.function is not None:  # it is always on
+        yield activation.statistics
+        return
+    for entry in target.entries:
+        for function in entry.functions[:1]:
+            import_module(function.partition(":")[0])
+    counted = Statistics()
+    installation = activation.install_from(catalog, target.entries, counted=counted)
+    try:
+        yield counted
+    finally:
+        installation.remove()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A sample, and what the CPU gave for it."""
+
+    sample: Sample
+    cpu: Values
+    wide: Values | None
+    is_random: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """What became of the calls of an entry up to now."""
+
+    claimed: int
+    unclaimed: dict[str, int]
+
+    @classmethod
+    def of(cls, statistics: Statistics, identity: str) -> _Counts:
+        found = statistics.entries.get(identity)
+        return cls(0 if found is None else found.caught, _reasons(found))
+
+    def since(self, before: _Counts) -> _Counts:
+        reasons = {r: n - before.unclaimed.get(r, 0) for r, n in self.unclaimed.items()}
+        return _Counts(self.claimed - before.claimed, {r: n for r, n in reasons.items() if n})
+
+
+def _reasons(found: EntryStatistics | None) -> dict[str, int]:
+    reasons: dict[str, int] = {}
+    for fallback in [] if found is None else list(found.fallbacks.values()):
+        if fallback.is_missed and fallback.calls:
+            reasons[fallback.reason] = reasons.get(fallback.reason, 0) + fallback.calls
+    return reasons
+
+
+def counted_entry(target: Target) -> Composite:
+    """The entry whose calls are counted: a backward without operator belongs to its forward."""
+    if target.entry.gradients and target.forward is not None:
+        return target.forward
+    return target.entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Verifier:
+    target: Target
+    catalog: Catalog
+    frontend: Frontend
+    dtype: str
+    count: int
+
+    def row(self) -> Row:
+        bare = Row(self.target.label, self.dtype, "", 0, tolerance=tolerance_of(self.dtype))
+        for function in self.target.entry.functions[:1] if not self.target.function else ():
+            try:
+                import_module(function.partition(":")[0])
+            except UnusableFunctionError as error:  # programs do without the package
+                return replace(bare, findings=(_unverified(str(error)),))
+        try:
+            found = select(self.target, self.catalog, self.frontend, self.dtype, self.count)
+        except UnusableFunctionError:  # the function that yields samples
+            raise
+        except CompositesError as error:
+            return replace(bare, findings=(Finding(Check.CALL, str(error)),))
+        if isinstance(found, NoSamples):
+            return replace(bare, findings=(_unverified(found.reason),))
+        prepared, refusal = _prepared(found.samples)
+        bare = replace(bare, source=found.source, samples=len(prepared))
+        if not prepared:
+            return replace(bare, findings=(_unverified(f"the CPU refuses all samples: {refusal}"),))
+        samples = [item.sample for item in prepared]
+        stock = runs.on_device(self.frontend, samples, stock=True)
+        identity = counted_entry(self.target).identity
+        with turned_on(self.target, self.catalog) as statistics:
+            before = _Counts.of(statistics, identity)
+            ours = runs.on_device(
+                self.frontend,
+                samples,
+                stock=False,
+                claimed=lambda: _Counts.of(statistics, identity).claimed,
+                twice=_TWICE,
+            )
+            counts = _Counts.of(statistics, identity).since(before)
+        return self._judged(bare, prepared, stock, ours, counts)
+
+    def _judged(
+        self, bare: Row, prepared: Sequence[Prepared], stock: Run, ours: Run, counts: _Counts
+    ) -> Row:
+        judged = [self._one(number, item, stock, ours) for number, item in enumerate(prepared)]
+        bits = [each.same_bits for each in judged if each.same_bits is not None]
+        findings = [finding for each in judged for finding in each.findings]
+        if not counts.claimed and not counts.unclaimed and not findings:
+            findings.append(_unverified("no sample calls what the entry catches"))
+        findings += self._indistinguishable(ours)
+        return replace(
+            bare,
+            claimed=counts.claimed,
+            unclaimed=tuple(Unclaimed(*item) for item in counts.unclaimed.items()),
+            numbers=greatest([each.numbers for each in judged]),
+            same_bits=all(bits) if bits else None,
+            findings=tuple(findings),
+        )
+
+    def _one(self, number: int, item: Prepared, stock: Run, ours: Run) -> Judged:
+        return judge(
+            Outcomes(
+                sample=item.sample.text,
+                cpu=item.cpu,
+                wide=item.wide,
+                stock=stock.outcomes[number],
+                ours=ours.outcomes[number],
+                again=ours.again.get(number),
+                is_random=item.is_random,
+                is_native=self._is_native(),
+            )
+        )
+
+    def _is_native(self) -> bool:
+        """Whether all that is on is the stock lowering of operators. A function's own body can be
+        fused in another way than the calls that it stands for."""
+        return all(e.op and e.decomposition.kind == "native" for e in self.target.entries)
+
+    def _indistinguishable(self, ours: Run) -> Iterator[Finding]:
+        names = {entry.composite_name for entry in self.target.entries}
+        names |= {f"{entry.composite_name}_backward" for entry in self.target.entries}
+        for written in () if ours.module is None else ambiguous(ours.module, names):
+            yield Finding(
+                Check.ATTRIBUTES,
+                f"calls that mean different things are written alike: {written}; make the argument"
+                " in which they differ an attribute, or fix it with `when`",
+            )
+
+
+def _unverified(reason: str) -> Finding:
+    return Finding(Check.CLAIMED, reason, is_failure=False)
+
+
+def select(
+    target: Target, catalog: Catalog, frontend: Frontend, dtype: str, count: int
+) -> Samples | NoSamples:
+    """The samples of the first source that reach the entry, or else of the last one that has some.
+
+    Raises:
+        UnusableFunctionError: a function that the entry names cannot be used.
+        CompositesError: the entry cannot be turned on.
+    """
+    identity = counted_entry(target).identity
+    last: Samples | NoSamples = NoSamples("no samples")
+    for found in sources(target, dtype, count):
+        if isinstance(found, NoSamples):
+            return last if isinstance(last, Samples) else found
+        last = found
+        with turned_on(target, catalog) as statistics:
+            before = _Counts.of(statistics, identity)
+            failed = _fails(frontend, found.samples)
+            reached = _Counts.of(statistics, identity).since(before)
+        if failed or reached.claimed or reached.unclaimed:
+            break
+    return last
+
+
+def _fails(frontend: Frontend, samples: Sequence[Sample]) -> bool:
+    """Whether the entry's own function fails for a sample, which therefore reached it."""
+    outcomes = runs.traced(frontend, samples)
+    return any(isinstance(o, Raised) and o.type == LoweringError.__name__ for o in outcomes)
+
+
+def _prepared(samples: Sequence[Sample]) -> tuple[list[Prepared], str]:
+    """The samples that the CPU runs, and what it says of the last one that it refuses."""
+    prepared: list[Prepared] = []
+    refusal = ""
+    for sample in samples:
+        cpu = runs.on_cpu(sample)
+        if isinstance(cpu, Raised):  # perhaps PyTorch has no gradient
+            sample = without_gradients(sample)
+            cpu = runs.on_cpu(sample)
+        if isinstance(cpu, Raised):
+            refusal = str(cpu).partition("\n")[0]
+            continue
+        wide = runs.on_cpu(sample, wide=True)
+        right = wide if isinstance(wide, Values) else None
+        prepared.append(Prepared(sample, cpu, right, runs.is_random(sample, cpu)))
+    return prepared, refusal
+
+
+def with_texts(rows: Sequence[Row], here: dict[str, str], there: dict[str, str]) -> tuple[Row, ...]:
+    """Add a failure to each entry whose text is another one in another process."""
+    finding = Finding(
+        Check.TEXT,
+        "the text of its composites is another one in another process; a decomposition must depend"
+        " on the call alone, and not on hash() or the order of a set",
+    )
+    changed = {name for name in here if here[name] != there.get(name, here[name])}
+    return tuple(
+        replace(row, findings=(*row.findings, finding)) if row.entry in changed else row
+        for row in rows
+    )

@@ -1,0 +1,164 @@
+"""`composites verify`: what it prints, its exit codes, and its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from composites_testing.processes import run
+from typer.testing import CliRunner, Result
+
+import composites
+from composites.cli.app import app
+from lowering import activation
+from lowering.verification import repeat
+
+HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
+FUNCTIONS = """
+import torch
+
+
+def relu(self, *, approximate="none"):
+    return torch.relu(self)
+
+
+def scaled(self, *, approximate="none"):
+    values = [0.5, 0.25, 3.0, 5.0, 7.0, 11.0, 13.0]
+    names = ["a", "b", "c", "d", "e", "f", "g"]
+    for name in set(names):
+        self = self + values[names.index(name)]
+    return torch.nn.functional.gelu(self - sum(values), approximate=approximate)
+
+
+def samples(dtype):
+    x = torch.linspace(-2, 2, 12).reshape(3, 4).to(dtype)
+    yield (x.requires_grad_(),), {"approximate": "tanh"}
+
+
+def no_pairs(dtype):
+    yield torch.ones(2, dtype=dtype)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "verify_ops.py").write_text(FUNCTIONS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "verify_ops", raising=False)
+    composites.disable()
+    activation.catalog.cache_clear()
+    return tmp_path
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the second process, which takes seconds to start, where its text does not matter."""
+
+    def start(request: repeat.Request) -> subprocess.Popen[str]:
+        command = [sys.executable, "-S", "-c", "print({})"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    monkeypatch.setattr(repeat, "start", start)
+
+
+def verify(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["verify", *map(str, arguments)])
+
+
+def write(folder: Path, entries: str) -> Path:
+    file = folder / "umbra.yaml"
+    file.write_text(HEAD + entries)
+    return file
+
+
+GELU = "  gelu: {op: aten::gelu, attributes: {approximate: approximate}"
+
+
+def test_builtin_entries() -> None:
+    result = verify("hardswish", "huber_loss", "--json", "--samples", "4")
+    assert result.exit_code == 0, result.output
+    rows = {(row["entry"], row["dtype"]): row for row in json.loads(result.stdout)}
+    names = ("hardswish", "hardswish_backward", "huber_loss", "huber_loss_backward")
+    assert set(rows) == {(f"ptxla.{name}", dtype) for name in names for dtype in ("f32", "bf16")}
+    for row in rows.values():
+        assert (row["verdict"], row["source"], row["findings"]) == ("verified", "OpInfo", [])
+        assert row["samples"] == 4
+        assert row["claimed"] >= 4
+        assert row["numbers"]["forward"] <= row["tolerance"]
+    assert rows["ptxla.hardswish", "f32"]["same_bits"]
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_table_and_a_file(folder: Path) -> None:
+    file = write(folder, f"{GELU}, decomposition: 'verify_ops:relu'}}\n")
+    result = verify("--registry", file, "--junit", folder / "report.xml", "--dtypes", "f32")
+    assert result.exit_code == 1
+    assert "umbra.gelu" in result.stdout
+    assert "failed: umbra.gelu f32: forward: result 0: " in result.stdout
+    assert result.stdout.endswith("0 verified, 1 failed, 0 not verified\n")
+    suite = ElementTree.parse(folder / "report.xml").getroot()
+    assert suite.attrib | {"failures": "1", "tests": "1", "skipped": "0"} == suite.attrib
+    (case,) = suite
+    assert (case.attrib["classname"], case.attrib["name"]) == ("umbra.gelu", "f32")
+    assert "forward: result 0: " in str(case[0].text)
+
+
+def test_text_that_depends_on_the_process(folder: Path) -> None:
+    """In a process of its own, whose order of sets is another one than that of the second."""
+    file = write(folder, f"{GELU}, decomposition: 'verify_ops:scaled', backward: derive}}\n")
+    command = ["-m", "composites", "verify", "--registry", str(file), "--dtypes", "f32"]
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    done = run(sys.executable, *command, PYTHONPATH=path, PYTHONHASHSEED="1")
+    assert done.code == 1, done.stdout + done.stderr
+    assert "failed: umbra.gelu f32: text: " in done.stdout
+
+
+@pytest.mark.usefixtures("alone")
+def test_samples_of_an_entry(folder: Path) -> None:
+    file = write(folder, f"{GELU}, samples: 'verify_ops:samples'}}\n")
+    result = verify("--registry", file, "--json", "gelu")
+    assert result.exit_code == 0, result.output
+    assert {(row["source"], row["samples"]) for row in json.loads(result.stdout)} == {
+        ("samples", 1)
+    }
+
+
+@pytest.mark.usefixtures("alone")
+def test_what_has_no_samples_is_not_verified(folder: Path) -> None:
+    file = write(folder, "  top: {function: 'verify_ops:samples', operands: [dtype]}\n")
+    result = verify("--registry", file, "--dtypes", "f32")
+    assert (result.exit_code, "1 not verified" in result.stdout) == (0, True), result.output
+    assert verify("--registry", file, "--dtypes", "f32", "--strict").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("entries", "arguments", "message"),
+    [
+        (f"{GELU}, samples: 'verify_ops:no_pairs'}}\n", (), "yields Tensor; yield pairs"),
+        (f"{GELU}, samples: 'verify_ops:sampels'}}\n", (), "did you mean 'samples'?"),
+        (f"{GELU}}}\n", ("--dtypes", "f23"), "did you mean 'f32'?"),
+        (f"{GELU}}}\n", ("--samples-from", "verify_ops:samples"), "is for functions"),
+        (f"{GELU}}}\n", ("silu",), "ptxla.silu is not an entry of "),
+        (f"{GELU}}}\n", ("verify_ops:relu",), "verify_ops:relu is not under @composites.composite"),
+    ],
+)
+def test_mistakes(folder: Path, entries: str, arguments: tuple[str, ...], message: str) -> None:
+    result = verify("--registry", write(folder, entries), *arguments)
+    assert result.exit_code == 1
+    assert message in result.stderr, result.output
+    assert "Traceback" not in result.output
+
+
+def test_check_looks_for_the_samples(folder: Path) -> None:
+    file = write(folder, f"{GELU}, samples: 'verify_ops:sampels'}}\n")
+    result = CliRunner().invoke(app, ["check", str(file)])
+    assert result.exit_code == 1
+    assert "gelu: samples: verify_ops has no function sampels" in result.stderr.replace(
+        "module ", ""
+    )

@@ -1,0 +1,86 @@
+"""What counts as the same number."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from lowering.verification.judgement import Outcomes, errors, judge
+from lowering.verification.results import Check
+from lowering.verification.runs import Raised, Values
+from lowering.verification.tolerances import TOLERANCES
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def values(*numbers: float, gradient: float = 0.0, dtype: torch.dtype = torch.float32) -> Values:
+    return Values((torch.tensor(numbers, dtype=dtype),), (torch.tensor([gradient], dtype=dtype),))
+
+
+def failed(outcomes: Outcomes) -> set[Check]:
+    return {finding.check for finding in judge(outcomes).findings if finding.is_failure}
+
+
+def test_a_gradient_that_is_zero_by_mathematics() -> None:
+    outcomes = Outcomes(
+        "s",
+        cpu=values(1.0, gradient=1e-9),
+        wide=values(1.0, gradient=1e-18, dtype=torch.float64),
+        stock=values(1.0, gradient=-3e-8),
+        ours=values(1.0, gradient=4e-8),
+    )
+    assert failed(outcomes) == set()
+
+
+def test_as_far_from_the_truth_as_pytorch() -> None:
+    """Cancellation leaves few digits: the CPU is off by 0.2, and so may we be."""
+    wide = values(1000.0, dtype=torch.float64)
+    stock = values(1000.0)
+    for ours, wrong in ((999.7, set()), (999.5, {Check.FORWARD})):
+        assert failed(Outcomes("s", values(1000.2), wide, stock, values(ours))) == wrong
+
+
+def test_stock_is_as_wrong() -> None:
+    judged = judge(Outcomes("s", values(1.0), None, values(2.0), values(2.0)))
+    (finding,) = judged.findings
+    assert (finding.check, finding.is_failure, judged.same_bits) == (Check.FORWARD, False, True)
+
+
+def test_native_decompositions_have_the_bits_of_stock() -> None:
+    near = values(1.0 + 1e-6)
+    assert failed(Outcomes("s", values(1.0), None, values(1.0), near)) == set()
+    native = Outcomes("s", values(1.0), None, values(1.0), near, is_native=True)
+    assert failed(native) == {Check.BITS}
+
+
+def test_what_stock_refuses_too() -> None:
+    refused = Raised("RuntimeError", "no")
+    assert failed(Outcomes("s", values(1.0), None, refused, refused)) == set()
+    assert failed(Outcomes("s", values(1.0), None, values(1.0), refused)) == {Check.CALL}
+    ours = Raised("LoweringError", "failed")
+    assert failed(Outcomes("s", values(1.0), None, refused, ours)) == {Check.CALL}
+
+
+@pytest.mark.parametrize("special", [float("inf"), float("-inf"), float("nan")])
+def test_infinities(special: float) -> None:
+    one = torch.tensor(special)
+    assert errors(one, one).item() == 0
+    assert errors(one, torch.tensor(1.0)).item() == float("inf")
+    assert errors(torch.tensor(1.0), one).item() == float("inf")
+
+
+def test_random_results_are_compared_by_type_alone() -> None:
+    def random(ours: Values) -> Outcomes:
+        return Outcomes("s", values(1.0), None, values(5.0), ours, is_random=True)
+
+    assert failed(random(values(7.0))) == set()
+    assert failed(random(values(7.0, 7.0))) == {Check.RESULTS}
+
+
+def test_the_documentation_has_the_tolerances() -> None:
+    text = (DOCS / "registry.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (\w+) \| (\de-\d) \|$", text, re.MULTILINE))
+    assert {name: float(value) for name, value in rows.items()} == TOLERANCES

@@ -1,0 +1,264 @@
+"""Mistakes that vendors make: `verify` finds each, and says what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from composites.registry.catalog import load_catalog
+from lowering.verification.results import Check, Row, Verdict
+from lowering.verification.targets import target_of_function, targets_of
+from lowering.verification.verify import verify
+
+Verify = Callable[..., Sequence[Row]]
+
+FUNCTIONS = """
+import jax.numpy as jnp
+import torch
+from torch import Tensor
+
+import composites
+
+
+def right(self, *, approximate="none"):
+    return torch.nn.functional.gelu(self, approximate=approximate)
+
+
+def relu(self, *, approximate="none"):
+    return torch.relu(self)
+
+
+def jax_relu(self, *, approximate="none"):
+    return jnp.maximum(self, 0)
+
+
+def summed(self, *, approximate="none"):
+    return torch.nn.functional.gelu(self, approximate=approximate).sum()
+
+
+def narrow(self, *, approximate="none"):
+    return torch.nn.functional.gelu(self, approximate=approximate).to(torch.float16)
+
+
+def mutating(self, *, approximate="none"):
+    return torch.nn.functional.gelu(self.mul_(1), approximate=approximate)
+
+
+def none(self, *, approximate="none"):
+    torch.nn.functional.gelu(self, approximate=approximate)
+
+
+def flow(self, *, approximate="none"):
+    return self * 2 if self.sum() > 0 else self
+
+
+def backward(grad_output, self, *, approximate="none"):
+    return torch.ops.aten.gelu_backward(grad_output, self, approximate=approximate) + 3.1
+
+
+def rows(x: Tensor) -> Tensor:
+    return torch.softmax(x, -1)
+
+
+def adapted(composite, input, dim, dtype=None):
+    if dtype is not None:
+        raise composites.UnsupportedCallError("a softmax that also casts")
+    return composite(input.transpose(dim, -1)).transpose(dim, -1)
+
+
+def not_moved_back(composite, input, dim, dtype=None):
+    return composite(input.transpose(dim, 0))
+
+
+def misspelled(composite, input, dim, dtype=None):
+    return composite(input, axis=dim)
+
+
+def scribbling(composite, input, dim, dtype=None):
+    result = composite(input.transpose(dim, -1)).transpose(dim, -1)
+    with torch.no_grad():
+        input.data.mul_(2)
+    return result
+
+
+count = 0
+
+
+def changing(composite, input, dim, dtype=None):
+    global count
+    count += 1
+    return composite(input.transpose(dim, -1)).transpose(dim, -1) + 1e-6 * count
+
+
+def unordered(self, *, approximate="none"):
+    scale = {"a": 0.5, "b": 0.25, "c": 0.125, "d": 0.0625, "e": 2.0, "f": 4.0, "g": 8.0}
+    for name in set(scale):
+        self = self * scale[name]
+    return torch.nn.functional.gelu(self / 0.0625 * 1.0, approximate=approximate)
+
+
+def broken_samples(dtype):
+    yield torch.ones(2, dtype=dtype)
+
+
+@composites.composite("planted.scaled", attributes=("limit",))
+def scaled(x: Tensor, limit: float = 2.0) -> Tensor:
+    return x.clamp(max=limit) * 3
+
+
+@composites.composite("planted.frozen")
+def frozen(x: Tensor, limit: float = 2.0) -> Tensor:
+    return x.clamp(max=limit) * 3
+
+
+def scaled_samples(dtype):
+    for limit in (0.5, 1.0):
+        x = torch.linspace(-2, 2, 12).reshape(3, 4).to(dtype)
+        yield (x.requires_grad_(),), {"limit": limit}
+"""
+
+GELU = "op: aten::gelu, attributes: {approximate: approximate}"
+SOFTMAX = "op: aten::softmax.int, decomposition: 'planted:rows', backward: derive"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
+    (tmp_path / "planted.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "planted", raising=False)
+
+    def run(entries: str, name: str = "planted", dtypes: Sequence[str] = ("f32",)) -> list[Row]:
+        file = tmp_path / "planted.yaml"
+        file.write_text(f"schema: 1\nnamespace: planted\ncomposites:\n{entries}")
+        catalog = load_catalog([str(file)], in_place=True)
+        (entry,) = [e for e in catalog.registries[0].composites if e.name == name]
+        (target,) = targets_of([entry], catalog)
+        return list(verify(target, catalog, dtypes))
+
+    return run
+
+
+def failures(rows: Sequence[Row]) -> dict[Check, str]:
+    assert {row.verdict for row in rows} == {Verdict.FAILED}, rows
+    return {f.check: f.message for row in rows for f in row.findings if f.is_failure}
+
+
+def entry(body: str) -> str:
+    return f"  planted: {{{body}}}\n"
+
+
+@pytest.mark.parametrize("backward", ["", ", backward: derive"])
+def test_what_is_right_is_verified(run: Verify, backward: str) -> None:
+    rows = run(entry(f"{GELU}, decomposition: 'planted:right'{backward}"), dtypes=("f32", "bf16"))
+    assert [row.verdict for row in rows] == [Verdict.VERIFIED] * 2, rows
+    assert not [finding for row in rows for finding in row.findings]
+    assert all(row.claimed and row.source == "OpInfo" and not row.unclaimed for row in rows)
+    assert all(row.numbers.gradient is not None for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["", ", backward: derive"])
+@pytest.mark.parametrize(
+    ("function", "check", "message"),
+    [
+        ("relu", Check.FORWARD, "result 0: "),
+        ("summed", None, "shape []|gives tensor<f32>"),
+        ("narrow", None, "dtype f16, but PyTorch gives f32|gives tensor<"),
+        ("mutating", Check.CALL, "planted:mutating writes to its operand 1|in-place operation"),
+        ("none", Check.CALL, "it returns None; return a tensor"),
+        ("flow", Check.CALL, "reads the value of a tensor"),
+    ],
+)
+def test_a_wrong_decomposition(
+    run: Verify, function: str, check: Check | None, message: str, kind: str
+) -> None:
+    found = failures(run(entry(f"{GELU}, decomposition: 'planted:{function}'{kind}")))
+    assert check is None or check in found, found
+    assert any(part in text for part in message.split("|") for text in found.values()), found
+
+
+def test_a_wrong_jax_function(run: Verify) -> None:
+    assert Check.FORWARD in failures(run(entry(f"{GELU}, decomposition: 'jax:planted:jax_relu'")))
+
+
+def test_a_derived_backward_of_a_wrong_forward(run: Verify) -> None:
+    found = failures(run(entry(f"{GELU}, decomposition: 'planted:relu', backward: derive")))
+    assert {Check.FORWARD, Check.GRADIENT} <= set(found)
+
+
+@pytest.mark.parametrize("name", ["planted", "grad"])
+def test_a_wrong_backward(run: Verify, name: str) -> None:
+    grad = (
+        "  grad: {op: aten::gelu_backward, attributes: {approximate: approximate},"
+        " decomposition: 'planted:backward'}\n"
+    )
+    found = failures(run(entry(f"{GELU}, backward: grad") + grad, name))
+    assert set(found) == {Check.GRADIENT}
+    assert "gradient 0: " in found[Check.GRADIENT]
+
+
+@pytest.mark.parametrize("attributes", ["{}", "{approximate: {value: none}}"])
+def test_an_attribute_that_does_not_follow_its_argument(run: Verify, attributes: str) -> None:
+    found = failures(run(entry(f"op: aten::gelu, attributes: {attributes}")))
+    assert set(found) == {Check.ATTRIBUTES}
+    assert "planted.planted(" in found[Check.ATTRIBUTES]
+
+
+def test_a_condition_that_no_call_meets(run: Verify) -> None:
+    found = failures(run(entry(f"{GELU}, when: {{where: [self.dim() > 90]}}"), dtypes=("f32",)))
+    assert "claims none of " in found[Check.CLAIMED]
+    assert "self.dim() > 90" in found[Check.CLAIMED]
+
+
+def test_a_condition_that_every_call_meets(run: Verify) -> None:
+    (row,) = run(entry(f"{GELU}, when: {{where: [self.dim() >= 0]}}"))
+    assert row.verdict is Verdict.VERIFIED
+    (finding,) = row.findings
+    assert (finding.check, finding.is_failure) == (Check.CONDITIONS, False)
+    assert "`when` let every sample through" in finding.message
+
+
+def test_a_condition_that_tells_calls_apart(run: Verify) -> None:
+    (row,) = run(entry(f"{GELU}, when: {{approximate: tanh}}"))
+    assert (row.verdict, row.findings) == (Verdict.VERIFIED, ())
+    assert row.claimed
+    assert row.unclaimed
+
+
+@pytest.mark.parametrize(
+    ("adapter", "check"),
+    [
+        ("not_moved_back", Check.FORWARD),
+        ("misspelled", Check.CALL),
+        ("scribbling", Check.OPERANDS),
+        ("changing", Check.REPEATED),
+    ],
+)
+def test_a_wrong_adapter(run: Verify, adapter: str, check: Check) -> None:
+    assert check in failures(run(entry(f"{SOFTMAX}, adapt: 'planted:{adapter}'")))
+
+
+def test_a_right_adapter(run: Verify) -> None:
+    (row,) = run(entry(f"{SOFTMAX}, adapt: 'planted:adapted'"))
+    assert row.verdict is Verdict.VERIFIED, row
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "verdict"),
+    [
+        ("scaled", None, Verdict.VERIFIED),
+        ("scaled", "planted:scaled_samples", Verdict.VERIFIED),
+        ("frozen", None, Verdict.FAILED),
+        ("frozen", "planted:scaled_samples", Verdict.FAILED),
+    ],
+)
+def test_functions(run: Verify, name: str, samples: str | None, verdict: Verdict) -> None:
+    """`frozen` lacks the attribute `limit`, without which no call is claimed."""
+    target = target_of_function(f"planted:{name}", samples)
+    (row,) = verify(target, load_catalog([]), ("f32",))
+    assert row.verdict is verdict, row
+    assert row.source == ("samples" if samples else "generated")
+    assert bool(row.claimed) == (verdict is Verdict.VERIFIED)
+    assert row.numbers.gradient is not None
