@@ -154,14 +154,14 @@ def test_without_torch_xla_the_rest_is_locked(
 def test_a_broken_decomposition_is_an_error(
     write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "umbra_locked_ops.py").write_text(
+    (tmp_path / "locked_ops.py").write_text(
         "def gelu(self, *, approximate): return self.nothing\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    file = write("  gelu: {op: aten::gelu, decomposition: 'umbra_locked_ops:gelu'}\n")
+    file = write("  gelu: {op: aten::gelu, decomposition: 'locked_ops:gelu'}\n")
     result = invoke("lock", file, "-o", str(tmp_path / "umbra.lock"))
     assert result.exit_code == 1
-    assert f"{file}:4: umbra.gelu: decomposition umbra_locked_ops:gelu failed" in result.stderr
+    assert f"{file}:4: umbra.gelu: decomposition locked_ops:gelu failed" in result.stderr
     assert not (tmp_path / "umbra.lock").exists()
 
 
