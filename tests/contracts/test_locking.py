@@ -154,9 +154,7 @@ def test_without_torch_xla_the_rest_is_locked(
 def test_a_broken_decomposition_is_an_error(
     write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "locked_ops.py").write_text(
-        "def gelu(self, *, approximate): return self.nothing\n"
-    )
+    (tmp_path / "locked_ops.py").write_text("def gelu(self, *, approximate): return self.nothing\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     file = write("  gelu: {op: aten::gelu, decomposition: 'locked_ops:gelu'}\n")
     result = invoke("lock", file, "-o", str(tmp_path / "umbra.lock"))
