@@ -40,6 +40,11 @@ def resolve(
         AllowlistError: a name is unknown or ambiguous, or the list only removes entries.
     """
     items = tuple(items)
+    wrong = [item for item in items if not isinstance(item, str) or "," in item]
+    if wrong:
+        raise AllowlistError(
+            f"{wrong[0]!r} is not one name; give names one by one, as in enable('gelu', 'softmax')"
+        )
     added: set[str] = set()
     exact: dict[str, set[str]] = {}
     removed: set[str] = set()

@@ -49,6 +49,11 @@ def is_implicit_autograd(qualified: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(qualified, key))
 
 
+def takes_numbers(name: str) -> bool:
+    """Whether an operator, `namespace::name`, takes Python numbers in the place of tensors."""
+    return bool(torch._C._should_allow_numbers_as_tensors(name.partition("::")[2]))
+
+
 def kernel_origin(qualified: str, dispatch_key: str) -> str:
     """Where an operator's kernel for a dispatch key was registered, as the dispatcher prints it."""
     table = torch._C._dispatch_dump_table(qualified).splitlines()

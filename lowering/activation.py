@@ -120,7 +120,7 @@ def enable(*names: str) -> None:
         RegistryError: a registry file is invalid.
     """
     added = _prepared(resolve(names, catalog()))
-    _change(lambda requests: requests.with_names(added, threading.get_ident()))
+    _change(lambda requests: requests.with_names(added, threading.current_thread()))
 
 
 def disable(*names: str) -> None:
@@ -137,7 +137,9 @@ def disable(*names: str) -> None:
     if ALLOWLIST.read() and is_installed():
         import_package()  # a later import would turn on again what the variable names
     removed = _names(resolve(names, catalog(), every_version=True)) if names else None
-    _change(lambda requests: requests.without_names(removed, threading.get_ident()), check=False)
+    _change(
+        lambda requests: requests.without_names(removed, threading.current_thread()), check=False
+    )
 
 
 @contextmanager
@@ -148,7 +150,7 @@ def enabled(*names: str) -> Iterator[None]:
     or `enable` asks for it.
     """
     added = _prepared(resolve(names, catalog()))
-    with _inside(Block(threading.get_ident(), added)):
+    with _inside(Block(threading.current_thread(), added)):
         yield
 
 
@@ -197,7 +199,7 @@ def _only(
 
 
 def _scope(names: Names, exporting: bool) -> Block:
-    return Block(threading.get_ident(), names, only=True, exporting=exporting)
+    return Block(threading.current_thread(), names, only=True, exporting=exporting)
 
 
 @contextmanager

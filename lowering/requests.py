@@ -20,7 +20,7 @@ NOTHING: Names = frozenset()
 class Block:
     """A `with` block that a thread is in."""
 
-    thread: int
+    thread: object
     names: Names
     """What it asks for."""
     hidden: Names = NOTHING
@@ -64,7 +64,7 @@ class Requests:
         """The requests once a block is left."""
         return replace(self, blocks=tuple(block for block in self.blocks if block.key is not key))
 
-    def with_names(self, names: Names, thread: int) -> Requests:
+    def with_names(self, names: Names, thread: object) -> Requests:
         """The requests after `enable` in a thread."""
         block = self._innermost(thread)
         if block is None:
@@ -72,7 +72,7 @@ class Requests:
         changed = replace(block, names=block.names | names, hidden=block.hidden - names)
         return self._with_changed(changed)
 
-    def without_names(self, names: Names | None, thread: int) -> Requests:
+    def without_names(self, names: Names | None, thread: object) -> Requests:
         """The requests after `disable` in a thread. None stands for all names."""
         block = self._innermost(thread)
         if block is None:
@@ -87,7 +87,7 @@ class Requests:
         """The position of the innermost block with `only`."""
         return max((n for n, block in enumerate(self.blocks) if block.only), default=None)
 
-    def _innermost(self, thread: int) -> Block | None:
+    def _innermost(self, thread: object) -> Block | None:
         return next((block for block in reversed(self.blocks) if block.thread == thread), None)
 
     def _with_changed(self, changed: Block) -> Requests:

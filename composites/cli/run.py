@@ -36,11 +36,11 @@ def run(
         watched = watch([script, *(arguments or [])])
     if watched.graphs:
         print_table(composites_table(watched))
-        missed = fallbacks_table(watched.stats)
-        if missed is not None:
-            print_table(missed)
-        if watched.stats.idle:
-            typer.echo(f"on, and caught no call: {', '.join(watched.stats.idle)}")
-    elif watched.exit_code == 0:
+    missed = fallbacks_table(watched.stats)
+    if missed is not None:
+        print_table(missed)
+    if watched.stats.idle:
+        typer.echo(f"on, and caught no call: {', '.join(watched.stats.idle)}")
+    if not watched.graphs and watched.exit_code == 0:
         fail(f"{script} ran no graph on an XLA device")
     raise typer.Exit(watched.exit_code)

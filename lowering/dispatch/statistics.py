@@ -44,6 +44,8 @@ class Fallback:
     is_missed: bool = True
     """Whether someone may want to know. Calls inside the entry's own decomposition are not
     claimed on purpose."""
+    logged: set[str] = field(default_factory=set)
+    """The call sites of the entry that have been logged."""
     calls: int = 0
     sites: dict[str, int] = field(default_factory=dict)
     """Calls by call site, `file:line`. Only the first call's site is known, unless
@@ -55,9 +57,9 @@ class Fallback:
         if not self.is_missed or (self.calls > 1 and not log.isEnabledFor(logging.INFO)):
             return  # walking the stack takes longer than all the rest
         site = _call_site(sys._getframe(1))
-        seen = self.sites.get(site, 0)
-        self.sites[site] = seen + 1
-        if not seen:
+        self.sites[site] = self.sites.get(site, 0) + 1
+        if site not in self.logged:
+            self.logged.add(site)
             log.info(
                 "%s: %s(%s) is not claimed: %s",
                 *(site, self.entry, self.operands, self.reason),
@@ -77,6 +79,8 @@ class EntryStatistics:
     """By operands and reason."""
     always_on: bool = False
     """Whether it is a function under `@composite`."""
+    logged: set[str] = field(default_factory=set)
+    """Call sites for which a message has been logged."""
     caches: dict[str, Sized] = field(default_factory=dict)
     """The caches of computations of the latest installation, by what they are for."""
 
@@ -86,7 +90,7 @@ class EntryStatistics:
         if known is None:
             if len(self.fallbacks) >= MAX_FALLBACKS:
                 operands = reason = _FURTHER
-            known = Fallback(self.entry.qualified, operands, reason)
+            known = Fallback(self.entry.qualified, operands, reason, logged=self.logged)
             known = self.fallbacks.setdefault((operands, reason), known)
         return known
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from composites import torch_internals
 from composites.errors import AllowlistError, UnsupportedCallError, UnusableFunctionError
 from composites.functions import find_function, import_module
 from composites.registry.catalog import Catalog
@@ -157,6 +158,7 @@ class _Installer:
         at_autograd: dict[str, list[_Claim]] = {}
         functions: dict[str, list[_Claim]] = {}
         for entry in entries:
+            self.statistics.of(entry)  # also if its function's module is never imported
             if entry.op is not None and self._is_caught_at_autograd(entry):
                 at_autograd.setdefault(entry.op, []).append(entry)
                 rewritten = dict(entry.rewrites)
@@ -199,6 +201,7 @@ class _Installer:
         for entry in reversed(claims):
             hook = self._hooks(entry).BACKEND_HOOKS[self._key(entry)]
             kernel = hook(self._lowering(entry, operator, stock), kernel)
+        kernel = self._for_tensors(operator, claims[0], kernel, stock)
         self.overrides.append(dispatching.override(operator, dispatching.dispatch_key, kernel))
 
     def _at_autograd(self, operator: Operator, claims: Sequence[_Claim]) -> None:
@@ -222,9 +225,34 @@ class _Installer:
                 else:
                     hook = self._hooks(claim).AUTOGRAD_HOOKS[self._key(claim)]
                     kernel = hook(self._composite(claim, stock, owns[claim.identity]), kernel)
+            first = claims[0]
+            entry = first if isinstance(first, Composite) else first.entry
+            kernel = self._for_tensors(operator, entry, kernel, stock.call_boxed, keys=1)
             if key == dispatching.functionalization_key:
                 kernel = _in_inference_mode(kernel, stock.call_boxed)
             self.overrides.append(dispatching.override(operator, key, kernel))
+
+    def _for_tensors(
+        self, operator: Operator, entry: Composite, kernel: Kernel, stock: Kernel, *, keys: int = 0
+    ) -> Kernel:
+        """`kernel` for calls with tensors. PyTorch may pass a number in the place of one, as in
+        `x + 1`; that call goes to the stock kernel."""
+        if not torch_internals.takes_numbers(operator.name):
+            return kernel
+        tensors = {argument.name for argument in operator.tensors}
+        positional = [argument.name for argument in operator.arguments if not argument.keyword_only]
+        places = [(keys + n, name) for n, name in enumerate(positional) if name in tensors]
+        statistics, numbers = self.statistics.of(entry), (bool, int, float, complex)
+
+        def checked(*arguments: Any, **keywords: Any) -> Any:
+            for place, name in places:
+                if isinstance(arguments[place], numbers):
+                    operands = written_operands(tensors_in(arguments[keys:]))
+                    statistics.fallback(f"{name} is a number", operands).count_call()
+                    return stock(*arguments, **keywords)
+            return kernel(*arguments, **keywords)
+
+        return checked
 
     def _variant(self, claim: _Variant, key: str, otherwise: Kernel) -> Kernel:
         """A kernel for calls in place or with `out=`. Calls that the entry does not claim go to

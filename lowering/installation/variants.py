@@ -43,10 +43,14 @@ def _in_place(kernel: Kernel, otherwise: Kernel) -> Kernel:
         )
         if differentiates and target.is_leaf and target.requires_grad:
             return otherwise(keys, target, *arguments, **keywords)  # the stock kernel refuses this
-        # The backward reads the value from before the call.
-        operand = target.clone() if differentiates else target
+        operands: tuple[Any, ...] = (target, *arguments)
+        if differentiates:  # the backward reads the values from before the call
+            base = torch_internals.base_of(target)
+            operands = tuple(
+                value.clone() if _is_part(value, base) else value for value in operands
+            )
         try:
-            result = kernel(keys, operand, *arguments, **keywords)
+            result = kernel(keys, *operands, **keywords)
         except DeclinedError:
             return otherwise(keys, target, *arguments, **keywords)
         if not _can_hold(target, result):
@@ -97,6 +101,10 @@ class _Written(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[None, torch.Tensor]:
         return None, grad.to(ctx.dtype)
+
+
+def _is_part(value: Any, base: torch.Tensor) -> bool:
+    return isinstance(value, torch.Tensor) and torch_internals.base_of(value) is base
 
 
 def _can_hold(target: torch.Tensor, result: torch.Tensor) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import logging
+import sys
 from pathlib import Path
 
 from composites import settings
+from composites.errors import CompositesError
 from composites.registry.model import Composite
 from lowering import activation
 from lowering.dispatch.statistics import EntryStatistics
@@ -23,10 +25,13 @@ def stats() -> Stats:
 
 
 def _by_name() -> dict[str, EntryStatistics]:
+    counted = activation.statistics.entries
+    if not counted:
+        return {}
     catalog = activation.catalog()
     return {
         counted.entry.qualified if counted.always_on else catalog.label(counted.entry): counted
-        for counted in activation.statistics.entries.values()
+        for counted in counted.values()
     }
 
 
@@ -47,8 +52,14 @@ def _entry_stats(counted: EntryStatistics, on: bool) -> EntryStats:
 
 def _explain(entry: Composite) -> None:
     """Log what keeps an entry from ever catching a call, if it is known."""
-    if entry.op is None or not log.isEnabledFor(logging.INFO):
+    if not log.isEnabledFor(logging.INFO):
         return
+    for target in entry.functions:
+        module = target.partition(":")[0]
+        if module not in sys.modules:
+            log.info(
+                "%s: %s was not imported, so %s is not called", entry.qualified, module, target
+            )
     for argument, word, said in refused_words(entry):
         place = (entry.location, entry.qualified)
         log.info("%s: %s: when: %s: %r never matches: %s", *place, argument, word, said)
@@ -57,21 +68,24 @@ def _explain(entry: Composite) -> None:
 def report_at_exit() -> None:
     """When the process ends, log which entries caught nothing, and write the file of
     XLA_COMPOSITE_STATS."""
-    atexit.register(_report)
+    file = settings.STATS.read()
+    atexit.register(_report, Path(file).absolute() if file else None)
 
 
-def _report() -> None:
-    found = stats()
+def _report(file: Path | None) -> None:
+    try:
+        found = stats()
+    except CompositesError:  # a registry file is invalid, which has been said
+        return
     if found.idle:
         log.info("entries that are on and caught no call: %s", ", ".join(found.idle))
         counted = _by_name()
         for name in found.idle:
             _explain(counted[name].entry)
-    file = settings.STATS.read()
-    if not file:
+    if file is None:
         return
     try:
-        with Path(file).open("a", encoding="utf-8") as stream:
+        with file.open("a", encoding="utf-8") as stream:
             stream.write(found.to_json() + "\n")
     except OSError as error:
         log.error("%s: %s cannot be written: %s", settings.STATS.name, file, error.strerror)

@@ -100,12 +100,13 @@ def test_every_reason_for_which_a_function_is_not_claimed() -> None:
 
 def test_a_backward_that_is_differentiated_is_not_claimed() -> None:
     x = data(3, 4).requires_grad_()
+    reason = "its backward: the backward is differentiated too (`create_graph=True`)"
+    before = fallbacks("ptxla.rms_norm").get(reason, 0)
     with composites.enabled("rms_norm"):
         y = F.rms_norm(x, (4,)).square().sum()
         (grad,) = torch.autograd.grad(y, x, create_graph=True)
         assert grad.requires_grad
-    reason = "its backward: the backward is differentiated too (`create_graph=True`)"
-    assert fallbacks("ptxla.rms_norm")[reason] == 1
+    assert fallbacks("ptxla.rms_norm")[reason] == before + 1
 
 
 REGISTRY = """\
@@ -268,6 +269,42 @@ def test_nothing_is_said_without_the_variable(tmp_path: Path, umbra: dict[str, s
         "umbra.yaml",
         "umbra_operators.py",
     ]
+
+
+LOOP = """\
+import torch, torch_xla
+import torch.nn.functional as F
+for size in range(1, 40):
+    F.silu(torch.ones(size, device="xla"))
+"""
+
+
+def test_a_line_is_named_once_whatever_the_shapes(tmp_path: Path, umbra: dict[str, str]) -> None:
+    (tmp_path / "train.py").write_text(LOOP)
+    environment = umbra | {"XLA_COMPOSITE_OP": "umbra.silu,swiglu", "XLA_COMPOSITE_LOG": "info"}
+    done = run(sys.executable, "train.py", cwd=tmp_path, **environment)
+    assert done.stderr.count("is not claimed") == 1
+    assert "entries that are on and caught no call: ptxla.swiglu, umbra.silu" in done.stderr
+    assert (
+        "ptxla.swiglu: transformers.models.llama.modeling_llama was not imported, so"
+        " transformers.models.llama.modeling_llama:LlamaMLP.forward is not called"
+    ) in done.stderr
+
+
+def test_run_shows_what_is_known_of_a_script_that_fails(
+    tmp_path: Path, umbra: dict[str, str]
+) -> None:
+    (tmp_path / "train.py").write_text(LOOP + "raise SystemExit(3)\n")
+    done = run(sys.executable, "-m", "composites", "run", "train.py", cwd=tmp_path, **umbra)
+    assert done.code == 3
+    assert "on, and caught no call: ptxla.softmax" in done.stdout
+
+
+def test_an_invalid_registry_is_said_once(tmp_path: Path, umbra: dict[str, str]) -> None:
+    (tmp_path / "umbra.yaml").write_text("schema: 1\n")
+    environment = umbra | {"XLA_COMPOSITE_OP": "", "XLA_COMPOSITE_LOG": "info"}
+    done = run(sys.executable, "-c", "import torch, torch_xla", **environment)
+    assert (done.code, "Traceback" in done.stderr) == (0, False)
 
 
 def test_a_statistics_file_that_cannot_be_written_is_said() -> None:

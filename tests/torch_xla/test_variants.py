@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,12 @@ schema: 1
 namespace: umbra
 composites:
   silu: {op: aten::silu, decomposition: native, backward: derive}
+  add:
+    op: aten::add.Tensor
+    attributes: {alpha: alpha}
+    decomposition: native
+    backward: derive
+  mul: {op: aten::mul.Tensor, decomposition: native}
   var_mean:
     op: aten::var_mean.correction
     attributes: {dim: {from: dim, optional: true}, keepdim: keepdim}
@@ -97,6 +104,32 @@ OUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         torch.ops.aten.var_mean.correction_out(x, [1], out0=zeros(3), out1=zeros(3))
     ),
 }
+ALIASES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "the target twice": lambda x: (x * x).add_(x * x),
+    "the target itself": lambda x: _doubled(x * x),
+    "a part of the target": lambda x: _shifted(x * x),
+}
+NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sum": lambda x: x + 3,
+    "product": lambda x: x * 1.1,
+    "whole numbers": lambda x: ((x * 9).to(torch.int32) + 1.5).float() * x,
+    "bf16": lambda x: (x.bfloat16() + 1.1).float(),
+    "f64": lambda x: (x.double() * 1.1).float(),
+    "without dimensions": lambda x: x.sum() + 1.1,
+    "in place": lambda x: (x * x).add_(3).mul_(1.7),
+    "truth value": lambda x: x + True,
+}
+
+
+def _doubled(y: torch.Tensor) -> torch.Tensor:
+    return y.add_(y)
+
+
+def _shifted(y: torch.Tensor) -> torch.Tensor:
+    y[:, :2].add_(y[:, 2:])
+    return y
+
+
 CLAIMED_WITHOUT_GRADIENTS = {
     *(set(IN_PLACE) - {"dropout in evaluation"}),
     *("out", "out of a wider type", "out is the operand"),
@@ -120,7 +153,7 @@ def outcome(call: Callable[[torch.Tensor], torch.Tensor], how: str) -> tuple[obj
         return str(error).partition("\n")[0], 0
     count = torch_xla._XLAC._get_xla_tensors_text(results).count
     found = count("umbra::") + count("ptxla::")
-    return [t.cpu().contiguous().view(torch.uint8).tolist() for t in results], found
+    return [t.cpu().reshape(-1).view(torch.uint8).tolist() for t in results], found
 
 
 @pytest.mark.parametrize("how", ["gradients", "no gradients", "inference"])
@@ -128,13 +161,47 @@ def outcome(call: Callable[[torch.Tensor], torch.Tensor], how: str) -> tuple[obj
 def test_a_call_has_stocks_bits_or_stocks_error(name: str, how: str) -> None:
     call = (IN_PLACE | OUT)[name]
     stock, _ = outcome(call, how)
-    with composites.enabled("umbra.*", "dropout"):
+    with composites.enabled("umbra.silu", "umbra.var_mean", "dropout"):
         found, count = outcome(call, how)
     assert found == stock
     if how == "gradients" and isinstance(stock, list) and name in CLAIMED_WITHOUT_GRADIENTS:
         assert count == 2, "forward and backward"
     elif how != "gradients":
         assert (count > 0) == (name in CLAIMED_WITHOUT_GRADIENTS)
+
+
+@pytest.mark.parametrize("how", ["gradients", "no gradients", "inference"])
+@pytest.mark.parametrize("name", [*ALIASES, *NUMBERS])
+def test_aliases_of_the_target_and_numbers_have_stocks_bits(name: str, how: str) -> None:
+    call = (ALIASES | NUMBERS)[name]
+    stock, _ = outcome(call, how)
+    assert isinstance(stock, list)
+    with composites.enabled("umbra.add", "umbra.mul"):
+        found, count = outcome(call, how)
+    assert found == stock
+    assert count or name in NUMBERS
+
+
+def test_a_number_is_a_reason_and_the_kernel_that_stays_takes_it() -> None:
+    x = torch.ones(3, device="xla")
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    try:
+        composites.enable("umbra.add", "umbra.mul")
+        for call in (lambda: x + 3, lambda: x * 3, lambda: x.clone().add_(1)):
+            call()
+        composites.disable()
+        assert (x + 3).tolist() == [4, 4, 4]
+        assert (x * 3).tolist() == [3, 3, 3]
+        assert x.clone().add_(1).tolist() == [2, 2, 2]
+    finally:
+        ended.set()
+        thread.join()
+    composites.disable()
+    for name in ("umbra.add", "umbra.mul"):
+        reasons = [f.reason for f in composites.stats().entries[name].fallbacks]
+        assert "other is a number" in reasons
 
 
 def test_a_compiled_call_in_place_is_a_composite() -> None:

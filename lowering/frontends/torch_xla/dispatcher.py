@@ -56,6 +56,8 @@ class XlaDispatching:
             in_python = torch_internals.python_kernel(find_overload(operator), dispatch_key)
             if in_python is not None:
                 call_boxed = _in_python_dispatcher(in_python, call_boxed)
+            if torch_internals.takes_numbers(operator.name):
+                call_boxed = _taking_numbers(call_boxed, operator)
             self._stock[place] = XlaStockKernel(call_boxed, self._keys_from(dispatch_key))
         return self._stock[place]
 
@@ -117,6 +119,32 @@ class XlaDispatching:
         # must not be called.
         order = (self.autograd_key, self.functionalization_key, self.dispatch_key)
         return torch_internals.key_set(self.dispatch_key, *order[order.index(dispatch_key) :])
+
+
+def _taking_numbers(call_boxed: Kernel, operator: Operator) -> Kernel:
+    """A kernel that takes Python numbers in the place of tensors, as in `x + 1`.
+
+    PyTorch passes such numbers to kernels in Python as they are. A handle of a kernel takes tensors
+    only.
+    """
+    names = [argument.name for argument in operator.arguments if not argument.keyword_only]
+    places = [n for n, name in enumerate(names) if operator.argument(name) in operator.tensors]
+
+    def called(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
+        given = list(arguments)
+        tensors = [given[n] for n in places if isinstance(given[n], torch.Tensor)]
+        for n in places:
+            if isinstance(given[n], bool | int | float | complex) and tensors:
+                given[n] = _as_tensor(given[n], tensors[0])
+        return call_boxed(keys, *given, **keywords)
+
+    return called
+
+
+def _as_tensor(number: complex, other: torch.Tensor) -> torch.Tensor:
+    """A number as torch_xla makes a tensor of it: of the result's type, so that it takes part in
+    type promotion as the number does."""
+    return torch.tensor(number, dtype=torch.result_type(other, number))
 
 
 def _in_python_dispatcher(in_python: Kernel, call_boxed: Kernel) -> Kernel:
