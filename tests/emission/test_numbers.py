@@ -15,6 +15,7 @@ from lowering.emission.composite import CompositeHlo, emit_composite
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.hlo.convert import convert
 from lowering.stablehlo import Module, bindings, compile_module
+from lowering.stablehlo.run import enable_x64
 
 VALUES = {
     "i1": np.bool_(True),
@@ -102,7 +103,7 @@ def test_every_type_of_number_keeps_its_value(element_type: str) -> None:
 
 def keeps_its_value(number: Any) -> None:
     value = np.asarray(number)
-    with jax.enable_x64(True):
+    with enable_x64():
         decomposition = identity(value)
     emitted = emit_composite("acme.number", 1, {}, [], decomposition)
     lowered = stablehlo(emitted)

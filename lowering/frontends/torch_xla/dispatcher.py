@@ -47,9 +47,11 @@ class XlaDispatching:
         self._defined: dict[str, torch.library.Library] = {}
         self._meanings: dict[str, Kernel] = {}
         self._decomposed: dict[str, bool] = {}
+        self._overloads: dict[str, Any] = {}
         self._places: dict[tuple[str, str], Place] = {}
 
     def stock_kernel(self, operator: Operator, dispatch_key: str) -> XlaStockKernel:
+        self._forget_if_redefined(operator)
         place = (operator.qualified, dispatch_key)
         if place not in self._stock:
             call_boxed = torch.library.get_kernel(operator.qualified, dispatch_key).call_boxed
@@ -60,6 +62,19 @@ class XlaDispatching:
                 call_boxed = _taking_numbers(call_boxed, operator)
             self._stock[place] = XlaStockKernel(call_boxed, self._keys_from(dispatch_key))
         return self._stock[place]
+
+    def _forget_if_redefined(self, operator: Operator) -> None:
+        """Forget an operator that was defined anew, as when the module of a vendor's operator is
+        loaded again. The handles of its old kernels are not valid any more."""
+        name, overload = operator.qualified, find_overload(operator)
+        if self._overloads.setdefault(name, overload) is overload:
+            return
+        self._overloads[name] = overload
+        self._decomposed.pop(name, None)
+        for known in [place for place in self._stock if place[0] == name]:
+            del self._stock[known]
+            if known in self._places:
+                self._places.pop(known).abandon()
 
     def decomposes(self, operator: Operator) -> bool:
         if operator.qualified in self._decomposed:

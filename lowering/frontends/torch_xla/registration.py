@@ -73,6 +73,14 @@ class Place:
             self.standing = None
         self._forget()
 
+    def abandon(self) -> None:
+        """Remove everything, because the operator was defined anew. Nothing calls the old one."""
+        self.kernels = []
+        libraries = [*self.outdated, *([self.standing] if self.standing is not None else [])]
+        self.outdated, self.standing = [], None
+        for library in libraries:
+            torch_internals.remove_library(library)
+
     def _stand(self) -> None:
         """Register the kernel that stays."""
         if self.standing is not None:
@@ -124,6 +132,10 @@ class Override:
         self.place.remove(self)
 
 
+_BYSTANDERS = ("rich.live", "tqdm._monitor")
+"""Modules whose threads redraw a progress bar and call no operator."""
+
+
 def _alone() -> bool:
     """Whether no other thread can be calling operators.
 
@@ -132,6 +144,8 @@ def _alone() -> bool:
     """
     current = threading.current_thread()
     return all(
-        thread is current or isinstance(thread, threading._DummyThread)
+        thread is current
+        or isinstance(thread, threading._DummyThread)
+        or type(thread).__module__ in _BYSTANDERS
         for thread in threading.enumerate()
     )
