@@ -41,22 +41,28 @@ class Place:
     """Libraries that could not be removed yet. Their kernels are not called any more."""
 
     def override(self, kernel: Kernel) -> Override:
-        """Make a kernel the current one."""
-        if self.standing is None and _alone():
-            override = Override(self, kernel, self._registered(kernel))
-        else:
-            self._stand()
-            override = Override(self, kernel, None)
-        self.kernels.append(override)
-        return override
+        """Make a kernel the current one. If this fails, nothing of it stays."""
+        override = Override(self, kernel)
+        try:
+            self.kernels = [*self.kernels, override]
+            if self.standing is None and _alone():
+                override.library = self._registered(kernel)
+            else:
+                self._stand()
+            return override
+        except BaseException:
+            self.remove(override)
+            raise
 
     def remove(self, override: Override) -> None:
-        """Take a kernel away. What is below it becomes current. It may be called again."""
+        """Take a kernel away. What is below it becomes current. If this fails, it can be called
+        again."""
         if override.library is not None and not _alone():
             self._stand()
         self.kernels = [other for other in self.kernels if other is not override]
         if override.library is not None:
-            self.outdated.append(override.library)
+            if override.library not in self.outdated:
+                self.outdated.append(override.library)
             override.library = None
         self.tidy()
 
@@ -109,10 +115,10 @@ class Place:
                     allow_override=True,
                 )
             self._forget()
+            return library
         except BaseException:
             torch_internals.remove_library(library)
             raise
-        return library
 
     def _forget(self) -> None:
         if self.overload is not None:
@@ -125,7 +131,7 @@ class Override:
 
     place: Place
     kernel: Callable[..., Any]
-    library: torch.library.Library | None
+    library: torch.library.Library | None = None
     """None if the place has a kernel that stays."""
 
     def remove(self) -> None:
