@@ -95,5 +95,9 @@ def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patc
     The module is not imported for this: a program that never imports it does not call the function.
     """
     patch = Patch(target, wrapper, claimed_by)
-    patch.stop_waiting = after_import(target.partition(":")[0], patch.apply)
-    return patch
+    try:
+        patch.stop_waiting = after_import(target.partition(":")[0], patch.apply)
+        return patch
+    except BaseException:  # nobody else knows of the patch
+        patch.remove()
+        raise
