@@ -90,6 +90,12 @@ class Operator:
         return tuple(argument for argument in self.arguments if argument.is_tensor)
 
     @property
+    def tensor_places(self) -> tuple[tuple[int, str], ...]:
+        """Positions and names of the tensors among the positional arguments."""
+        positional = (argument for argument in self.arguments if not argument.keyword_only)
+        return tuple((n, a.name) for n, a in enumerate(positional) if a.is_tensor)
+
+    @property
     def kinds(self) -> dict[str, Kinds]:
         """The arguments' names, and what their values can be, for conditions."""
         return {a.name: kinds_of_argument(a.kind, optional=a.optional) for a in self.arguments}

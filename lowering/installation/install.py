@@ -141,6 +141,10 @@ class _Variant:
 _Claim = Composite | _Rewrite | _Variant
 
 
+def _entry_of(claim: _Claim) -> Composite:
+    return claim if isinstance(claim, Composite) else claim.entry
+
+
 @dataclass(frozen=True, slots=True)
 class _Installer:
     operators: Mapping[str, Operator]
@@ -225,9 +229,9 @@ class _Installer:
                 else:
                     hook = self._hooks(claim).AUTOGRAD_HOOKS[self._key(claim)]
                     kernel = hook(self._composite(claim, stock, owns[claim.identity]), kernel)
-            first = claims[0]
-            entry = first if isinstance(first, Composite) else first.entry
-            kernel = self._for_tensors(operator, entry, kernel, stock.call_boxed, keys=1)
+            kernel = self._for_tensors(
+                operator, _entry_of(claims[0]), kernel, stock.call_boxed, keys=1
+            )
             if key == dispatching.functionalization_key:
                 kernel = _in_inference_mode(kernel, stock.call_boxed)
             self.overrides.append(dispatching.override(operator, key, kernel))
@@ -239,9 +243,7 @@ class _Installer:
         `x + 1`; that call goes to the stock kernel."""
         if not torch_internals.takes_numbers(operator.name):
             return kernel
-        tensors = {argument.name for argument in operator.tensors}
-        positional = [argument.name for argument in operator.arguments if not argument.keyword_only]
-        places = [(keys + n, name) for n, name in enumerate(positional) if name in tensors]
+        places = [(keys + place, name) for place, name in operator.tensor_places]
         statistics, numbers = self.statistics.of(entry), (bool, int, float, complex)
 
         def checked(*arguments: Any, **keywords: Any) -> Any:
@@ -320,9 +322,7 @@ class _Installer:
                     )
             return Replacement(called, traced)
 
-        first = claims[0]
-        entry = first if isinstance(first, Composite) else first.entry
-        self.overrides.append(patch_function(target, wrapper, entry))
+        self.overrides.append(patch_function(target, wrapper, _entry_of(claims[0])))
 
     def _adapter(self, entry: Composite) -> Kernel:
         """The entry's `adapt` function, with the composite as its first argument."""

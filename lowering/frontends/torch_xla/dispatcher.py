@@ -142,8 +142,7 @@ def _taking_numbers(call_boxed: Kernel, operator: Operator) -> Kernel:
     PyTorch passes such numbers to kernels in Python as they are. A handle of a kernel takes tensors
     only.
     """
-    names = [argument.name for argument in operator.arguments if not argument.keyword_only]
-    places = [n for n, name in enumerate(names) if operator.argument(name) in operator.tensors]
+    places = [place for place, _ in operator.tensor_places]
 
     def called(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
         given = list(arguments)
