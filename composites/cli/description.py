@@ -219,9 +219,8 @@ def _attributes(entry: Composite, callee: Operator | None) -> Iterator[Described
     for attribute in entry.attributes:
         yield _attribute(attribute, callee)
     if has_segment_sizes(entry, callee):
-        argument = "the lengths of its lists"
         yield DescribedAttribute(
-            SEGMENT_SIZES, "i64[]", argument, None, normalized=False, optional=False
+            SEGMENT_SIZES, "i64[]", SEGMENT_SIZES, None, normalized=False, optional=False
         )
 
 

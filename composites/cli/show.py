@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from composites.attribute_types import SEGMENT_SIZES
 from composites.cli.errors import clear_errors, warn
 from composites.cli.output import print_table
 from composites.settings import ALLOWLIST
@@ -124,7 +125,9 @@ def _operand(operand: DescribedOperand) -> str:
 
 
 def _attribute(attribute: DescribedAttribute) -> str:
-    if attribute.argument is None:
+    if attribute.name == SEGMENT_SIZES:
+        origin = "the number of tensors of each operand"
+    elif attribute.argument is None:
         origin = f"= {attribute.value!r}"
     else:
         origin = f"from the argument {attribute.argument}"
