@@ -12,12 +12,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from composites.attribute_types import SEGMENT_SIZES
 from composites.cli.errors import clear_errors, warn
 from composites.cli.output import print_table
 from composites.settings import ALLOWLIST
 
 if TYPE_CHECKING:
-    from composites.cli.description import DescribedAttribute, Description
+    from composites.cli.description import DescribedAttribute, DescribedOperand, Description
 
 
 def register(app: typer.Typer) -> None:
@@ -101,7 +102,7 @@ def _sections(entry: Description) -> Iterator[tuple[str, list[str]]]:
     yield "catches", [*entry.signatures, *missing, *rewritten]
     yield "caught at", [_where(entry)]
     yield "adapted by", [entry.adapt] if entry.adapt else []
-    yield "operands", [o.name + " (may be absent)" * o.optional for o in entry.operands]
+    yield "operands", [_operand(o) for o in entry.operands]
     yield "attributes", [_attribute(attribute) for attribute in entry.attributes]
     yield "results", list(entry.results)
     yield "when", [f"{key}: {_written(value)}" for key, value in entry.when.items()]
@@ -118,8 +119,15 @@ def _where(entry: Description) -> str:
     return f"dispatch key {first}" + "".join(f"; in inference mode {key}" for key in others)
 
 
+def _operand(operand: DescribedOperand) -> str:
+    listed = " (a list: one operand for each tensor)" * operand.variadic
+    return f"{operand.name}{listed}{' (may be absent)' * operand.optional}"
+
+
 def _attribute(attribute: DescribedAttribute) -> str:
-    if attribute.argument is None:
+    if attribute.name == SEGMENT_SIZES:
+        origin = "the number of tensors of each operand"
+    elif attribute.argument is None:
         origin = f"= {attribute.value!r}"
     else:
         origin = f"from the argument {attribute.argument}"
