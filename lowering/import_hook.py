@@ -14,12 +14,13 @@ from typing import Any
 def after_import(module: str, action: Callable[[], None]) -> Callable[[], object]:
     """Run `action` once `module` is imported, or now if it is already imported.
 
+    The import may be under way: the module itself, or one that it imports, may call this.
+
     Returns:
         A function that stops waiting for the module.
     """
     if module in sys.modules:
-        action()
-        return lambda: None
+        return _at_end_of_import(module, action)
     watcher = _ModuleWatcher(module, action)
     sys.meta_path.insert(0, watcher)
     if module in sys.modules and watcher.stop():  # another thread has begun to import it
@@ -39,6 +40,55 @@ def after_imports(packages: Collection[str], action: Callable[[str], None]) -> C
     watcher = _PackageWatcher(packages, action)
     sys.meta_path.insert(0, watcher)
     return watcher.stop
+
+
+def _at_end_of_import(module: str, action: Callable[[], None]) -> Callable[[], object]:
+    spec = getattr(sys.modules[module], "__spec__", None)
+    if not isinstance(spec, importlib.machinery.ModuleSpec) or not _is_under_way(spec):
+        action()
+        return lambda: None
+    waiting = [action]
+
+    def end() -> None:
+        for waited in waiting[:1]:
+            waiting.clear()
+            if module in sys.modules:  # it is not if the import has failed
+                waited()
+
+    ends = vars(spec).setdefault(_ENDS, [])
+    ends.append(end)
+    if type(spec) is importlib.machinery.ModuleSpec:
+        spec.__class__ = _SpecUnderWay
+    if not _is_under_way(spec):  # another thread imported it
+        end()
+    return waiting.clear
+
+
+_ENDS = "_composites_ends"
+"""The attribute of a spec that holds what to do when the import ends."""
+
+
+def _is_under_way(spec: importlib.machinery.ModuleSpec) -> bool:
+    return bool(getattr(spec, "_initializing", False))
+
+
+class _SpecUnderWay(importlib.machinery.ModuleSpec):
+    """The spec of a module while it is imported.
+
+    importlib sets `_initializing` to False where the import ends, which it tells nobody else.
+    """
+
+    @property
+    def _initializing(self) -> bool:
+        return bool(vars(self)["_initializing"])
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        vars(self)["_initializing"] = value
+        if not value:
+            self.__class__ = importlib.machinery.ModuleSpec  # type: ignore[assignment]
+            for end in vars(self).pop(_ENDS, ()):
+                end()
 
 
 class _Watcher(importlib.abc.MetaPathFinder):

@@ -123,7 +123,7 @@ class CopyPatches:
         self.stop_waiting = after_imports(packages, self._imported)
         for name in list(sys.modules):
             if is_in(name, packages):
-                self._imported(name)
+                after_import(name, functools.partial(self._imported, name))
 
     def _imported(self, name: str) -> None:
         module = sys.modules.get(name)

@@ -150,8 +150,8 @@ WRONG = {
         entry(GELU, "atributes: {approximate: approximate}"),
         [
             "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op,"
-            " function, composite, version, operands, attributes, when, adapt, decomposition,"
-            " backward, results, saves, gradients, group, rewrites, example, samples)"
+            " function, copies, composite, version, operands, attributes, when, adapt,"
+            " decomposition, backward, results, saves, gradients, group, rewrites, example, samples)"
         ],
     ),
     "version": (
