@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from composites.errors import UnusableFunctionError
+from composites.functions import import_module
 from composites.registry.model import Composite
 from lowering.copies import code as codes
 from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
-from lowering.copies.written import WrittenFunction, written_function
+from lowering.copies.written import (
+    WrittenFunction,
+    code_objects,
+    module_names,
+    written_function,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,17 @@ class Search:
             if found:
                 yield Copy(f"{module.__name__}:{path}", found)
 
+    def candidates(self) -> Iterator[str]:
+        """The modules of the packages whose files have the code of a named function. Whether its
+        names mean the same is not known before they are imported, which is not done here."""
+        for name in sorted({name for package in self.packages for name in module_names(package)}):
+            if any(self._has_form(code) for code in code_objects(name)):
+                yield name
+
+    def _has_form(self, code: CodeType) -> bool:
+        named = self._named.get(codes.shape(code), ())
+        return bool(named) and codes.form(code) in {written.form for _, written in named}
+
     def catching(self, module: str, function: Any) -> tuple[Composite, ...]:
         """The entries that catch a function of a module as a copy."""
         entries = [e for e in self.entries if is_in(module, e.copies)]
@@ -74,6 +92,25 @@ class Search:
                 if written is not None:
                     named.setdefault(codes.shape(written.code), []).append((entry, written))
         return named
+
+
+def copies_everywhere(entries: Iterable[Composite]) -> tuple[list[Copy], list[str]]:
+    """The copies in all modules of the packages that entries name.
+
+    The modules that may have some are imported.
+
+    Returns:
+        The copies, and for each module that cannot be imported a line that says why.
+    """
+    search = Search.of(entries)
+    copies: list[Copy] = []
+    failed: list[str] = []
+    for name in search.candidates():
+        try:
+            copies += search.in_module(import_module(name))
+        except UnusableFunctionError as error:
+            failed.append(str(error))
+    return copies, failed
 
 
 def is_in(module: str, packages: Iterable[str]) -> bool:

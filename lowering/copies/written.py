@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import logging
+import pkgutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -125,6 +126,37 @@ def written_module(name: str) -> WrittenModule | None:
     except (AttributeError, ImportError, SyntaxError, OSError):  # a loader without source
         log.info("the source of %s cannot be read", name)
         return None
+
+
+def module_names(package: str) -> Iterator[str]:
+    """The names of a package and of all modules in it. None is imported."""
+    spec = _find_spec(package)
+    if spec is None:
+        return
+    yield package
+    for module in pkgutil.iter_modules(spec.submodule_search_locations):
+        name = f"{package}.{module.name}"
+        yield from module_names(name) if module.ispkg else (name,)
+
+
+def code_objects(module: str) -> Iterator[CodeType]:
+    """The code of the functions and classes of a module, as its file has it."""
+    spec = _find_spec(module)
+    loader: Any = None if spec is None else spec.loader
+    try:
+        code = loader.get_code(module)
+    except (AttributeError, ImportError, SyntaxError, OSError):
+        return
+    if code is not None:
+        yield from _inside(code, depth=2)
+
+
+def _inside(code: CodeType, depth: int) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            if depth > 1:
+                yield from _inside(constant, depth - 1)
 
 
 def _find_spec(name: str) -> ModuleSpec | None:
