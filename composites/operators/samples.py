@@ -40,6 +40,13 @@ def t5_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
         yield (make(8, eps=1e-5).to(dtype), x), {}
 
 
+def olmo2_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
+
+    for x in _hidden(dtype):
+        yield (Olmo2RMSNorm(8, eps=1e-5).to(dtype), x), {}
+
+
 def swiglu(dtype: torch.dtype) -> Iterator[Call]:
     from transformers.models.llama.configuration_llama import LlamaConfig
     from transformers.models.llama.modeling_llama import LlamaMLP

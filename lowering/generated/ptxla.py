@@ -2633,6 +2633,31 @@ def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     return hook
 
+def olmo2_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:olmo2_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.rms_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input, weight),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
 def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -2860,6 +2885,7 @@ FUNCTION_HOOKS = {
     'batch_norm_training': batch_norm_training_function,
     'llama_rms_norm': llama_rms_norm_function,
     't5_rms_norm': t5_rms_norm_function,
+    'olmo2_rms_norm': olmo2_rms_norm_function,
     'swiglu': swiglu_function,
     'new_gelu': new_gelu_function,
     'adamw': adamw_function,
