@@ -22,7 +22,13 @@ FILES = [
     ROOT / "tests" / "codegen" / "golden" / "sample.yaml",
     *sorted((ROOT / "examples" / "registries").glob("*.yaml")),
 ]
-TYPES = {"array": list, "boolean": bool, "integer": int, "object": dict, "string": str}
+TYPES: dict[str, Any] = {
+    "array": list,
+    "boolean": bool,
+    "integer": int,
+    "object": dict,
+    "string": str,
+}
 SHORT_FORMS = """
 schema: 1
 namespace: acme
