@@ -230,10 +230,10 @@ class _EntryReader:
             return operator
         key = "adapt" if self.entry.adapt else "gradients"
         target = Decomposition.parse(self.entry.decomposition)
-        if target.kind != "torch" or target.target is None:
+        if target.target is None:
             self._problem(
-                f"{key}: needs `decomposition: package.module:function`, a PyTorch function that"
-                " takes the composite's operands and attributes",
+                f"{key}: needs `decomposition: package.module:function`, a PyTorch function, or a"
+                " JAX function with jax:, that takes the composite's operands and attributes",
                 key,
             )
             return None
@@ -391,7 +391,9 @@ class _EntryReader:
         tensors = names(operator.tensors)
         listed = tensors if self.entry.operands is None else self.entry.operands
         if not listed and (tensors or self.entry.op != operator.qualified):
-            known = ", ".join(tensors) or "none: give tensors the type hint torch.Tensor"
+            known = (
+                ", ".join(tensors) or "none: give tensors the type hint torch.Tensor or jax.Array"
+            )
             self._problem(
                 f"operands: a composite needs at least one; the tensors of {operator.qualified}"
                 f" are {known}",
@@ -590,11 +592,6 @@ class _EntryReader:
 
     def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:
         decomposition = Decomposition.parse(self.entry.decomposition)
-        if decomposition.kind == "jax" and self.entry.backward == DERIVE:
-            self._problem(
-                "backward: the gradient of a JAX decomposition cannot be derived; name an entry",
-                "backward",
-            )
         if decomposition.target is not None:
             try:
                 function = find_function(decomposition.target)
