@@ -55,6 +55,8 @@ from composites.registry.signatures import check_signature, describe_function
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
 _WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
+_MORE_DIMENSIONS = ("aten::stack", "aten::unsqueeze_copy")
+"""Operators whose argument `dim` can be the dimension that they add."""
 TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
@@ -510,6 +512,12 @@ class _EntryReader:
             self._problem(
                 f"attribute {name}: `normalize: dim` needs a dimension, but {source} is of kind"
                 f" {argument.kind}",
+                "attributes", name, "normalize",
+            )  # fmt: skip
+        if document.normalize and operator.qualified in _MORE_DIMENSIONS:
+            self._problem(
+                f"attribute {name}: {source} of {operator.qualified} counts the dimensions of its"
+                " result, which has one more than its operands; leave `normalize` out",
                 "attributes", name, "normalize",
             )  # fmt: skip
         described = f"argument {source} ({argument.kind})"
