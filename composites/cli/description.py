@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.allowlist import resolve
-from composites.attribute_types import types_of_argument, types_of_constant
+from composites.attribute_types import SEGMENT_SIZES, types_of_argument, types_of_constant
 from composites.errors import CompositesError, MissingPackageError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.catalog import Catalog
 from composites.registry.conditions import ConditionError
 from composites.registry.model import Attribute, Composite, Registry, split_version
+from composites.registry.operand_lists import has_segment_sizes
 from composites.registry.operators import Operator, find_operator
 from composites.registry.printing import entry_document
 from composites.registry.signatures import describe_function
@@ -34,6 +35,8 @@ class DescribedOperand:
     name: str
     optional: bool
     """Whether it is left out if the call does not pass it."""
+    variadic: bool
+    """Whether it is a list of tensors, each of which is an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ def described(entry: Composite, catalog: Catalog) -> Description:
         adapt=entry.adapt,
         caught_at=_caught_at(entry, registry),
         operands=tuple(_operand(name, callee) for name in entry.operands),
-        attributes=tuple(_attribute(a, callee) for a in entry.attributes),
+        attributes=tuple(_attributes(entry, callee)),
         results=_results(entry),
         when=entry_document(entry).get("when", {}),
         decomposition=str(entry.decomposition),
@@ -204,7 +207,22 @@ def _caught_at(entry: Composite, registry: Registry) -> tuple[str, ...]:
 
 def _operand(name: str, callee: Operator | None) -> DescribedOperand:
     argument = callee.argument(name) if callee else None
-    return DescribedOperand(name, argument is not None and argument.is_tensor and argument.optional)
+    known = argument is not None and (argument.is_tensor or argument.is_list)
+    return DescribedOperand(
+        name,
+        optional=known and argument is not None and argument.optional,
+        variadic=argument is not None and argument.is_list,
+    )
+
+
+def _attributes(entry: Composite, callee: Operator | None) -> Iterator[DescribedAttribute]:
+    for attribute in entry.attributes:
+        yield _attribute(attribute, callee)
+    if has_segment_sizes(entry, callee):
+        argument = "the lengths of its lists"
+        yield DescribedAttribute(
+            SEGMENT_SIZES, "i64[]", argument, None, normalized=False, optional=False
+        )
 
 
 def _attribute(attribute: Attribute, callee: Operator | None) -> DescribedAttribute:

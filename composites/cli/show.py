@@ -17,7 +17,7 @@ from composites.cli.output import print_table
 from composites.settings import ALLOWLIST
 
 if TYPE_CHECKING:
-    from composites.cli.description import DescribedAttribute, Description
+    from composites.cli.description import DescribedAttribute, DescribedOperand, Description
 
 
 def register(app: typer.Typer) -> None:
@@ -101,7 +101,7 @@ def _sections(entry: Description) -> Iterator[tuple[str, list[str]]]:
     yield "catches", [*entry.signatures, *missing, *rewritten]
     yield "caught at", [_where(entry)]
     yield "adapted by", [entry.adapt] if entry.adapt else []
-    yield "operands", [o.name + " (may be absent)" * o.optional for o in entry.operands]
+    yield "operands", [_operand(o) for o in entry.operands]
     yield "attributes", [_attribute(attribute) for attribute in entry.attributes]
     yield "results", list(entry.results)
     yield "when", [f"{key}: {_written(value)}" for key, value in entry.when.items()]
@@ -116,6 +116,11 @@ def _where(entry: Description) -> str:
         return "the Python function, which is replaced" if entry.functions else "no call by itself"
     first, *others = entry.caught_at
     return f"dispatch key {first}" + "".join(f"; in inference mode {key}" for key in others)
+
+
+def _operand(operand: DescribedOperand) -> str:
+    listed = " (a list: one operand for each tensor)" * operand.variadic
+    return f"{operand.name}{listed}{' (may be absent)' * operand.optional}"
 
 
 def _attribute(attribute: DescribedAttribute) -> str:

@@ -66,7 +66,7 @@ def entry_document(entry: Composite) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Tensor):
         return str(value)
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _attribute(attribute: Attribute) -> dict[str, Any]:

@@ -14,10 +14,10 @@ _HEAD = """\
 # Composites of {source}
 
 Operands are listed in the composite's order. An operand marked `?` is optional: it is left out if
-the call does not pass it, and it is present only if all optional operands before it are. The text
-in parentheses after an attribute is the argument that it comes from. A composite that draws random
-numbers has one more operand, in last place: the state of the random number generator before the
-call, `tensor<i64>`.
+the call does not pass it, and it is present only if all optional operands before it are. One marked
+`…` is a list, with an operand for each tensor. The text in parentheses after an attribute is the
+argument that it comes from. A composite that draws random numbers has one more operand, in last
+place: the state of the random number generator before the call, `tensor<i64>`.
 
 A *derived* backward has the name of its forward with the suffix `_backward`. Its operands are the
 gradients of the forward's results, without those that have no gradient, followed by the tensors
@@ -81,7 +81,9 @@ def _callee(entry: Composite) -> Operator | None:
 
 def _operand(name: str, callee: Operator | None) -> str:
     argument = callee.argument(name) if callee else None
-    return f"`{name}`?" if argument is not None and argument.optional else f"`{name}`"
+    if argument is None:
+        return f"`{name}`"
+    return f"`{name}`{'…' * argument.is_list}{'?' * argument.optional}"
 
 
 def _attribute(attribute: Attribute) -> str:
@@ -107,6 +109,8 @@ def _results(entry: Composite, callee: Operator | None) -> str:
         return "the gradients of " + ", ".join(f"`{name}`" for name in entry.gradients)
     if entry.results:
         return ", ".join(f"result {number} of the operator" for number in entry.results)
+    if callee is not None and callee.returns_list:
+        return "a list"
     if callee is not None and callee.results:
         return str(len(callee.results))
     return ""

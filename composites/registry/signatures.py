@@ -23,7 +23,13 @@ _KINDS: dict[Any, ArgumentKind] = {
     str: "string",
     torch.dtype: "dtype",
 }
-_LIST_KINDS: dict[Any, ArgumentKind] = {int: "ints", float: "floats", bool: "bools"}
+_LIST_KINDS: dict[Any, ArgumentKind] = {
+    int: "ints",
+    float: "floats",
+    bool: "bools",
+    torch.Tensor: "tensors",
+    torch.Tensor | None: "optional_tensors",
+}
 
 
 def describe_function(function: Callable[..., Any], target: str) -> Operator:
@@ -72,7 +78,8 @@ def _kind(hint: Any) -> ArgumentKind:
         return _KINDS[hint]
     origin = typing.get_origin(hint)
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return _LIST_KINDS.get(typing.get_args(hint)[0], "other")
+        items = {item for item in typing.get_args(hint) if item is not Ellipsis}
+        return _LIST_KINDS.get(items.pop(), "other") if len(items) == 1 else "other"
     return "other"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from composites.attribute_types import (
     BY_NAME,
+    SEGMENT_SIZES,
     UnsupportedValueError,
     types_of_argument,
     types_of_constant,
@@ -263,6 +264,12 @@ class _EntryReader:
                 "results: only an entry with `op`, and without `adapt`, can select results",
                 "results",
             )
+        elif results and operator is not None and operator.returns_list:
+            self._problem(
+                f"results: {operator.qualified} returns a list, whose length depends on the call;"
+                " leave `results` out",
+                "results",
+            )
         elif operator is not None and any(n >= len(operator.results) for n in results):
             count = len(operator.results)
             self._problem(
@@ -310,6 +317,7 @@ class _EntryReader:
         """The arguments of the example call. Those of a Python function are checked when it is
         called."""
         known = names(operator.arguments) if operator is not None else []
+        argument_tensors = operator.tensors if operator is not None else ()
         for name, value in self.entry.example.items():
             argument = operator.argument(name) if operator is not None else None
             if operator is not None and argument is None:
@@ -319,20 +327,28 @@ class _EntryReader:
                     "example", name,
                 )  # fmt: skip
                 continue
-            written = TENSOR.fullmatch(value) if isinstance(value, str) else None
-            known_type = written is not None and written[2] in PYTORCH_NAMES
-            is_tensor = known_type if argument is None else argument.is_tensor
-            if not is_tensor or (value is None and argument is not None and argument.optional):
+            values = value if isinstance(value, list) else [value]
+            tensors = [_tensor(item) for item in values]
+            absent = value is None and argument is not None and argument.optional
+            is_list = isinstance(value, list)
+            if argument is None and None not in tensors and tensors:
+                yield name, tuple(tensors) if is_list else tensors[0]
+            elif absent or argument is None or argument not in argument_tensors:
                 yield name, _frozen(value)
-            elif written is None or not known_type:
+            elif argument.is_list and (not is_list or None in tensors):
+                self._problem(
+                    f"example: {name}: {value!r} is not a list of types of tensors; write one such"
+                    " as [2x3xf32, 4x3xf32]",
+                    "example", name,
+                )  # fmt: skip
+            elif not argument.is_list and (is_list or None in tensors):
                 self._problem(
                     f"example: {name}: {value!r} is not the type of a tensor; write one such as"
                     " 2x3xf32",
                     "example", name,
                 )  # fmt: skip
             else:
-                shape = tuple(int(size) for size in written[1].split("x") if size)
-                yield name, Tensor(written[2], shape)
+                yield name, tuple(tensors) if is_list else tensors[0]
 
     def _problem(self, message: str, *path: str) -> None:
         line = self.text.line(("composites", self.name, *path))
@@ -352,16 +368,23 @@ class _EntryReader:
                 " name of a Python parameter; no entry can catch this operator",
                 "op",
             )
-        if any(argument.kind == "tensors" for argument in operator.arguments):
+        absent = [a.name for a in operator.arguments if a.kind == "optional_tensors"]
+        if absent:
             self._problem(
-                f"{operator.qualified} takes a list of tensors; unpack it with `adapt`", "op"
+                f"{operator.qualified} takes a list of tensors of which some can be absent"
+                f" ({absent[0]}), and consumers could not tell which; pass those that are there to"
+                " a function of your own with `adapt`, and what tells them apart as an attribute",
+                "op",
             )
         elif not operator.tensors:
             self._problem(f"{operator.qualified} has no tensor argument to be an operand", "op")
-        if any(result != "Tensor" for result in operator.results) or not operator.results:
+        all_tensors = bool(operator.results) and set(operator.results) == {"Tensor"}
+        if not (all_tensors or operator.returns_list):
             written = ", ".join(operator.results) or "nothing"
             self._problem(
-                f"{operator.qualified} returns {written}; a composite can only return tensors", "op"
+                f"{operator.qualified} returns {written}; a composite can only return tensors, or"
+                " one list of tensors",
+                "op",
             )
 
     def _operands(self, operator: Operator) -> tuple[str, ...]:
@@ -393,6 +416,12 @@ class _EntryReader:
         return tuple(listed)
 
     def _attributes(self, callee: Operator | None) -> Iterator[Attribute]:
+        if SEGMENT_SIZES in self.entry.attributes:
+            self._problem(
+                f"attribute {SEGMENT_SIZES}: the name is that of the attribute that says how many"
+                " tensors each list has; take another",
+                "attributes", SEGMENT_SIZES,
+            )  # fmt: skip
         for name, document in self.entry.attributes.items():
             if document.from_ is None:
                 attribute = self._constant(name, document)
@@ -460,8 +489,8 @@ class _EntryReader:
         types = types_of_argument(argument.kind)
         if not types:
             what = (
-                "a tensor; list it in `operands`"
-                if argument.is_tensor
+                f"a {'list of tensors' if argument.is_list else 'tensor'}; list it in `operands`"
+                if argument.is_tensor or argument.is_list
                 else f"of kind {argument.kind}"
             )
             self._problem(
@@ -509,7 +538,8 @@ class _EntryReader:
 
     def _when(self, operator: Operator | None) -> When:
         values: list[tuple[str, tuple[Any, ...]]] = []
-        known = [a.name for a in operator.arguments if not a.is_tensor] if operator else []
+        tensors = operator.tensors if operator else ()
+        known = [a.name for a in operator.arguments if a not in tensors] if operator else []
         for name, allowed in self.entry.when.items():
             if name in _WHEN_OF_ALL_OPERANDS:
                 continue
@@ -520,7 +550,7 @@ class _EntryReader:
                 values.append((name, tuple(allowed)))
                 continue
             argument = operator.argument(name)
-            if argument is None or argument.is_tensor:
+            if argument is None or argument in tensors:
                 choices = [*known, *_WHEN_OF_ALL_OPERANDS]
                 self._problem(
                     f"when: {operator.qualified} has no argument {name!r} that is not a tensor"
@@ -584,6 +614,14 @@ def _fits(value: Any, argument: Argument) -> bool:
         "string": (str,),
     }
     return type(value) in accepted.get(argument.kind, ())
+
+
+def _tensor(value: Any) -> Tensor | None:
+    """The type of a tensor, as `2x3xf32`; None if it is not one."""
+    written = TENSOR.fullmatch(value) if isinstance(value, str) else None
+    if written is None or written[2] not in PYTORCH_NAMES:
+        return None
+    return Tensor(written[2], tuple(int(size) for size in written[1].split("x") if size))
 
 
 def _frozen(value: Any) -> Any:

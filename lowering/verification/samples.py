@@ -193,7 +193,8 @@ def _generated(
 
 
 def _element_type(call: ExampleCall) -> str:
-    tensors = [v for v in call.values.values() if isinstance(v, torch.Tensor)]
+    leaves = pytree.tree_leaves(list(call.values.values()))
+    tensors = [v for v in leaves if isinstance(v, torch.Tensor)]
     names = {getattr(torch, value): key for key, value in PYTORCH_NAMES.items()}
     floats = [t for t in tensors if t.is_floating_point()]
     narrowest = min(floats, key=lambda t: t.element_size(), default=None)
@@ -225,6 +226,8 @@ def _varied(
 
 
 def _prepared(value: Any, dtype: torch.dtype, differentiable: bool) -> Any:
+    if isinstance(value, list):
+        return [_prepared(item, dtype, differentiable) for item in value]
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
     made = value.to(dtype) if value.dtype == torch.float32 else value.clone()
@@ -233,6 +236,8 @@ def _prepared(value: Any, dtype: torch.dtype, differentiable: bool) -> Any:
 
 def _signed(value: Any) -> Any:
     """The values of a tensor of floats, from (0, 1] to (-2, 2], in another order."""
+    if isinstance(value, list):
+        return [_signed(item) for item in value]
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.dim():
         return value
     spread = value.to(torch.float32) * 4 - 2

@@ -29,6 +29,7 @@ from lowering.dispatch.backend import lower_composite
 from lowering.dispatch.computations import NotNowError, remember
 from lowering.dispatch.decomposition import Call, lower_function
 from lowering.dispatch.differentiable import Gradients, TensorMeta
+from lowering.dispatch.operand_lists import Groups, regrouped
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.frontends.protocols import Seed
 
@@ -107,18 +108,29 @@ class _Backward:
             return self._stock("the entry has no backward")
         if explicit is None:
             return self._derived()
-        results = explicit(self._names())
+        groups = self.step.computation.groups
+        listed = explicit.entry.gradients
+        one_list = (
+            groups is not None
+            and len(listed) == 1
+            and groups[definition.entry.operands.index(listed[0])] is not None
+        )
+        results = explicit(self._names(), one_list=one_list)
         if results is None:  # the hook of the backward has counted the call
             return self._stock(None)
-        by_name = dict(zip(explicit.entry.gradients, results, strict=True))
-        names = zip(definition.entry.operands, self.wanted, strict=True)
-        return [by_name[name] if wanted else None for name, wanted in names]
+        by_name = dict(zip(listed, results, strict=True))
+        found = [by_name.get(name) for name in definition.entry.operands]
+        if groups is not None:
+            found = _of_lists(found, groups, definition)
+        return [g if wanted else None for g, wanted in zip(found, self.wanted, strict=True)]
 
     def _names(self) -> dict[str, Any]:
         """The values that an explicit backward can take, by name."""
         entry = self.step.definition.entry
         found = dict(self.step.values)
-        operands = zip(entry.operands, self.operands, strict=True)
+        groups = self.step.computation.groups
+        values = self.operands if groups is None else regrouped(self.operands, groups)
+        operands = zip(entry.operands, values, strict=True)
         extra = zip(entry.saved, self.extra, strict=True)
         found |= {local_name(name): tensor for name, tensor in operands}
         found |= {result_name(n): t for n, t in enumerate(self.results)}
@@ -144,11 +156,12 @@ class _Backward:
             _blank(type_, device, wanted) if tensor is None else tensor
             for tensor, type_, wanted in zip(self.operands, types, self.wanted, strict=True)
         ]
-        lost = [
+        names = self.step.computation.names
+        lost = dict.fromkeys(
             name
-            for name, tensor, type_ in zip(entry.operands, self.operands, types, strict=True)
+            for name, tensor, type_ in zip(names, self.operands, types, strict=True)
             if tensor is None and type_ is not None
-        ]
+        )
         if lost and definition.backward is not None:
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: this gradient is computed by the stock"
@@ -239,6 +252,32 @@ class _Backward:
                 entry, frontend, backward, operands, autocast=frontend.tracing.autocast_dtype()
             ),
         )
+
+
+def _of_lists(found: Sequence[Any], groups: Groups, definition: Definition) -> list[Any]:
+    """The gradient of each tensor, of an explicit backward that returns lists for lists.
+
+    Raises:
+        LoweringError: it returns something else for a list.
+    """
+    flat: list[Any] = []
+    for name, gradient, group in zip(definition.entry.operands, found, groups, strict=True):
+        if group is None:
+            flat.append(gradient)
+        elif gradient is None:
+            flat.extend([None] * group[1])
+        elif isinstance(gradient, list | tuple) and len(gradient) == group[1]:
+            flat.extend(gradient)
+        else:
+            backward = definition.backward
+            assert backward is not None
+            given = f"{len(gradient)}" if isinstance(gradient, list | tuple) else "one tensor"
+            raise LoweringError(
+                f"{backward.entry.location}: {backward.entry.qualified}: {name} is a list of"
+                f" {group[1]} tensors, and {backward.entry.decomposition} returns {given} for it;"
+                " return a list with a gradient for each"
+            )
+    return flat
 
 
 def _blank(type_: TensorMeta | None, device: torch.device, wanted: bool) -> torch.Tensor | None:
