@@ -191,3 +191,51 @@ def muon(dtype: torch.dtype) -> Iterator[Call]:
 def zeropower_via_newtonschulz(dtype: torch.dtype) -> Iterator[Call]:
     for shape in ((6, 4), (4, 6), (4, 4)):
         yield (_random(*shape, dtype=dtype),), dict(NEWTON_SCHULZ)
+
+
+def clip_grad_norm(dtype: torch.dtype) -> Iterator[Call]:
+    for norm_type, max_norm in ((2.0, 1.0), (1.0, 1e6), (float("inf"), 0.5)):
+        parameters = [torch.nn.Parameter(_random(*shape, dtype=dtype)) for shape in ((3, 4), (5,))]
+        for number, parameter in enumerate(parameters):
+            parameter.grad = _random(*parameter.shape, dtype=dtype, seed=number + 1)
+        yield (parameters, max_norm, norm_type), {}
+
+
+def fused_adamw(dtype: torch.dtype) -> Iterator[Call]:
+    return _fused(dtype, decoupled_weight_decay=True)
+
+
+def fused_adam(dtype: torch.dtype) -> Iterator[Call]:
+    return _fused(dtype, decoupled_weight_decay=False)
+
+
+def _fused(dtype: torch.dtype, *, decoupled_weight_decay: bool) -> Iterator[Call]:
+    for amsgrad, steps, maximize in ((False, (3.0, 3.0), False), (True, (3.0, 4.0), True)):
+
+        def each(seed: int) -> list[Tensor]:
+            return [_random(*shape, dtype=dtype, seed=seed) for shape in ((3, 4), (5,))]
+
+        squares = [[tensor.abs() for tensor in each(seed)] for seed in (3, 4)]
+        yield (
+            (
+                *(each(seed) for seed in range(3)),
+                squares[0],
+                squares[1] if amsgrad else [],
+                [torch.tensor(step) for step in steps],
+                None,
+                None,
+            ),
+            {
+                "amsgrad": amsgrad,
+                "has_complex": False,
+                "beta1": 0.9,
+                "beta2": 0.99,
+                "lr": 0.01,
+                "weight_decay": 0.1,
+                "eps": 1e-8,
+                "maximize": maximize,
+                "capturable": False,
+                "differentiable": False,
+                "decoupled_weight_decay": decoupled_weight_decay,
+            },
+        )

@@ -3135,6 +3135,88 @@ def muon_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def fused_adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+
+    The composite is ptxla.fused_adamw; autograd sees it as one operation.
+    """
+
+    def hook(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+                operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'beta1': _attr.f32(beta1),
+                    'beta2': _attr.f32(beta2),
+                    'eps': _attr.f32(eps),
+                    'weight_decay': _attr.f32(weight_decay),
+                    'maximize': _attr.boolean(maximize),
+                    'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                },
+                call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+                otherwise=lambda: _otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+            )
+        )
+
+    return hook
+
+def fused_adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+
+    The composite is ptxla.fused_adam; autograd sees it as one operation.
+    """
+
+    def hook(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+                operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'beta1': _attr.f32(beta1),
+                    'beta2': _attr.f32(beta2),
+                    'eps': _attr.f32(eps),
+                    'weight_decay': _attr.f32(weight_decay),
+                    'maximize': _attr.boolean(maximize),
+                    'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                },
+                call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+                otherwise=lambda: _otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+            )
+        )
+
+    return hook
+
+def clip_grad_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.clipping:clip_grad_norm(grads: 'list[Tensor]', max_norm: 'Tensor', *, norm_type: 'float') -> 'list[Tensor]'
+
+    The composite is ptxla.clip_grad_norm; autograd sees it as one operation.
+    """
+
+    def hook(grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(grads), _tensor_key(max_norm), _value_key(norm_type)),
+                operands=(grads, max_norm),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'norm_type': _attr.f32(norm_type),
+                },
+                call=lambda _op, grads, max_norm: _op(grads, max_norm, norm_type=norm_type),
+                otherwise=lambda: _otherwise(grads, max_norm, norm_type=norm_type),
+            )
+        )
+
+    return hook
+
 
 BACKEND_HOOKS = {
     'gelu': gelu,
@@ -3251,4 +3333,7 @@ FUNCTION_HOOKS = {
     'sgd': sgd_function,
     'adafactor': adafactor_function,
     'muon': muon_function,
+    'fused_adamw': fused_adamw_function,
+    'fused_adam': fused_adam_function,
+    'clip_grad_norm': clip_grad_norm_function,
 }
