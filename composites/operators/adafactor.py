@@ -52,7 +52,7 @@ def adafactor_update(
     wide = decay.dtype
     if maximize:
         grad = -grad
-    alpha = (param.norm(2).to(wide) / param.numel() ** 0.5).clamp(min=eps2) * rho
+    alpha = (_norm(param).to(wide) / param.numel() ** 0.5).clamp(min=eps2) * rho
     param = (param.to(wide) * decay).to(param.dtype)
     if col_var is None:
         row_var = _toward(row_var, grad * grad, one_minus_beta2)
@@ -62,13 +62,20 @@ def adafactor_update(
         col_var = _toward(col_var, _mean_square(grad, -2), one_minus_beta2)
         variance = row_var @ col_var / row_var.mean(dim=-2, keepdim=True).clamp(min=eps1)
     update = variance.clamp(min=eps1 * eps1).rsqrt() * grad
-    clip = (update.norm(2).to(wide) / (update.numel() ** 0.5 * d)).clamp(min=1)
+    clip = (_norm(update).to(wide) / (update.numel() ** 0.5 * d)).clamp(min=1)
     param = (param.to(wide) - update.to(wide) * (alpha / clip)).to(param.dtype)
     return [param, row_var] if col_var is None else [param, row_var, col_var]
 
 
+def _norm(tensor: Tensor, dim: int | None = None) -> Tensor:
+    """torch.norm, whose sum PyTorch computes in f32 for half precision, and torch_xla does not."""
+    wide = tensor.to(opmath_type(tensor.dtype))
+    norm = wide.norm(2) if dim is None else wide.norm(2, dim=dim, keepdim=True)
+    return norm.to(tensor.dtype)
+
+
 def _mean_square(grad: Tensor, dim: int) -> Tensor:
-    return torch.norm(grad, dim=dim, keepdim=True).square() / grad.size(dim)
+    return _norm(grad, dim).square() / grad.size(dim)
 
 
 def _toward(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:

@@ -35,7 +35,8 @@ def zeropower_via_newtonschulz(
     is_tall = grad.size(0) > grad.size(1)
     x = grad.to(torch.bfloat16)
     x = x.T if is_tall else x
-    x = x / x.norm().clamp(min=eps)
+    # torch_xla would sum the squares in bf16, and PyTorch sums them in f32.
+    x = x / x.to(torch.float32).norm().to(torch.bfloat16).clamp(min=eps)
     for _ in range(ns_steps):
         gram = x @ x.T
         update = _add_product(gram, gram, gram, beta=b, alpha=c)
