@@ -24,6 +24,7 @@ from composites.registry.signatures import describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.codegen.excerpt import function_hooks, operator_hooks
 from lowering.codegen.source import is_caught_at_autograd
+from lowering.copies.search import copies_everywhere
 from lowering.example_calls import NoExample
 from lowering.frontends.chosen import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
 
@@ -77,6 +78,12 @@ class Description:
     group: str | None
     op: str | None
     functions: Sequence[str]
+    copies_in: Sequence[str]
+    """Packages in which it catches the copies of these functions."""
+    copies: Sequence[str] | None
+    """The copies there; None if they were not asked for."""
+    copies_unknown: Sequence[str]
+    """Modules that cannot be imported, and why; they may have copies."""
     signatures: Sequence[str]
     """The operator's schema, or the signatures of those of the functions that are installed."""
     rewrites: Mapping[str, str]
@@ -119,10 +126,11 @@ def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
     return named if len(named) == 1 else found
 
 
-def described(entry: Composite, catalog: Catalog) -> Description:
-    """All that is known of an entry."""
+def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> Description:
+    """All that is known of an entry. For its `copies`, modules are imported."""
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
     callee = _callee(entry)
+    found = copies_everywhere([entry]) if copies else None
     example = _example(entry, catalog)
     explicit = catalog.backward_of(entry)
     derived = f"{entry.composite_name}_backward" if entry.derives else None
@@ -144,6 +152,9 @@ def described(entry: Composite, catalog: Catalog) -> Description:
         group=entry.group,
         op=entry.op,
         functions=entry.functions,
+        copies_in=entry.copies,
+        copies=None if found is None else tuple(copy.target for copy in found[0]),
+        copies_unknown=() if found is None else tuple(found[1]),
         signatures=tuple(_signatures(entry)),
         rewrites=dict(entry.rewrites),
         adapt=entry.adapt,
@@ -219,9 +230,8 @@ def _attributes(entry: Composite, callee: Operator | None) -> Iterator[Described
     for attribute in entry.attributes:
         yield _attribute(attribute, callee)
     if has_segment_sizes(entry, callee):
-        argument = "the lengths of its lists"
         yield DescribedAttribute(
-            SEGMENT_SIZES, "i64[]", argument, None, normalized=False, optional=False
+            SEGMENT_SIZES, "i64[]", SEGMENT_SIZES, None, normalized=False, optional=False
         )
 
 

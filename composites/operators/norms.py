@@ -48,6 +48,22 @@ def t5_rms_norm(
     return weight * normed
 
 
+def olmo2_rms_norm(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> Tensor:
+    """The same norm with the rounding of OLMo 2: all of it in f32, then rounded to the dtype of
+    `input`.
+
+    Args:
+        input: any shape `[…, C]`, floating point.
+        weight: `[C]`.
+        normalized_shape: `[C]`.
+    """
+    wide = input.to(torch.float32)
+    variance = wide.pow(2).mean(-1, keepdim=True)
+    return (weight * (wide * torch.rsqrt(variance + eps))).to(input.dtype)
+
+
 def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tensor) -> Tensor:
     """Adapt a norm module's `forward` to the composite's operands and attributes."""
     weight = module.weight

@@ -40,6 +40,13 @@ def t5_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
         yield (make(8, eps=1e-5).to(dtype), x), {}
 
 
+def olmo2_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
+
+    for x in _hidden(dtype):
+        yield (Olmo2RMSNorm(8, eps=1e-5).to(dtype), x), {}
+
+
 def weight_norm(dtype: torch.dtype) -> Iterator[Call]:
     for dim, sizes in ((0, (4, 1, 1)), (1, (1, 3, 1)), (2, (1, 1, 5)), (-1, ())):
         v, g = _random(4, 3, 5, dtype=dtype), _random(*sizes, dtype=dtype, seed=1)

@@ -52,6 +52,8 @@ def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
         yield f"operator: `{find_operator(entry.op).schema}`"
     elif entry.functions:
         yield "function: " + ", ".join(f"`{target}`" for target in entry.functions)
+        if entry.copies:
+            yield f"and all copies in {', '.join(f'`{name}`' for name in entry.copies)}"
     for caught, target in entry.rewrites:
         yield f"also catches `{caught}`, rewritten by `{target}`"
     if entry.group is not None:

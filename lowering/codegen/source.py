@@ -247,8 +247,8 @@ def _function_names(registry: Registry) -> dict[str, str]:
     taken = {
         "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "_Fallback", "_Arguments",
         "_all", "_dict", "_list", "_tuple", "_type", "_attr", "_grouped", "_ungrouped",
-        "_guarded_self", "_tensor_key", "_value_key", "CompositeFunction", "BACKEND_HOOKS",
-        "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
+        "_guarded_self", "_owner_key", "_tensor_key", "_value_key", "CompositeFunction",
+        "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
     }  # fmt: skip
     functions: dict[str, str] = {}
     for entry in registry.composites:
@@ -298,7 +298,10 @@ def _composite_hook(
     paths = _paths(entry, operator)
     _check_names(entry, operator, paths)
     operands = [_local(name) for name in entry.operands]
-    call = [_with_tensors(a, entry) if _is_owner(a, paths) else a.name for a in operator.arguments]
+    call = [
+        _with_tensors(a, entry) if _is_owner(a, entry, paths) else a.name
+        for a in operator.arguments
+    ]
     passed = [
         f"{a.name}={written}" if a.keyword_only else written
         for a, written in zip(operator.arguments, call, strict=True)
@@ -375,16 +378,17 @@ def _paths(entry: Composite, operator: Operator) -> list[str]:
 
 
 def _call_key(argument: Argument, entry: Composite, paths: Sequence[str]) -> str:
-    if _is_owner(argument, paths):
-        return f"_type({argument.name})"
+    if _is_owner(argument, entry, paths):
+        return f"_{'type' if argument.name == 'self' else 'owner_key'}({argument.name})"
     return _path_key(argument.name, entry)
 
 
-def _is_owner(argument: Argument, paths: Sequence[str]) -> bool:
+def _is_owner(argument: Argument, entry: Composite, paths: Sequence[str]) -> bool:
     """Whether an argument is an object from which the entry reads attributes, such as a method's
-    `self`."""
+    `self`, or a class method's `cls`."""
     owned = any(path.startswith(f"{argument.name}.") for path in paths)
-    return owned or (argument.name == "self" and argument.kind == "other")
+    usual = argument.name in ("self", "cls") and argument.name not in entry.operands
+    return owned or (usual and argument.kind == "other")
 
 
 def _path_key(path: str, entry: Composite) -> str:

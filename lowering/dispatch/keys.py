@@ -31,6 +31,11 @@ def tensor_key(value: Any) -> Any:
     return UNKNOWN
 
 
+def owner_key(value: Any) -> Any:
+    """The class of an object whose method is called, or the class itself."""
+    return value if isinstance(value, type) else type(value)
+
+
 def value_key(value: Any) -> Any:
     """A value with its type, since 1, 1.0 and True are equal but lower differently."""
     if isinstance(value, list | tuple):

@@ -64,7 +64,7 @@ def emit_composite(
     body = hlo_proto.entry_of(source)
 
     inline_calls(body, by_id)
-    put_numbers(body, decomposition.numbers)
+    put_numbers(body, decomposition.numbers, hidden=decomposition.hides_numbers)
     _return_results(body)
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))

@@ -1,4 +1,4 @@
-"""Python numbers in a decomposition: constants that XLA and LLVM do not compute with."""
+"""Python numbers in a decomposition: constants, which may be hidden from XLA and LLVM."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from lowering.emission import hlo_proto
 
 
-def put_numbers(body: Any, numbers: Mapping[int, Any]) -> None:
+def put_numbers(body: Any, numbers: Mapping[int, Any], *, hidden: bool) -> None:
     """Replace the parameters that are Python numbers by constants.
 
     In stock graphs these numbers are data. XLA would turn a power by a constant into x·x·x and a
     quotient into a product, and LLVM would sum products with a constant in another order, so the
-    bits would differ. Two things prevent this:
+    bits would differ. Two things prevent this in hidden constants:
 
     - The constant stands behind a barrier, which XLA:CPU keeps until it has simplified the graph.
     - The constant is an array of two different numbers. XLA:CPU writes scalar constants into the
@@ -24,6 +24,7 @@ def put_numbers(body: Any, numbers: Mapping[int, Any]) -> None:
     Args:
         body: the computation (protobuf), changed in place.
         numbers: a 0-d numpy array for each number of a parameter.
+        hidden: whether XLA must not compute with them.
     """
     free_id = 1 + max(instruction.id for instruction in body.instructions)
     before = list(body.instructions)
@@ -31,6 +32,12 @@ def put_numbers(body: Any, numbers: Mapping[int, Any]) -> None:
     for instruction in before:
         if instruction.opcode != "parameter" or instruction.parameter_number not in numbers:
             body.instructions.append(instruction)
+            continue
+        if not hidden:
+            literal = hlo_proto.literal(numbers[instruction.parameter_number], instruction.shape)
+            body.instructions.add(
+                opcode="constant", id=instruction.id, shape=instruction.shape, literal=literal
+            )
             continue
         pair = _pair(numbers[instruction.parameter_number], instruction.shape)
         pair.id, held, part = free_id, free_id + 1, free_id + 2

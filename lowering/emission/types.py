@@ -35,5 +35,6 @@ class DecompositionHlo:
     draws: int = 0
     """How often the decomposition advances this state."""
     numbers: Mapping[int, Any] = field(default_factory=dict)
-    """Parameters that are Python numbers, and their values (0-d numpy arrays). In stock graphs they
-    are data, so XLA does not know their values."""
+    """Parameters that are Python numbers, and their values (0-d numpy arrays)."""
+    hides_numbers: bool = False
+    """Whether XLA must not compute with their values. In stock graphs they are data."""

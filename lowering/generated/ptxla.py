@@ -20,6 +20,7 @@ from lowering.dispatch.autograd.function import Arguments as _Arguments
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.guarded_self import guarded_self as _guarded_self
+from lowering.dispatch.keys import owner_key as _owner_key
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
 from lowering.dispatch.operand_lists import grouped as _grouped
@@ -45,6 +46,7 @@ __all__ = [
     "_grouped",
     "_guarded_self",
     "_list",
+    "_owner_key",
     "_tensor_key",
     "_tuple",
     "_type",
@@ -2856,6 +2858,31 @@ def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     return hook
 
+def olmo2_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:olmo2_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.rms_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input, weight),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
 def instance_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -3322,6 +3349,7 @@ FUNCTION_HOOKS = {
     'batch_norm_training': batch_norm_training_function,
     'llama_rms_norm': llama_rms_norm_function,
     't5_rms_norm': t5_rms_norm_function,
+    'olmo2_rms_norm': olmo2_rms_norm_function,
     'instance_norm': instance_norm_function,
     'swiglu': swiglu_function,
     'new_gelu': new_gelu_function,

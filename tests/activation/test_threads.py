@@ -179,6 +179,32 @@ def test_exports_run_one_after_the_other() -> None:
     assert composites.active() == ()
 
 
+def test_a_trace_leaves_the_numbers_of_other_threads_alone() -> None:
+    """A number is data of a stock graph. As a constant, it would change bits."""
+    tracing, recorded = threading.Event(), threading.Event()
+    texts: list[str] = []
+    x = torch.ones(3).to("xla")
+
+    def graph() -> str:
+        return str(xm.get_stablehlo([F.elu(x, 0.7)]))
+
+    @composites.composite("acme.slow")
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        tracing.set()
+        assert recorded.wait(60)
+        return x * 0.3
+
+    def record() -> None:
+        assert tracing.wait(60)
+        texts.append(graph())
+        recorded.set()
+
+    stock = graph()
+    run(record, lambda: texts.append(str(slow(x).cpu())))
+    assert "dense<0.69" not in stock
+    assert texts[0] == stock
+
+
 def test_a_sync_beside_a_trace_waits_for_it() -> None:
     tracing, synced = threading.Event(), threading.Event()
 

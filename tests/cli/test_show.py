@@ -42,6 +42,7 @@ composites:
     function: layers_of_umbra:scale
     operands: [x]
     attributes: {factor: factor}
+  add: {op: aten::_foreach_add.List, attributes: {alpha: alpha}}
   lost: {function: "nowhere_at_all:f", operands: [x]}
   method: {function: "layers_of_umbra:Layer.forward", operands: [x]}
 """
@@ -119,6 +120,20 @@ def test_a_builtin_entry() -> None:
     assert 'stablehlo.composite "ptxla.gelu" %arg0 {composite_attributes' in call
     assert "func.func private @ptxla.gelu.impl(" in result.stdout
     assert composites.active() == ()
+
+
+def test_lists_of_tensors(file: Path) -> None:
+    text = rows(invoke("umbra.add", "--registry", str(file)))
+    assert text["operands"] == [
+        "self (a list: one operand for each tensor)",
+        "other (a list: one operand for each tensor)",
+    ]
+    assert text["attributes"][-1] == (
+        "operand_segment_sizes: i64[], the number of tensors of each operand"
+    )
+    entry = shown("umbra.add", "--registry", str(file))
+    assert [operand["variadic"] for operand in entry["operands"]] == [True, True]
+    assert "operand_segment_sizes = dense<2> : tensor<2xi64>" in entry["stablehlo"]
 
 
 def test_the_hook_is_the_one_that_is_installed() -> None:

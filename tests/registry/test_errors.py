@@ -146,12 +146,21 @@ WRONG = {
             " 'tag:yaml.org,2002:python/name:os.system'"
         ],
     ),
+    "copies of nothing": (
+        entry(GELU, "copies: transformers"),
+        ["4: e: copies: needs `function`, whose copies are caught"],
+    ),
+    "copies in what is no package": (
+        entry("function: a.b:c", "operands: [x]", "copies: [transformers, a.b:c]"),
+        ["7: e: copies 1: 'a.b:c' is not a package such as transformers or acme.layers"],
+    ),
     "unknown key": (
         entry(GELU, "atributes: {approximate: approximate}"),
         [
             "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op,"
-            " function, composite, version, operands, attributes, when, adapt, decomposition,"
-            " backward, results, saves, gradients, group, rewrites, example, samples)"
+            " function, copies, composite, version, operands, attributes, when, adapt,"
+            " decomposition, backward, results, saves, gradients, group, rewrites, example,"
+            " samples)"
         ],
     ),
     "version": (

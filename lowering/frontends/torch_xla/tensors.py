@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -100,3 +101,25 @@ def values_of(tensor: torch.Tensor) -> Any:
     with values_readable():
         bits = tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return bits.view(numpy_dtype(type_.element_type)).reshape(type_.shape)
+
+
+def next_id() -> int:
+    """A number that torch_xla gives to no earlier tensor, and to no later one."""
+    return _XLAC._xla_get_tensor_id(torch.empty(0, device=DEVICE_TYPE))  # type: ignore[no-any-return]
+
+
+def made_since(first: int, outputs: Sequence[torch.Tensor], context: Any) -> set[int]:
+    """The parameters of a graph whose data did not exist before.
+
+    Args:
+        first: the `next_id` of that moment.
+        outputs: the graph's results.
+        context: the graph's LoweringContext.
+    """
+    # The data of a number that an operator takes has no tensor; its id is -1.
+    ids, tensors = _XLAC._get_tensors_xla_device_data_node(list(outputs))
+    return {
+        context.tensor_parameter_id(tensor)
+        for id_, tensor in zip(ids, tensors, strict=True)
+        if id_ < 0 or id_ > first
+    }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from lowering.frontends.torch_xla.random import (
     carries_mark,
     state_now,
 )
-from lowering.frontends.torch_xla.tensors import XlaTensors, values_of
+from lowering.frontends.torch_xla.tensors import XlaTensors, made_since, next_id, values_of
 from lowering.frontends.torch_xla.value_guard import values_readable, values_unreadable
 
 _XLAC = torch_xla._XLAC
@@ -32,8 +31,17 @@ _XLAC = torch_xla._XLAC
 _MOST_DRAWS = 64
 """Maximum number of random operators in a decomposition."""
 
-Traced = tuple[DecompositionHlo, dict[int, torch.Tensor]]
-"""A decomposition, and the tensors that it reads in addition to its operands, by parameter."""
+
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """A decomposition, and what it reads in addition to its operands."""
+
+    decomposition: DecompositionHlo
+    others: Mapping[int, torch.Tensor]
+    """Tensors, by parameter."""
+    numbers: frozenset[int]
+    """The parameters that are Python numbers. torch_xla makes parameters of them unless a
+    process-wide switch is set, which would change the graphs of other threads."""
 
 
 class XlaTracing:
@@ -56,10 +64,10 @@ class XlaTracing:
         autocast: torch.dtype | None = None,
         as_stock: bool = False,
     ) -> DecompositionHlo:
-        def traced(*, constants: bool) -> Traced:
+        def traced() -> _Traced:
             with (
                 self._graph.tracing.raised(),
-                modes.tracing_mode(constants=constants),
+                modes.tracing_mode(constants=self._graph.is_recorded),
                 self._dispatching(whole_dispatch),
                 torch.no_grad(),
             ):
@@ -74,33 +82,26 @@ class XlaTracing:
             return nullcontext()
         return torch_internals.dispatching_from(self._top_of_dispatch)
 
-    def _decomposition(self, traced: Callable[..., Traced], as_stock: bool) -> DecompositionHlo:
+    def _decomposition(self, traced: Callable[[], _Traced], as_stock: bool) -> DecompositionHlo:
         before = state_now()
-        decomposition, others = traced(constants=True)
+        found = traced()
         draws = advances_between(before, state_now(), limit=_MOST_DRAWS)
-        drawing: Callable[[], AbstractContextManager[None]] = nullcontext
+        seed = None
         if draws != 0:
             # The function draws random numbers. The graph that is being built may hold any
             # expression as the state by now, so the function is traced again with a plain parameter
             # as the state.
             self._generator.restore(before)
-            drawing = partial(self._generator.at, MARK)
-            with drawing():
-                decomposition, others = traced(constants=True)
-        seed = _seed_among(others) if draws != 0 else None
-        numbers: dict[int, Any] = {}
-        is_foreign = any(number != seed for number in others)
-        if (
-            as_stock
-            and not is_foreign
-            and self._graph.device == "CPU"
-            and not self._graph.is_recorded
-        ):
-            with drawing():
-                decomposition, others = traced(constants=False)
-            seed = _seed_among(others) if draws != 0 else None
-            numbers = {n: values_of(tensor) for n, tensor in others.items() if n != seed}
-        return replace(decomposition, seed=seed, draws=draws or 0, numbers=numbers)
+            with self._generator.at(MARK):
+                found = traced()
+            seed = _seed_among(found.others)
+        return replace(
+            found.decomposition,
+            seed=seed,
+            draws=draws or 0,
+            numbers={n: values_of(found.others[n]) for n in found.numbers if n != seed},
+            hides_numbers=as_stock and self._graph.device == "CPU",
+        )
 
 
 def _seed_among(others: Mapping[int, torch.Tensor]) -> int | None:
@@ -111,8 +112,9 @@ def _seed_among(others: Mapping[int, torch.Tensor]) -> int | None:
 
 def _lowered(
     function: Callable[..., Any], operands: Sequence[Any], autocast: torch.dtype | None
-) -> Traced:
+) -> _Traced:
     placeholders = [None if t is None else XlaTensors.placeholder(t) for t in operands]
+    first = next_id()
     with (
         values_unreadable(),
         modes.autocast(autocast),
@@ -127,11 +129,14 @@ def _lowered(
                     f"writes to its operand {number + 1}; a composite leaves its operands as they"
                     " are, so compute a new tensor, as with x * 2 in place of x.mul_(2)"
                 )
-        outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
+        outputs = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
         context = _XLAC.lowering.LoweringContext("decomposition")
-        context.build(list(outputs))
+        context.build(outputs)
     ids = [context.tensor_parameter_id(t) for t in placeholders if t is not None]
     parameters = tuple(i if i >= 0 else None for i in ids)
     data = context.device_parameter_id_tensor_mapping()
     others = {number: tensor for number, tensor in data.items() if number not in parameters}
-    return DecompositionHlo(context.hlo(), parameters), others
+    scalars = {number for number, tensor in others.items() if tensor.dim() == 0}
+    made = made_since(first, outputs, context) if scalars else set()
+    decomposition = DecompositionHlo(context.hlo(), parameters)
+    return _Traced(decomposition, others, frozenset(scalars & made))

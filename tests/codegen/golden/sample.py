@@ -20,6 +20,7 @@ from lowering.dispatch.autograd.function import Arguments as _Arguments
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.guarded_self import guarded_self as _guarded_self
+from lowering.dispatch.keys import owner_key as _owner_key
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
 from lowering.dispatch.operand_lists import grouped as _grouped
@@ -45,6 +46,7 @@ __all__ = [
     "_grouped",
     "_guarded_self",
     "_list",
+    "_owner_key",
     "_tensor_key",
     "_tuple",
     "_type",
