@@ -1,4 +1,4 @@
-"""Root-mean-square norms as models write them in Python, and batch norm in training."""
+"""Norms as models write them in Python, batch norm in training, and weight norm."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
+from composites.operators.opmath import opmath_type
 
 
 def llama_rms_norm(
@@ -128,3 +129,60 @@ def train_batch_norm(
         running_mean.copy_(mean)
         running_var.copy_(variance)
     return result
+
+
+def instance_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float
+) -> Tensor:
+    """Each channel of each sample, normalized by its own mean and biased variance.
+
+    Ulyanov, Vedaldi and Lempitsky, "Instance Normalization" (2016).
+
+    Args:
+        input: `[N, C, …]`, floating point.
+        weight, bias: `[C]`.
+    """
+    return torch.instance_norm(input, weight, bias, None, None, True, 0.0, eps, False)
+
+
+def of_instance_norm(
+    composite: Callable[..., Tensor],
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """Adapt aten::instance_norm without moving averages. With them, PyTorch makes a batch norm of
+    it, which is another composite in training."""
+    if running_mean is not None or running_var is not None or not use_input_stats:
+        raise UnsupportedCallError("the call has moving averages")
+    return composite(input, weight, bias, eps=eps)
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """`g * v / norm(v)`, with one Euclidean norm for each index along `dim`.
+
+    Salimans and Kingma, "Weight Normalization" (2016). Half precision is computed in f32, as
+    PyTorch's kernels do.
+
+    Args:
+        v: floating point.
+        g: of size 1 in every dimension but `dim`; a scalar if `dim` is -1 and v has other
+            dimensions.
+        dim: the dimension to keep; -1 for one norm of the whole tensor.
+
+    Returns:
+        Of the shape and dtype of `v`.
+    """
+    opmath = opmath_type(v.dtype)
+    return (v.to(opmath) * (g.to(opmath) / weight_norms(v, g, dim))).to(v.dtype)
+
+
+def weight_norms(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """The norms that `v` is divided by, of the shape of `g`, in f32 or wider."""
+    return torch.norm_except_dim(v.to(opmath_type(v.dtype)), 2, dim)

@@ -169,7 +169,7 @@ def _adam(
         raise UnsupportedCallError(
             "needs real parameters, plain numbers, and step counts on the expected device"
         )
-    scalars = _Scalars()
+    scalars = Scalars()
     steps: list[Tensor] = []
     updates: list[Sequence[Tensor]] = []
     # Everything is computed before anything is written: if the call falls back to the stock
@@ -199,7 +199,7 @@ def _adam(
         )
     for i, updated in enumerate(updates):
         state_steps[i].copy_(steps[i])
-        _write((params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1]), updated)
+        write((params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1]), updated)
 
 
 def sgd(
@@ -229,7 +229,7 @@ def sgd(
         or any(param.is_complex() for param in params)
     ):
         raise UnsupportedCallError("needs plain numbers, real parameters and dense gradients")
-    scalars = _Scalars()
+    scalars = Scalars()
     updates = [
         composite(
             param,
@@ -254,7 +254,7 @@ def sgd(
                 buffer.copy_(updated[1])
 
 
-class _Scalars:
+class Scalars:
     """The 0-d tensors of one step. Most parameters share them."""
 
     def __init__(self) -> None:
@@ -272,6 +272,6 @@ class _Scalars:
         return self._made[key]
 
 
-def _write(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+def write(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     for tensor, value in zip(tensors, values, strict=True):
         tensor.copy_(value)

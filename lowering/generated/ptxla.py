@@ -1411,6 +1411,129 @@ def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def cumsum(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.cumsum, version 1.
+
+    aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+        _key = (self.shape, self.dtype, dim, dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'dtype': None if dtype is None else _attr.string(_attr.element_type(dtype)),
+                },
+                call=lambda _op, self: _op(self, dim, dtype=dtype),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, dtype=dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::cumsum', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def sort(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.sort, version 1.
+
+    aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, dim, descending)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self,),
+                attributes=lambda: {
+                    'stable': _attr.boolean(False),
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'descending': _attr.boolean(descending),
+                },
+                call=lambda _op, self: _op(self, dim, descending),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, descending)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::sort', (self,), _computation))
+
+    return hook
+
+def stable_sort(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.sort, version 1.
+
+    aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, stable, dim, descending)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=(f'stable is {stable!r}; the entry takes True' if not (stable in (True,)) else None),
+                operands=(self,),
+                attributes=lambda: {
+                    'stable': _attr.boolean(True),
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'descending': _attr.boolean(descending),
+                },
+                call=lambda _op, self: _op(self, stable=stable, dim=dim, descending=descending),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, stable=stable, dim=dim, descending=descending)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::sort', (self,), _computation))
+
+    return hook
+
+def scatter_reduce(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.scatter_reduce, version 1.
+
+    aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+        _key = (self.shape, self.dtype, dim, index.shape, index.dtype, src.shape, src.dtype, reduce, include_self)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=(f"reduce is {reduce!r}; the entry takes 'sum' or 'prod' or 'amax' or 'amin'" if not (reduce in ('sum', 'prod', 'amax', 'amin')) else f'include_self is {include_self!r}; the entry takes True' if not (include_self in (True,)) else None),
+                operands=(self, index, src),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'reduce': _attr.string(reduce),
+                    'include_self': _attr.boolean(include_self),
+                },
+                call=lambda _op, self, index, src: _op(self, dim, index, src, reduce, include_self=include_self),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, index, src, reduce, include_self=include_self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::scatter_reduce', (self, index, src), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
 def upsample_nearest2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """Lower calls as ptxla.upsample_nearest2d, version 1.
 
@@ -1910,6 +2033,35 @@ def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def weight_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.weight_norm, version 1.
+
+    aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+        _key = (v.shape, v.dtype, g.shape, g.dtype, dim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(v, g),
+                attributes=lambda: {
+                    'dim': _attr.i64(dim),
+                },
+                call=lambda _op, v, g: _op(v, g, dim),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(v, g, dim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::weight_norm', (v, g), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
 def dropout(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """Lower calls as ptxla.dropout, version 1.
 
@@ -2030,6 +2182,33 @@ def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             return _otherwise(self, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
         _statistics.caught += 1
         return _insert('ptxla::max_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def gru_cell(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.gru_cell, version 1.
+
+    aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+        _key = (input.shape, input.dtype, hx.shape, hx.dtype, w_ih.shape, w_ih.dtype, w_hh.shape, w_hh.dtype, None if b_ih is None else (b_ih.shape, b_ih.dtype), None if b_hh is None else (b_hh.shape, b_hh.dtype))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+                attributes=_dict,
+                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::gru_cell', [t for t in (input, hx, w_ih, w_hh, b_ih, b_hh) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -2331,6 +2510,30 @@ def rms_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     return hook
 
+def weight_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catch aten::_weight_norm before PyTorch decomposes it.
+
+    aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
+
+    The composite is ptxla.weight_norm; autograd sees it as one operation.
+    """
+
+    def hook(_keys: Any, v: Tensor, g: Tensor, dim: int = 0) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(v), _tensor_key(g), _value_key(dim)),
+                operands=(v, g),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'dim': _attr.i64(dim),
+                },
+                call=lambda _op, v, g: _op(v, g, dim),
+                otherwise=lambda: _otherwise(_keys, v, g, dim),
+            )
+        )
+
+    return hook
+
 def dropout_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """Catch aten::dropout before PyTorch decomposes it.
 
@@ -2429,6 +2632,28 @@ def max_pool2d_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
                 },
                 call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
                 otherwise=lambda: _otherwise(_keys, self, kernel_size, stride, padding, dilation, ceil_mode),
+            )
+        )
+
+    return hook
+
+def gru_cell_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catch aten::gru_cell before PyTorch decomposes it.
+
+    aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
+
+    The composite is ptxla.gru_cell; autograd sees it as one operation.
+    """
+
+    def hook(_keys: Any, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
+                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=_dict,
+                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
+                otherwise=lambda: _otherwise(_keys, input, hx, w_ih, w_hh, b_ih, b_hh),
             )
         )
 
@@ -2658,6 +2883,30 @@ def olmo2_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -
 
     return hook
 
+def instance_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:instance_norm(input: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.instance_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
+                operands=(input, weight, bias),
+                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+                attributes=lambda: {
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, bias: _op(input, weight, bias, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, bias, eps=eps),
+            )
+        )
+
+    return hook
+
 def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -2699,6 +2948,76 @@ def new_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kern
                 },
                 call=lambda _op, input: _op(input),
                 otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def lstm_cell_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.recurrent:lstm_cell(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.lstm_cell; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
+                operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=_dict,
+                call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+                otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+            )
+        )
+
+    return hook
+
+def lstm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.recurrent:lstm(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'LstmResults'
+
+    The composite is ptxla.lstm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
+                operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=lambda: {
+                    'reverse': _attr.boolean(reverse),
+                },
+                call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+                otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+            )
+        )
+
+    return hook
+
+def gru_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.recurrent:gru(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.gru; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
+                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=lambda: {
+                    'reverse': _attr.boolean(reverse),
+                },
+                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+                otherwise=lambda: _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
             )
         )
 
@@ -2788,6 +3107,143 @@ def sgd_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def adafactor_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.adafactor:adafactor_update(param: 'Tensor', grad: 'Tensor', rho: 'Tensor', one_minus_beta2: 'Tensor', decay: 'Tensor', row_var: 'Tensor', col_var: 'Tensor | None' = None, *, d: 'float', eps1: 'float', eps2: 'float', maximize: 'bool') -> 'list[Tensor]'
+
+    The composite is ptxla.adafactor; autograd sees it as one operation.
+    """
+
+    def hook(param: Tensor, grad: Tensor, rho: Tensor, one_minus_beta2: Tensor, decay: Tensor, row_var: Tensor, col_var: Tensor | None = None, *, d: float, eps1: float, eps2: float, maximize: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(rho), _tensor_key(one_minus_beta2), _tensor_key(decay), _tensor_key(row_var), _tensor_key(col_var), _value_key(d), _value_key(eps1), _value_key(eps2), _value_key(maximize)),
+                operands=(param, grad, rho, one_minus_beta2, decay, row_var, col_var),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'd': _attr.f32(d),
+                    'eps1': _attr.f32(eps1),
+                    'eps2': _attr.f32(eps2),
+                    'maximize': _attr.boolean(maximize),
+                },
+                call=lambda _op, param, grad, rho, one_minus_beta2, decay, row_var, col_var: _op(param, grad, rho, one_minus_beta2, decay, row_var, col_var, d=d, eps1=eps1, eps2=eps2, maximize=maximize),
+                otherwise=lambda: _otherwise(param, grad, rho, one_minus_beta2, decay, row_var, col_var, d=d, eps1=eps1, eps2=eps2, maximize=maximize),
+            )
+        )
+
+    return hook
+
+def muon_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.muon:muon_update(param: 'Tensor', grad: 'Tensor', momentum_buffer: 'Tensor', step_size: 'Tensor', decay: 'Tensor', *, momentum: 'float', nesterov: 'bool', ns_coefficients: 'Sequence[float]', ns_steps: 'int', eps: 'float') -> 'list[Tensor]'
+
+    The composite is ptxla.muon; autograd sees it as one operation.
+    """
+
+    def hook(param: Tensor, grad: Tensor, momentum_buffer: Tensor, step_size: Tensor, decay: Tensor, *, momentum: float, nesterov: bool, ns_coefficients: list[float], ns_steps: int, eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(momentum_buffer), _tensor_key(step_size), _tensor_key(decay), _value_key(momentum), _value_key(nesterov), _value_key(ns_coefficients), _value_key(ns_steps), _value_key(eps)),
+                operands=(param, grad, momentum_buffer, step_size, decay),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'momentum': _attr.f32(momentum),
+                    'nesterov': _attr.boolean(nesterov),
+                    'ns_coefficients': _attr.f32_list(ns_coefficients),
+                    'ns_steps': _attr.i64(ns_steps),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, param, grad, momentum_buffer, step_size, decay: _op(param, grad, momentum_buffer, step_size, decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, ns_steps=ns_steps, eps=eps),
+                otherwise=lambda: _otherwise(param, grad, momentum_buffer, step_size, decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, ns_steps=ns_steps, eps=eps),
+            )
+        )
+
+    return hook
+
+def fused_adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+
+    The composite is ptxla.fused_adamw; autograd sees it as one operation.
+    """
+
+    def hook(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+                operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'beta1': _attr.f32(beta1),
+                    'beta2': _attr.f32(beta2),
+                    'eps': _attr.f32(eps),
+                    'weight_decay': _attr.f32(weight_decay),
+                    'maximize': _attr.boolean(maximize),
+                    'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                },
+                call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+                otherwise=lambda: _otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+            )
+        )
+
+    return hook
+
+def fused_adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+
+    The composite is ptxla.fused_adam; autograd sees it as one operation.
+    """
+
+    def hook(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+                operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'beta1': _attr.f32(beta1),
+                    'beta2': _attr.f32(beta2),
+                    'eps': _attr.f32(eps),
+                    'weight_decay': _attr.f32(weight_decay),
+                    'maximize': _attr.boolean(maximize),
+                    'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                },
+                call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+                otherwise=lambda: _otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+            )
+        )
+
+    return hook
+
+def clip_grad_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.clipping:clip_grad_norm(grads: 'list[Tensor]', max_norm: 'Tensor', *, norm_type: 'float') -> 'list[Tensor]'
+
+    The composite is ptxla.clip_grad_norm; autograd sees it as one operation.
+    """
+
+    def hook(grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(grads), _tensor_key(max_norm), _value_key(norm_type)),
+                operands=(grads, max_norm),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'norm_type': _attr.f32(norm_type),
+                },
+                call=lambda _op, grads, max_norm: _op(grads, max_norm, norm_type=norm_type),
+                otherwise=lambda: _otherwise(grads, max_norm, norm_type=norm_type),
+            )
+        )
+
+    return hook
+
 
 BACKEND_HOOKS = {
     'gelu': gelu,
@@ -2836,6 +3292,10 @@ BACKEND_HOOKS = {
     'var_mean': var_mean,
     'topk': topk,
     'argmax': argmax,
+    'cumsum': cumsum,
+    'sort': sort,
+    'stable_sort': stable_sort,
+    'scatter_reduce': scatter_reduce,
     'upsample_nearest2d': upsample_nearest2d,
     'upsample_nearest2d_backward': upsample_nearest2d_backward,
     'upsample_bilinear2d': upsample_bilinear2d,
@@ -2852,10 +3312,12 @@ BACKEND_HOOKS = {
     'layer_norm': layer_norm,
     'group_norm': group_norm,
     'rms_norm': rms_norm,
+    'weight_norm': weight_norm,
     'dropout': dropout,
     'cross_entropy_loss': cross_entropy_loss,
     'kl_div': kl_div,
     'max_pool2d': max_pool2d,
+    'gru_cell': gru_cell,
     'mm': mm,
     'bmm': bmm,
     'matmul_accumulate': matmul_accumulate,
@@ -2870,10 +3332,12 @@ AUTOGRAD_HOOKS = {
     'layer_norm': layer_norm_at_autograd,
     'group_norm': group_norm_at_autograd,
     'rms_norm': rms_norm_at_autograd,
+    'weight_norm': weight_norm_at_autograd,
     'dropout': dropout_at_autograd,
     'cross_entropy_loss': cross_entropy_loss_at_autograd,
     'kl_div': kl_div_at_autograd,
     'max_pool2d': max_pool2d_at_autograd,
+    'gru_cell': gru_cell_at_autograd,
     'mm': mm_at_autograd,
     'bmm': bmm_at_autograd,
     'matmul_accumulate': matmul_accumulate_at_autograd,
@@ -2886,9 +3350,18 @@ FUNCTION_HOOKS = {
     'llama_rms_norm': llama_rms_norm_function,
     't5_rms_norm': t5_rms_norm_function,
     'olmo2_rms_norm': olmo2_rms_norm_function,
+    'instance_norm': instance_norm_function,
     'swiglu': swiglu_function,
     'new_gelu': new_gelu_function,
+    'lstm_cell': lstm_cell_function,
+    'lstm': lstm_function,
+    'gru': gru_function,
     'adamw': adamw_function,
     'adam': adam_function,
     'sgd': sgd_function,
+    'adafactor': adafactor_function,
+    'muon': muon_function,
+    'fused_adamw': fused_adamw_function,
+    'fused_adam': fused_adam_function,
+    'clip_grad_norm': clip_grad_norm_function,
 }

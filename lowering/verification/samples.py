@@ -44,7 +44,7 @@ class Sample:
         def leaf(value: Any) -> Any:
             if isinstance(value, torch.nn.Module):
                 return _moved(value, place)
-            return place(value) if isinstance(value, torch.Tensor) else value
+            return _placed(value, place) if isinstance(value, torch.Tensor) else value
 
         arguments, keywords = pytree.tree_map(leaf, (self.arguments, dict(self.keywords)))
         return arguments, keywords
@@ -53,6 +53,13 @@ class Sample:
         """Call the function with `place(tensor)` in the place of each tensor."""
         arguments, keywords = self.placed(place)
         return self.function(*arguments, **keywords)
+
+
+def _placed(tensor: torch.Tensor, place: Place) -> torch.Tensor:
+    placed = place(tensor)
+    if tensor.is_leaf and tensor.grad is not None:
+        placed.grad = place(tensor.grad)
+    return placed
 
 
 def _moved(module: torch.nn.Module, place: Place) -> torch.nn.Module:
