@@ -246,10 +246,11 @@ def sgd(
         for i, param in enumerate(params)
     ]
     for i, (param, updated) in enumerate(zip(params, updates, strict=True)):
-        buffer = momentum_buffer_list[i]
         if momentum == 0:
             write((param,), updated)
-        elif buffer is None:
+            continue
+        buffer = momentum_buffer_list[i]
+        if buffer is None:
             write((param,), updated[:1])
             momentum_buffer_list[i] = updated[1]
         else:
