@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad, grad_mode
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 __all__ = ["DispatchKeySet", "TreeSpec", "pytree", "wrappers"]
 
@@ -142,6 +142,37 @@ def dispatching_from(state: DispatchState) -> AbstractContextManager[Any]:
 def without_modes() -> AbstractContextManager[Any]:
     """A context without the active dispatch modes, such as those of torch.compile."""
     return _disable_current_modes()
+
+
+class _Watching(TorchDispatchMode):
+    def __init__(self, around: Callable[..., Any]) -> None:
+        super().__init__()
+        self._around = around
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return self._around(func, args, kwargs or {})
+
+
+def calls_through(around: Callable[..., Any]) -> AbstractContextManager[Any]:
+    """A context in which `around(overload, arguments, keywords)` is asked to make each call that
+    comes out of autograd and functionalization, in this thread and those that work for it."""
+    return _Watching(around)
+
+
+def sequence_number() -> int:
+    """The number of the next node of autograd that this thread makes."""
+    return torch._C._autograd._get_sequence_nr()  # type: ignore[attr-defined, no-any-return]
+
+
+def running_node() -> int | None:
+    """The number of the node of autograd whose backward this thread runs; None outside a backward.
+
+    Nodes that add to `.grad` have no number of their own, but a very large one.
+    """
+    node = torch._C._current_autograd_node()  # type: ignore[attr-defined]
+    return None if node is None else node._sequence_nr()
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from lowering.emission.linking import is_reference
+
 _NO_WORK = ("parameter", "tuple", "get-tuple-element", "call")
 _PRODUCTS = ("dot", "convolution")
 _AROUND_PRODUCTS = ("transpose", "reshape")
@@ -23,6 +25,8 @@ class Work:
     instruction: Any
     operands: tuple[Any, ...]
     """The instructions that it reads."""
+    part_of: Any
+    """The instruction of the entry computation that it is, or whose computation it is in."""
     is_product: bool = False
     is_composite: bool = False
 
@@ -47,21 +51,23 @@ def count(module: Any) -> tuple[Counter[str], int]:
 def work_of(module: Any) -> Iterator[Work]:
     """All that is counted of a graph, its products, and its composites."""
     by_id = {computation.id: computation for computation in module.computations}
-    pending = [module.entry_computation_id]
+    pending: list[tuple[int, Any]] = [(module.entry_computation_id, None)]
     while pending:
-        computation = by_id[pending.pop()]
+        number, caller = pending.pop()
+        computation = by_id[number]
         instructions = {instruction.id: instruction for instruction in computation.instructions}
         ignored = _around_products(computation, instructions)
         for instruction in computation.instructions:
             operands = tuple(instructions[operand] for operand in instruction.operand_ids)
-            if instruction.is_composite:
-                yield Work(instruction, operands, is_composite=True)
+            top = instruction if caller is None else caller
+            if instruction.is_composite or is_reference(instruction):
+                yield Work(instruction, operands, top, is_composite=True)
                 continue
-            pending.extend(instruction.called_computation_ids)
+            pending.extend((called, top) for called in instruction.called_computation_ids)
             if instruction.opcode in _PRODUCTS:
-                yield Work(instruction, operands, is_product=True)
+                yield Work(instruction, operands, top, is_product=True)
             elif instruction.opcode not in _NO_WORK and instruction.id not in ignored:
-                yield Work(instruction, operands)
+                yield Work(instruction, operands, top)
 
 
 def _around_products(computation: Any, by_id: dict[int, Any]) -> set[int]:
