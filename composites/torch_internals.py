@@ -149,9 +149,7 @@ class _Watching(TorchDispatchMode):
         super().__init__()
         self._around = around
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self._around(func, args, kwargs or {})
 
 

@@ -1,8 +1,7 @@
 """Which Python functions ran in a step, with their first calls' arguments.
 
-`sys.setprofile` tells of every call of the thread that runs the step. Functions of the model's
-modules are kept: those of user code and of libraries, and of torch only `torch.nn` and
-`torch.optim`. A backward is that of the function in which autograd made its node.
+`sys.setprofile` tells of every call of the thread that runs the step. Functions of user
+code and of libraries are kept, and of torch those of `torch.nn` and `torch.optim`. A backward is that of the function in which autograd made its node.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from lowering.suggestion.values import Described, Other, describe
 
 LOSS = "the sum of what the module returns"
 """The target of the function that makes a loss, which is no part of the model."""
-_OF_TORCH = ("torch.nn.modules.", "torch.nn.functional", "torch.optim.")
+_OF_TORCH = ("torch.nn.functional", "torch.optim.")
+_MODULES = "torch.nn.modules."
 _SKIPPED = ("torch", "torch_xla", "typing_extensions", "functorch", "composites", "lowering")
 
 
@@ -156,12 +156,16 @@ def _function_of(frame: FrameType) -> Function | None:
         or code.co_name.startswith("__")
         or code.co_filename.startswith("<")
         or package in sys.stdlib_module_names
-        or (package in _SKIPPED and not module.startswith(_OF_TORCH))
+        or (package in _SKIPPED and not _is_kept_of_torch(module, code.co_name))
     ):
         return None
     made = Function(f"{module}:{code.co_qualname}", code)
     made.problem = _unnamable(made)
     return made
+
+
+def _is_kept_of_torch(module: str, name: str) -> bool:
+    return module.startswith(_OF_TORCH) or (module.startswith(_MODULES) and name == "forward")
 
 
 def _unnamable(function: Function) -> str:
@@ -173,10 +177,14 @@ def _unnamable(function: Function) -> str:
     except UnusableFunctionError as error:
         return str(error)
     if getattr(inspect.unwrap(found), "__code__", None) is not function.code:
-        return f"{function.target} is another function"
-    for parameter in inspect.signature(found).parameters.values():
+        return "its name means another function"
+    try:
+        signature = inspect.signature(found)
+    except ValueError:
+        return "its signature cannot be read"
+    for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            return f"it takes *{parameter.name}"
+            return f"it takes *{parameter.name}, and arguments of an entry need names"
     return ""
 
 

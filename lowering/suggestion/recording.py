@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
 from composites import torch_internals
 from lowering.emission import hlo_proto
 from lowering.export.tracing import Traced

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +52,3 @@ def written(value: Described) -> Any:
     if isinstance(value, Plain) and isinstance(value.value, torch.dtype):
         return NAME_OF_PYTORCH[str(value.value).removeprefix("torch.")]
     return value.value if isinstance(value, Plain) else str(value)
-
-
-def tensors_in(arguments: Mapping[str, Described]) -> int:
-    return sum(isinstance(value, Tensor) for value in arguments.values())

@@ -1,0 +1,230 @@
+"""Recording a module's step, and saying what of it no entry catches.
+
+module, example inputs
+    -> the step as HLO, with the call of an operator that each instruction comes from
+    -> instructions by operator and by Python function
+    -> entries for those that are worth one, tried until all of them work
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.allowlist import resolve
+from composites.errors import CompositesError, ExportError, MissingPackageError, SuggestionError
+from composites.registry.model import Composite
+from lowering import activation
+from lowering.export.tracing import OptimizerFactory, Traced, trace_inference, trace_training
+from lowering.suggestion.attribution import Attribution, attribute
+from lowering.suggestion.drafting import Drafting
+from lowering.suggestion.loss import Step
+from lowering.suggestion.recording import record
+from lowering.suggestion.results import Draft, FunctionRow, Known, Missed, OperatorRow, Report
+from lowering.suggestion.trial import tried
+
+Progress = Callable[[str], None]
+
+
+def suggest(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    backward: bool = True,
+    optimizer: OptimizerFactory | None = None,
+    ops: Sequence[str] | None = None,
+    namespace: str = "draft",
+    title: str = "",
+    progress: Progress = lambda description: None,
+) -> Report:
+    """Say what a step is made of outside composites, and draft entries for it.
+
+    Args:
+        backward: whether the step has a backward: of the loss that the module returns, or of the
+            sum of what it returns.
+        optimizer: as for `composites.export`.
+        ops: entries that are on, as in XLA_COMPOSITE_OP; by default the active ones, or all if none
+            is active.
+        namespace: that of the draft.
+        title: what the draft calls the step.
+        progress: is told what is being done.
+
+    Raises:
+        SuggestionError: the step cannot be recorded.
+        ExportError: it reads values while it runs.
+    """
+    made = _Suggester(module, args, dict(kwargs or {}), backward, optimizer, namespace, progress)
+    with activation.for_export(ops):
+        names = activation.active()
+    on = resolve(names, activation.catalog()) if names else ()
+    return made.report(names, on, title)
+
+
+@dataclass(frozen=True, slots=True)
+class _Suggester:
+    module: torch.nn.Module
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    backward: bool
+    optimizer: OptimizerFactory | None
+    namespace: str
+    progress: Progress
+
+    def report(self, names: tuple[str, ...], on: tuple[Composite, ...], title: str) -> Report:
+        self.progress("recording the step")
+        before = _fallbacks()
+        with activation.for_export(names):
+            found = self.measure()
+        missed = _missed(before)
+        self.progress("recording the step without composites")
+        stock = self._stock()
+        self.progress("looking for entries that are off")
+        known = tuple(self._known(found, names))
+        if known:
+            # The draft is for what neither these entries nor those that are on catch.
+            labels = [entry.entry for entry in known]
+            with activation.for_export((*names, *labels)):
+                on = resolve(activation.active(), activation.catalog())
+                rest = self.measure()
+        else:
+            rest = found
+        functions, operators, draft = self._drafted(rest, on, title)
+        return Report(
+            on=names,
+            stock=stock,
+            outside=found.outside,
+            composites=found.composites,
+            functions=functions,
+            operators=operators,
+            missed=missed,
+            known=known,
+            draft=draft,
+        )
+
+    def measure(self) -> Attribution:
+        """The step with what is on."""
+        labels = activation.backend().frontend.labels
+        if labels is None:
+            raise SuggestionError("this frontend does not say which call an instruction comes from")
+        return attribute(record(self._traced, labels))
+
+    def _traced(self) -> Traced:
+        frontend = activation.backend().frontend
+        try:
+            if self.backward or self.optimizer is not None:
+                step = Step(self.module)
+                return trace_training(frontend, step, self.args, self.kwargs, self.optimizer)
+            return trace_inference(frontend, self.module, self.args, self.kwargs)
+        except (CompositesError, MissingPackageError):
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            raise SuggestionError(f"{_place(error)}the step failed: {said}") from error
+
+    def _stock(self) -> int | None:
+        with suppress(ExportError), activation.for_export(()):
+            return self.measure().outside.instructions
+        return None
+
+    def _known(self, found: Attribution, names: Sequence[str]) -> Iterator[Known]:
+        """Entries that are off, and what each would change by itself."""
+        catalog = activation.catalog()
+        off = [e for e in resolve(("all",), catalog) if catalog.label(e) not in names]
+        if not off:
+            return
+        before = _calls_of_entries()
+        with suppress(CompositesError), activation.for_export(("all",)):
+            self.measure()
+        after = _calls_of_entries()
+        for entry in off:
+            label = catalog.label(entry)
+            calls = after.get(entry.identity, 0) - before.get(entry.identity, 0)
+            if not calls or entry.gradients:
+                continue
+            self.progress(f"recording the step with {label}")
+            with suppress(CompositesError), activation.for_export((*names, label)):
+                with_it = self.measure()
+                fewer = found.outside.instructions - with_it.outside.instructions
+                yield Known(label, calls, fewer, tuple(_fallen(found, with_it)))
+
+    def _drafted(
+        self, found: Attribution, on: tuple[Composite, ...], title: str
+    ) -> tuple[tuple[FunctionRow, ...], tuple[OperatorRow, ...], Draft | None]:
+        self.progress("drafting entries")
+        drafting = Drafting(found, self.namespace)
+        while True:
+            entries = drafting.entries()
+            result = tried(entries, self.namespace, on, self.measure, found)
+            if not result.refused:
+                break
+            for entry, reason in result.refused:  # others may take their places
+                drafting.refuse(entry, reason)
+        functions, operators = drafting.functions(), drafting.operators()
+        if not entries:
+            return functions, operators, None
+        after = result.measured.outside.instructions
+        draft = Draft(
+            text=drafting.text(title, after),
+            entries=tuple(entry.name for entry in entries),
+            before=found.outside.instructions,
+            predicted=drafting.predicted,
+            outside=after,
+        )
+        return functions, operators, draft
+
+
+def _calls_of_entries() -> dict[str, int]:
+    """Calls that became composites since the process began, by identity."""
+    counted = activation.statistics.entries
+    return {identity: statistics.caught for identity, statistics in counted.items()}
+
+
+def _fallbacks() -> dict[tuple[str, str, str], int]:
+    """Calls that entries did not claim since the process began, by entry, operands and reason."""
+    return {
+        (fallback.entry, fallback.operands, fallback.reason): fallback.calls
+        for statistics in activation.statistics.entries.values()
+        for fallback in list(statistics.fallbacks.values())
+        if fallback.is_missed
+    }
+
+
+def _missed(before: Mapping[tuple[str, str, str], int]) -> tuple[Missed, ...]:
+    """The calls that entries have not claimed since then, the most frequent reason first."""
+    new = {key: calls - before.get(key, 0) for key, calls in _fallbacks().items()}
+    found = [Missed(*key, calls=calls) for key, calls in new.items() if calls > 0]
+    return tuple(sorted(found, key=lambda m: (-m.calls, m.entry, m.operands)))
+
+
+def _fallen(before: Attribution, after: Attribution) -> list[str]:
+    """The operators that have fewer instructions outside than before."""
+    now = after.operators()
+    return [
+        operator
+        for operator, calls in before.operators().items()
+        if after.of(now.get(operator, ())).instructions < before.of(calls).instructions
+    ]
+
+
+_PACKAGES = (
+    Path(__file__).parents[1],
+    Path(torch_internals.__file__).parent,
+    Path(torch.__file__).parent,
+)
+_OURS = tuple(f"{folder}{os.sep}" for folder in _PACKAGES)
+
+
+def _place(error: BaseException) -> str:
+    """`file:line: ` of the innermost frame that is outside torch and this project."""
+    frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
+    outside = [frame for frame in frames if not frame.filename.startswith(_OURS)]
+    return f"{outside[-1].filename}:{outside[-1].lineno}: " if outside else ""
