@@ -146,7 +146,7 @@ def without_modes() -> AbstractContextManager[Any]:
 
 class _Watching(TorchDispatchMode):
     def __init__(self, around: Callable[..., Any]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._around = around
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -161,7 +161,7 @@ def calls_through(around: Callable[..., Any]) -> AbstractContextManager[Any]:
 
 def sequence_number() -> int:
     """The number of the next node of autograd that this thread makes."""
-    return torch._C._autograd._get_sequence_nr()  # type: ignore[attr-defined, no-any-return]
+    return torch._C._autograd._get_sequence_nr()
 
 
 def running_node() -> int | None:
@@ -169,8 +169,8 @@ def running_node() -> int | None:
 
     Nodes that add to `.grad` have no number of their own, but a very large one.
     """
-    node = torch._C._current_autograd_node()  # type: ignore[attr-defined]
-    return None if node is None else node._sequence_nr()
+    node: Any = torch._C._current_autograd_node()
+    return None if node is None else int(node._sequence_nr())
 
 
 @contextmanager

@@ -50,8 +50,7 @@ def suggest(
     ops: Annotated[
         str,
         typer.Option(
-            help="Composites that are on, as in XLA_COMPOSITE_OP; default: those of the variable, or"
-            " all."
+            help="Composites that are on, as in XLA_COMPOSITE_OP; default: what it says, or all."
         ),
     ] = "",
     yaml: Annotated[
@@ -138,7 +137,8 @@ def _print(report: Report, top: int) -> None:
     inside = "" if report.inside is None else f"; {report.inside:.1%} of stock's are inside"
     typer.echo(f"{whole.instructions} instructions outside {report.composites} composites{inside}")
     functions = Table(
-        Column("function", overflow="fold"), *_numbers("calls"), *_amounts(), *_numbers("in", "out"),
+        Column("function", overflow="fold"), *_numbers("calls"), *_amounts(),
+        *_numbers("in", "out"),
         "entry, or why there is none", title="Functions, with what they call and their backwards",
     )  # fmt: skip
     for row in report.functions[:top]:
@@ -165,9 +165,8 @@ def _print(report: Report, top: int) -> None:
             f" ({', '.join(known.operators)})"
         )
     for missed in report.missed:
-        typer.echo(
-            f"not claimed: {missed.entry}: {missed.calls} calls: {missed.reason} ({missed.operands})"
-        )
+        calls = f"{missed.calls} calls: {missed.reason} ({missed.operands})"
+        typer.echo(f"not claimed: {missed.entry}: {calls}")
     if report.draft is None:
         typer.echo("nothing is worth an entry of a draft")
     else:

@@ -18,6 +18,7 @@ from composites.registry.condition_types import Kinds, kinds_of_argument
 _KINDS: dict[str, ArgumentKind] = {
     "Tensor": "tensor",
     "List[Tensor]": "tensors",
+    "List[Optional[Tensor]]": "tensors",
     "int": "int",
     "float": "float",
     "bool": "bool",

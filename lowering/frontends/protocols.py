@@ -293,7 +293,7 @@ class Labels(Protocol):
         """The graph of these tensors as a serialized HLO module. Nothing is run."""
 
     def label_of(self, instruction: Any) -> str | None:
-        """The label of the call that an HLO instruction comes from; None if it had none."""
+        """The innermost label of the call that an HLO instruction comes from, if it had one."""
 
 
 @dataclass(frozen=True, slots=True)

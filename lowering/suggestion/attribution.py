@@ -33,7 +33,8 @@ class Attribution:
     work: Mapping[int | None, Amount]
     """None: instructions that come from no call."""
     products: Mapping[int | None, int]
-    composites: int
+    composites: Mapping[int | None, int]
+    """By the invocation of a function that they are made in. None: in a backward, mostly."""
     callers: Mapping[int, frozenset[int]]
     """Of each call, the invocations of functions that it is in."""
 
@@ -60,8 +61,19 @@ class Attribution:
             assert number is not None
             for target in {invocations[n].function.target for n in self.callers[number]}:
                 found[target].calls.add(number)
-        for function in found.values():
-            function.products = sum(self.products.get(number, 0) for number in function.calls)
+        within = self.recorded.calls.functions.within
+        for made_in, composites in self.composites.items():
+            for target in {invocations[outer].function.target for outer in within(made_in)}:
+                found[target].composites += composites
+        for number, products in self.products.items():
+            path = () if number is None else within(self.recorded.calls.made[number].invocation)
+            in_layer, counted = False, set[str]()
+            for target in (invocations[n].function.target for n in path):
+                if target not in counted:
+                    counted.add(target)
+                    found[target].products += products
+                    found[target].of_layers += products * in_layer
+                in_layer = in_layer or target.endswith(".forward")
         return {target: function for target, function in found.items() if function.calls}
 
     def of(self, calls: Iterable[int], without: Collection[int] = ()) -> Amount:
@@ -77,6 +89,10 @@ class FunctionWork:
     invocations: set[int] = field(default_factory=set)
     calls: set[int] = field(default_factory=set)
     products: int = 0
+    of_layers: int = 0
+    """The products of modules that it calls."""
+    composites: int = 0
+    """Those that are made in the forward."""
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
@@ -98,13 +114,13 @@ def attribute(recorded: Recorded) -> Attribution:
     }
     work: dict[int | None, Amount] = {}
     products: Counter[int | None] = Counter()
-    composites = 0
+    composites: Counter[int | None] = Counter()
     for item in work_of(recorded.module):
         number = recorded.call_of(item.part_of)
         if number in of_loss:
             continue
         if item.is_composite:
-            composites += 1
+            composites[recorded.invocation_of(item.part_of)] += 1
         elif item.is_product:
             products[number] += 1
         else:

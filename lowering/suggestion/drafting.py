@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from composites.registry.model import Composite
+from composites.registry.model import Composite, Tensor
 from lowering import activation
 from lowering.suggestion.attribution import Amount, Attribution, FunctionWork
 from lowering.suggestion.drafts import (
@@ -18,9 +18,10 @@ from lowering.suggestion.drafts import (
     registry_text,
 )
 from lowering.suggestion.functions import LOSS, Function
-from lowering.suggestion.ranking import FEWEST, Candidate, chosen, ranked
+from lowering.suggestion.ranking import FEWEST, Candidate, chosen, is_enough, ranked
 from lowering.suggestion.results import FunctionRow, OperatorRow
-from lowering.suggestion.values import Tensor
+
+_LITTLE = "too few instructions for an entry"
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +30,8 @@ class Drafting:
 
     found: Attribution
     namespace: str
+    missed: Mapping[str, str]
+    """Why entries that are on did not claim calls, by entry."""
     _refused: dict[str, str] = field(default_factory=dict)
     """Reasons, by function or operator."""
     _entries: dict[str, Entry] = field(default_factory=dict)
@@ -51,7 +54,9 @@ class Drafting:
             if target in self._refused:
                 return False
             if catching := _naming(target):
-                self._refused[target] = f"{_label(catching)} names it"
+                reasons = [self.missed[e.qualified] for e in catching if e.qualified in self.missed]
+                why = f" and does not claim it: {reasons[0]}" if reasons else ""
+                self._refused[target] = f"{_label(catching)} names it{why}"
                 return False
             entry = self._accepted(target, of_function(self._function(candidate.function)))
             if entry is not None:
@@ -62,19 +67,10 @@ class Drafting:
             self._add(made[candidate.function.target], names)
             self._covered |= candidate.function.calls
         for operator, calls in self._by_work():
+            entry = self._operator_entry(operator)
             left = [n for n in calls if n not in self._covered]
-            enough = self.found.of(left).instructions >= FEWEST * len(left)
-            if not left or not enough or operator in self._refused:
-                continue
-            if catching := _of_operator(operator):
-                self._refused[operator] = f"{_label(catching)} is for it, and does not claim it"
-                continue
-            recorded = self.found.recorded.calls
-            drafted = of_operator(
-                operator, recorded.overloads[operator], recorded.examples[operator]
-            )
-            entry = self._accepted(operator, drafted)
-            if entry is not None:
+            amount = self.found.of(left).instructions
+            if entry is not None and left and is_enough(amount, len(left), self.found, FEWEST):
                 self._add(entry, names)
         return tuple(self._entries.values())
 
@@ -98,10 +94,10 @@ class Drafting:
             left = self.found.of(calls, without=self._covered)
             entry = self._entries.get(operator)
             note = self._refused.get(operator, "")
-            if not left.instructions:
+            if entry is None and not left.instructions:
                 note = "in functions of the draft"
             elif entry is None and not note:
-                note = f"fewer than {FEWEST} instructions in each call"
+                note = _LITTLE
             name = "" if entry is None else entry.name
             rows.append(OperatorRow(operator, len(calls), self.found.of(calls), left, name, note))
         return tuple(rows)
@@ -135,6 +131,18 @@ class Drafting:
             left = self.found.of(candidate.function.calls, without=self._covered)
             if target in self._refused and left.instructions >= least:
                 yield target, self._refused[target]
+
+    def _operator_entry(self, operator: str) -> Entry | None:
+        if operator in self._refused:
+            return None
+        if catching := _of_operator(operator):
+            reasons = [self.missed[e.qualified] for e in catching if e.qualified in self.missed]
+            why = f": {reasons[0]}" if reasons else ""
+            self._refused[operator] = f"{_label(catching)} does not claim it{why}"
+            return None
+        calls = self.found.recorded.calls
+        drafted = of_operator(operator, calls.overloads[operator], calls.examples[operator])
+        return self._accepted(operator, drafted)
 
     def _accepted(self, caught: str, drafted: Entry | Refused) -> Entry | None:
         if isinstance(drafted, Entry):
@@ -175,11 +183,12 @@ class Drafting:
             tensors_in=taken,
             tensors_out=returned,
             entry="" if entry is None else entry.name,
-            note="" if entry is not None else self._why_not(work),
+            note="" if entry is not None else self._why_not(candidate),
         )
 
-    def _why_not(self, work: FunctionWork) -> str:
-        if work.products:
+    def _why_not(self, candidate: Candidate) -> str:
+        work = candidate.function
+        if work.products and not candidate.is_elementary:
             return f"has {_plural(work.products, 'product')}"
         if not self.found.of(work.calls, without=self._covered).instructions:
             return "in functions of the draft"
@@ -187,7 +196,9 @@ class Drafting:
             return "calls functions of the draft"
         if work.target in self._refused:
             return self._refused[work.target]
-        return f"fewer than {FEWEST} instructions in each call"
+        if work.composites:
+            return f"makes {_plural(work.composites, 'composite')}, and little else"
+        return _LITTLE
 
 
 def _tensors(function: Function) -> tuple[int, int]:

@@ -74,8 +74,8 @@ def of_function(function: Function) -> Entry | Refused:
             attributes[_free(name, attributes)] = name
         elif isinstance(value, Plain):
             remarks.append(
-                f"{name} was {_shown(value)} in the step; if it can be a tensor, decide whether it is"
-                " an operand; if a number, whether it is an attribute"
+                f"{name} was {_shown(value)}; if it can be something else, decide whether it is an"
+                " operand or an attribute"
             )
     if not operands:
         return Refused("it takes no tensor that an entry could list as an operand")
@@ -155,8 +155,8 @@ def of_operator(name: str, overload: Any, example: Mapping[str, Described]) -> E
     except UnknownOperatorError as error:
         return Refused(str(error))
     tags = getattr(overload, "tags", ())
-    if operator.name.endswith("_copy"):
-        return Refused("it only moves data, and mostly vanishes")
+    if operator.name.endswith("_copy") or operator.mutates:
+        return Refused("it only moves data")
     if torch.Tag.nondeterministic_seeded in tags:
         return Refused("it draws random numbers")
     if torch.Tag.core in tags and torch.Tag.pointwise in tags:

@@ -1,7 +1,8 @@
 """Which Python functions ran in a step, with their first calls' arguments.
 
-`sys.setprofile` tells of every call of the thread that runs the step. Functions of user
-code and of libraries are kept, and of torch those of `torch.nn` and `torch.optim`. A backward is that of the function in which autograd made its node.
+`sys.setprofile` tells of every call of the thread that runs the step. Functions of user code and of
+libraries are kept, and of torch those of `torch.nn` and `torch.optim`. A backward is that of the
+function in which autograd made its node.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import ast
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -59,6 +60,7 @@ class Function:
     target: str
     """`package.module:Class.method`."""
     code: CodeType
+    was_called: bool = False
     arguments: dict[str, Described] = field(default_factory=dict)
     """Those of its first call."""
     objects: dict[str, Reads] = field(default_factory=dict)
@@ -84,9 +86,11 @@ class Invocation:
 class Functions:
     """The calls of functions of one thread, in the order in which they began."""
 
+    label: Callable[[str], AbstractContextManager[None]]
+    """Labels what is called in an invocation with its number."""
     invocations: list[Invocation] = field(default_factory=list)
     _known: dict[CodeType, Function | None] = field(default_factory=dict)
-    _stack: list[tuple[FrameType, int]] = field(default_factory=list)
+    _stack: list[tuple[FrameType, int, AbstractContextManager[None]]] = field(default_factory=list)
     _of_node: dict[int, int] | None = None
 
     @contextmanager
@@ -98,6 +102,8 @@ class Functions:
             yield
         finally:
             sys.setprofile(before)
+            while self._stack:  # an error has ended the step
+                self._leave()
 
     @property
     def current(self) -> int | None:
@@ -130,19 +136,28 @@ class Functions:
             if function is not None:
                 self._enter(frame, function)
         elif event == "return" and self._stack and self._stack[-1][0] is frame:
-            _, number = self._stack.pop()
-            invocation = self.invocations[number]
-            invocation.end_node = torch_internals.sequence_number()
+            invocation = self._leave()
             if invocation.function.returned is None:
                 invocation.function.returned = _returned(argument)
 
     def _enter(self, frame: FrameType, function: Function) -> None:
         first = torch_internals.sequence_number()
-        if not function.arguments and not function.problem:
+        if not function.was_called:
+            function.was_called = True
             _describe_call(function, frame)
+        number = len(self.invocations)
         self.invocations.append(Invocation(function, self.current, first))
-        self._stack.append((frame, len(self.invocations) - 1))
+        label = self.label(str(number))
+        label.__enter__()
+        self._stack.append((frame, number, label))
         self._of_node = None
+
+    def _leave(self) -> Invocation:
+        _, number, label = self._stack.pop()
+        label.__exit__(None, None, None)
+        invocation = self.invocations[number]
+        invocation.end_node = torch_internals.sequence_number()
+        return invocation
 
 
 def _function_of(frame: FrameType) -> Function | None:

@@ -1,7 +1,8 @@
 """Which functions are worth an entry.
 
-A good function has many instructions, few tensors to take and to return, and no product: a norm, a
-rotary embedding, a gate. A whole layer has more instructions, but products too.
+A good function has many instructions, few tensors to take and to return, and few products: a norm,
+a rotary embedding, a gate, a scan. A whole layer has more instructions, but is made of layers with
+products of their own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ from lowering.suggestion.attribution import Amount, Attribution, FunctionWork
 
 FEWEST = 3
 """Instructions per call below which nothing is worth an entry."""
+LEAST = 0.02
+"""The share of what is outside below which nothing is worth an entry."""
+AROUND = 4 * FEWEST
+"""Instructions per call below which a function that makes composites is not worth another one."""
+BESIDE_PRODUCT = 8
+"""Instructions for each product below which a function is mostly its products."""
 _TENSORS = 8
 """The number of operands and results that halves a function's rank."""
 
@@ -30,7 +37,23 @@ class Candidate:
     def score(self) -> float:
         calls = max(len(self.function.invocations), 1)
         compact = _TENSORS / (_TENSORS + self.tensors)
-        return self.amount.instructions * compact / (1 + self.function.products / calls)
+        layers, composites = self.function.of_layers / calls, self.function.composites / calls
+        score = self.amount.instructions * compact / (1 + layers) ** 2 / (1 + composites)
+        return score * max(1 - self.function.products / self._most_products, 0.01)
+
+    @property
+    def is_elementary(self) -> bool:
+        """Whether it is more than products, and no layer made of layers."""
+        return not self.function.of_layers and self.function.products <= self._most_products
+
+    @property
+    def _most_products(self) -> float:
+        return self.amount.instructions / BESIDE_PRODUCT
+
+
+def is_enough(instructions: int, calls: int, attribution: Attribution, fewest: int) -> bool:
+    """Whether instructions of some calls are worth an entry."""
+    return instructions >= max(fewest * calls, LEAST * attribution.outside.instructions)
 
 
 def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -58,11 +81,12 @@ def chosen(
         function = candidate.function
         free = function.invocations - inside
         left = attribution.of(function.calls, without=covered).instructions
+        fewest = AROUND if function.composites else FEWEST
         if (
-            function.products
+            not candidate.is_elementary
             or function.target in around
             or not free
-            or left < FEWEST * len(free)
+            or not is_enough(left, len(free), attribution, fewest)
             or not accepts(candidate)
         ):
             continue

@@ -19,6 +19,9 @@ from lowering.frontends.protocols import Labels
 from lowering.suggestion.functions import Functions
 from lowering.suggestion.values import Described, describe
 
+_OPERATOR, _FUNCTION = "o", "f"
+"""Beginnings of labels."""
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
@@ -36,13 +39,16 @@ class Calls:
     """The calls of a step."""
 
     labels: Labels
-    functions: Functions = field(default_factory=Functions)
+    functions: Functions = field(init=False)
     made: list[OperatorCall] = field(default_factory=list)
     examples: dict[str, Mapping[str, Described]] = field(default_factory=dict)
     """The arguments of the first call of each operator, by name."""
     overloads: dict[str, Any] = field(default_factory=dict)
     """PyTorch's operators by name."""
     _lock: threading.Lock = field(default_factory=threading.Lock)  # a backward has other threads
+
+    def __post_init__(self) -> None:
+        self.functions = Functions(lambda number: self.labels.label(f"{_FUNCTION}{number}"))
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -69,7 +75,7 @@ class Calls:
                 named = dict(zip((a.name for a in schema.arguments), arguments, strict=False))
                 self.examples[name] = {n: describe(v) for n, v in (named | dict(keywords)).items()}
                 self.overloads[name] = overload
-        with self.labels.label(str(number)):
+        with self.labels.label(f"{_OPERATOR}{number}"):
             return overload(*arguments, **keywords)
 
 
@@ -82,9 +88,19 @@ class Recorded:
     calls: Calls
 
     def call_of(self, instruction: Any) -> int | None:
-        """The number of the call that an instruction comes from."""
+        """The number of the call of an operator that an instruction comes from."""
+        return self._number(instruction, _OPERATOR)
+
+    def invocation_of(self, instruction: Any) -> int | None:
+        """The number of the call of a function that an instruction comes from."""
+        call = self.call_of(instruction)
+        if call is not None:
+            return self.calls.made[call].invocation
+        return self._number(instruction, _FUNCTION)
+
+    def _number(self, instruction: Any, kind: str) -> int | None:
         label = self.calls.labels.label_of(instruction)
-        return None if label is None else int(label)
+        return int(label[1:]) if label is not None and label.startswith(kind) else None
 
 
 def record(trace: Callable[[], Traced], labels: Labels) -> Recorded:

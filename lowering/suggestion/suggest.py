@@ -84,7 +84,7 @@ class _Suggester:
         before = _fallbacks()
         with activation.for_export(names):
             found = self.measure()
-        missed = _missed(before)
+        missed = _missed(before, found)
         self.progress("recording the step without composites")
         stock = self._stock()
         self.progress("looking for entries that are off")
@@ -97,12 +97,14 @@ class _Suggester:
                 rest = self.measure()
         else:
             rest = found
-        functions, operators, draft = self._drafted(rest, on, title)
+        reasons = {each.entry: each.reason for each in reversed(missed)}
+        drafting = Drafting(rest, self.namespace, reasons)
+        functions, operators, draft = self._drafted(drafting, on, title)
         return Report(
             on=names,
             stock=stock,
             outside=found.outside,
-            composites=found.composites,
+            composites=sum(found.composites.values()),
             functions=functions,
             operators=operators,
             missed=missed,
@@ -157,10 +159,10 @@ class _Suggester:
                 yield Known(label, calls, fewer, tuple(_fallen(found, with_it)))
 
     def _drafted(
-        self, found: Attribution, on: tuple[Composite, ...], title: str
+        self, drafting: Drafting, on: tuple[Composite, ...], title: str
     ) -> tuple[tuple[FunctionRow, ...], tuple[OperatorRow, ...], Draft | None]:
         self.progress("drafting entries")
-        drafting = Drafting(found, self.namespace)
+        found = drafting.found
         while True:
             entries = drafting.entries()
             result = tried(entries, self.namespace, on, self.measure, found)
@@ -198,11 +200,24 @@ def _fallbacks() -> dict[tuple[str, str, str], int]:
     }
 
 
-def _missed(before: Mapping[tuple[str, str, str], int]) -> tuple[Missed, ...]:
-    """The calls that entries have not claimed since then, the most frequent reason first."""
+def _missed(before: Mapping[tuple[str, str, str], int], found: Attribution) -> tuple[Missed, ...]:
+    """The calls that entries have not claimed since then, the most frequent reason first.
+
+    What only decompositions of other entries call is left out: it is inside composites.
+    """
+    called = {call.operator for call in found.recorded.calls.made}
+    inside = {
+        entry.qualified
+        for entry in activation.catalog()
+        if entry.op is not None and not (entry.derives or entry.adapt or entry.op in called)
+    }
     new = {key: calls - before.get(key, 0) for key, calls in _fallbacks().items()}
-    found = [Missed(*key, calls=calls) for key, calls in new.items() if calls > 0]
-    return tuple(sorted(found, key=lambda m: (-m.calls, m.entry, m.operands)))
+    missed = [
+        Missed(*key, calls=calls)
+        for key, calls in new.items()
+        if calls > 0 and key[0] not in inside
+    ]
+    return tuple(sorted(missed, key=lambda m: (-m.calls, m.entry, m.operands)))
 
 
 def _fallen(before: Attribution, after: Attribution) -> list[str]:

@@ -46,28 +46,39 @@ def tried(
         before: the step without the draft.
     """
     refused: list[tuple[Entry, str]] = []
-    kept = list(entries)
+    kept = tuple(entries)
     while kept:
-        registry = parse_registry(
-            registry_text(namespace, (), [(entry, "") for entry in kept], ()), SOURCE
-        )
-        catalog = Catalog((registry, *activation.catalog().registries))
-        faults = _faults(registry, catalog)
-        measured = None
-        if not faults:
-            counted = Statistics()
-            try:
-                with _on(registry, catalog, on, counted):
-                    measured = measure()
-                faults = _idle(registry, counted)
-            except CompositesError as error:
-                faults = _blamed(registry, str(error))
-        if not faults:
-            assert measured is not None
-            return Tried(tuple(kept), tuple(refused), measured)
-        refused += [(entry, faults[entry.name]) for entry in kept if entry.name in faults]
-        kept = [entry for entry in kept if entry.name not in faults]
+        outcome = _outcome(kept, namespace, on, measure)
+        if isinstance(outcome, Attribution):
+            return Tried(kept, tuple(refused), outcome)
+        refused += [(entry, outcome[entry.name]) for entry in kept if entry.name in outcome]
+        kept = tuple(entry for entry in kept if entry.name not in outcome)
     return Tried((), tuple(refused), before)
+
+
+def _outcome(
+    entries: Sequence[Entry], namespace: str, on: Sequence[Composite], measure: Measure
+) -> Attribution | dict[str, str]:
+    """The step with a draft, or the names of entries that do not work, and why."""
+    text = registry_text(namespace, (), [(entry, "") for entry in entries], ())
+    registry = parse_registry(text, SOURCE)
+    catalog = Catalog((registry, *activation.catalog().registries))
+    if faults := _faults(registry, catalog):
+        return faults
+    counted = Statistics()
+    try:
+        with _on(registry, catalog, on, counted):
+            measured = measure()
+    except CompositesError as error:
+        if faults := _blamed(registry, str(error)):
+            return faults
+        if len(entries) == 1:
+            return {entries[0].name: str(error)}
+        alone = [_outcome((entry,), namespace, on, measure) for entry in entries]
+        failed = {n: why for each in alone if isinstance(each, dict) for n, why in each.items()}
+        # If each works alone, the last one is too many.
+        return failed or {entries[-1].name: str(error)}
+    return _idle(registry, counted) or measured
 
 
 @contextmanager
@@ -91,11 +102,7 @@ def _faults(registry: Registry, catalog: Catalog) -> dict[str, str]:
 
 
 def _blamed(registry: Registry, message: str) -> dict[str, str]:
-    """The entry that an error names.
-
-    Raises:
-        CompositesError: it names none.
-    """
+    """The entry that an error names, if it names one."""
     for entry in registry.composites:
         for start in (
             f"{entry.qualified} ({entry.location}): ",
@@ -103,10 +110,7 @@ def _blamed(registry: Registry, message: str) -> dict[str, str]:
         ):
             if message.startswith(start):
                 return {entry.name: message.removeprefix(start)}
-    named = [entry for entry in registry.composites if entry.qualified in message]
-    if len(named) != 1:
-        raise CompositesError(message)
-    return {named[0].name: message}
+    return {}
 
 
 def _idle(registry: Registry, counted: Statistics) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Labels of calls, which torch_xla writes into the metadata of HLO instructions.
 
 torch_xla keeps a stack of scopes for each thread, for its profiler. With metadata on, each node of
-a graph keeps the stack at the time when it was made, and the names of its instructions begin with it.
+a graph keeps the stack at the time when it was made, and the names of its instructions begin with
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lowering.frontends.torch_xla.graph import hlo_of
 _XLAC = torch_xla._XLAC
 
 _PREFIX = "composites_"
-_SCOPE = re.compile(rf"(?:^|/){_PREFIX}(\w+)\.\d+/")  # torch_xla numbers the scopes
+_SCOPE = re.compile(rf"(?:^|/){_PREFIX}(\w+)\.\d+(?=/)")  # torch_xla numbers the scopes
 
 
 class XlaLabels:
@@ -47,5 +48,5 @@ class XlaLabels:
             return hlo_of(tensors)
 
     def label_of(self, instruction: Any) -> str | None:
-        found = _SCOPE.search(instruction.metadata.op_name)
-        return None if found is None else found[1]
+        labels = _SCOPE.findall(instruction.metadata.op_name)
+        return labels[-1] if labels else None
