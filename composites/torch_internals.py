@@ -120,6 +120,14 @@ def excluding_key(key: Any) -> AbstractContextManager[Any]:
     return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key))
 
 
+def asking_key(key: Any) -> AbstractContextManager[Any]:
+    """A context in which a key that this thread includes is not excluded. What `calls_through`
+    calls has all keys above it excluded."""
+    included = torch._C._dispatch_tls_local_include_set()
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    return torch._C._ForceDispatchKeyGuard(included, excluded.remove(key))
+
+
 def fresh_dispatch_state() -> DispatchState:
     """The dispatcher state of a new thread, which is the state in which a user's call starts."""
     found: list[Any] = []

@@ -289,6 +289,10 @@ class Labels(Protocol):
     def label(self, text: str) -> AbstractContextManager[None]:
         """A context in which this thread's calls have a label: letters and digits."""
 
+    def refusing_reads(self) -> AbstractContextManager[None]:
+        """A context for a call in a dispatch mode. It refuses to read values as a recording
+        does."""
+
     def hlo(self, tensors: Sequence[Any]) -> bytes:
         """The graph of these tensors as a serialized HLO module. Nothing is run."""
 

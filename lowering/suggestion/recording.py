@@ -75,7 +75,7 @@ class Calls:
                 named = dict(zip((a.name for a in schema.arguments), arguments, strict=False))
                 self.examples[name] = {n: describe(v) for n, v in (named | dict(keywords)).items()}
                 self.overloads[name] = overload
-        with self.labels.label(f"{_OPERATOR}{number}"):
+        with self.labels.label(f"{_OPERATOR}{number}"), self.labels.refusing_reads():
             return overload(*arguments, **keywords)
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 import torch_xla
 
+from composites import torch_internals
 from lowering.frontends.torch_xla.graph import hlo_of
+from lowering.frontends.torch_xla.value_guard import GUARD
 
 _XLAC = torch_xla._XLAC
 
@@ -42,6 +44,9 @@ class XlaLabels:
             yield
         finally:
             del scope  # its destructor leaves the scope
+
+    def refusing_reads(self) -> AbstractContextManager[None]:
+        return torch_internals.asking_key(GUARD)
 
     def hlo(self, tensors: Sequence[torch.Tensor]) -> bytes:
         with self.kept():  # torch_xla asks when it lowers too
