@@ -41,7 +41,7 @@ class Drafting:
 
     def refuse(self, entry: Entry, reason: str) -> None:
         """Have no entry for what this one catches."""
-        self._refused[entry.caught] = reason
+        self._refused[entry.caught] = reason.partition("\n")[0]
 
     def entries(self) -> tuple[Entry, ...]:
         """Entries for all that is worth one, and was not refused."""
@@ -139,6 +139,9 @@ class Drafting:
             reasons = [self.missed[e.qualified] for e in catching if e.qualified in self.missed]
             why = f": {reasons[0]}" if reasons else ""
             self._refused[operator] = f"{_label(catching)} does not claim it{why}"
+            return None
+        if any(self.found.products.get(n) for n in self.found.operators()[operator]):
+            self._refused[operator] = "it is a product"
             return None
         calls = self.found.recorded.calls
         drafted = of_operator(operator, calls.overloads[operator], calls.examples[operator])

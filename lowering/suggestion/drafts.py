@@ -95,12 +95,12 @@ def of_function(function: Function) -> Entry | Refused:
 
 
 def _listed(function: Function) -> Iterable[tuple[str, Described]]:
-    """What an entry lists, by path: plain arguments, and what is read of the others."""
+    """What an entry lists, by path: arguments, and what is read of those that are objects."""
     for name, value in function.arguments.items():
         if name not in function.objects:
             yield name, value
-            continue
-        for read, found in function.objects[name].values.items():
+    for name, reads in function.objects.items():
+        for read, found in reads.values.items():
             yield f"{name}.{read}", found
 
 

@@ -23,7 +23,7 @@ from composites import torch_internals
 from composites.errors import UnusableFunctionError
 from composites.functions import find_function
 from lowering.suggestion.loss import loss_of
-from lowering.suggestion.values import Described, Other, describe
+from lowering.suggestion.values import Described, describe
 
 LOSS = "the sum of what the module returns"
 """The target of the function that makes a loss, which is no part of the model."""
@@ -46,11 +46,14 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What a call returned."""
+    """What the calls of a function returned."""
 
     tensors: int
+    """Those of the first call."""
     only_tensors: bool
+    """Of all calls."""
     differentiable: bool
+    """Of any call."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,8 +140,8 @@ class Functions:
                 self._enter(frame, function)
         elif event == "return" and self._stack and self._stack[-1][0] is frame:
             invocation = self._leave()
-            if invocation.function.returned is None:
-                invocation.function.returned = _returned(argument)
+            function = invocation.function
+            function.returned = _returned(argument, function.returned)
 
     def _enter(self, frame: FrameType, function: Function) -> None:
         first = torch_internals.sequence_number()
@@ -199,7 +202,8 @@ def _unnamable(function: Function) -> str:
         return "its signature cannot be read"
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            return f"it takes *{parameter.name}, and arguments of an entry need names"
+            stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+            return f"it takes {stars}{parameter.name}, and arguments of an entry need names"
     return ""
 
 
@@ -213,18 +217,27 @@ def _describe_call(function: Function, frame: FrameType) -> None:
             function.objects[name] = _reads(function.code, name, value)
 
 
-def _returned(value: Any) -> Returned:
+def _returned(value: Any, before: Returned | None) -> Returned:
     items = list(value) if isinstance(value, tuple | list) else [value]
     tensors = [item for item in items if isinstance(item, torch.Tensor)]
+    only_tensors = bool(items) and len(tensors) == len(items)
+    differentiable = any(tensor.requires_grad for tensor in tensors)
+    if before is None:
+        return Returned(len(tensors), only_tensors, differentiable)
     return Returned(
-        tensors=len(tensors),
-        only_tensors=bool(items) and len(tensors) == len(items),
-        differentiable=any(tensor.requires_grad for tensor in tensors),
+        before.tensors,
+        before.only_tensors and only_tensors,
+        before.differentiable or differentiable,
     )
 
 
 def _reads(code: CodeType, name: str, value: Any) -> Reads:
     """What a function, and methods that it calls on the object, read of an argument."""
+    with torch_internals.without_modes():  # a property may call operators
+        return _read_in(code, name, value)
+
+
+def _read_in(code: CodeType, name: str, value: Any) -> Reads:
     found: dict[str, Described] = {}
     written: list[str] = []
     pending, seen = [(code, name)], {code}
@@ -250,14 +263,6 @@ def _reads(code: CodeType, name: str, value: Any) -> Reads:
                 if inner is not None and inner not in seen and inner.co_varnames:
                     seen.add(inner)
                     pending.append((inner, inner.co_varnames[0]))
-            elif node.attr not in found:
-                found[node.attr] = _read(value, node.attr)
+            elif node.attr not in found and hasattr(value, node.attr):  # else it is not reached
+                found[node.attr] = describe(getattr(value, node.attr))
     return Reads(found, tuple(dict.fromkeys(written)))
-
-
-def _read(value: Any, name: str) -> Described:
-    try:
-        with torch_internals.without_modes():  # a property may call operators
-            return describe(getattr(value, name))
-    except Exception:  # whatever a property raises
-        return Other("an attribute that cannot be read")

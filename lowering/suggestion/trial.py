@@ -20,6 +20,7 @@ Measure = Callable[[], Attribution]
 """Records the step with what is on."""
 
 SOURCE = "the draft"
+_NOT_REACHED = "no call reaches it (modules that have imported a function keep it)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,5 +121,5 @@ def _idle(registry: Registry, counted: Statistics) -> dict[str, str]:
         statistics = counted.of(entry)
         if not statistics.caught:
             reasons = [f.reason for f in statistics.fallbacks.values() if f.calls and f.is_missed]
-            found[entry.name] = reasons[0] if reasons else "no call reaches it"
+            found[entry.name] = reasons[0] if reasons else _NOT_REACHED
     return found
