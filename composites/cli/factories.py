@@ -1,4 +1,5 @@
-"""Factories for `composites export` and `suggest`: functions that return a module and its example arguments."""
+"""Factories for `composites export` and `suggest`: functions that return a module and its example
+arguments."""
 
 from __future__ import annotations
 

@@ -160,10 +160,8 @@ def _print(report: Report, top: int) -> None:
         if rows:
             print_table(table)
     for known in report.known:
-        typer.echo(
-            f"off: {known.entry} would catch {known.calls} calls, {known.instructions} instructions"
-            f" ({', '.join(known.operators)})"
-        )
+        amount = f"{known.calls} calls, {known.instructions} instructions"
+        typer.echo(f"off: {known.entry} would catch {amount}")
     for missed in report.missed:
         calls = f"{missed.calls} calls: {missed.reason} ({missed.operands})"
         typer.echo(f"not claimed: {missed.entry}: {calls}")

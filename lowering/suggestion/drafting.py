@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from composites.registry.model import Composite, Tensor
@@ -19,7 +19,7 @@ from lowering.suggestion.drafts import (
 )
 from lowering.suggestion.functions import LOSS, Function
 from lowering.suggestion.ranking import FEWEST, Candidate, chosen, is_enough, ranked
-from lowering.suggestion.results import FunctionRow, OperatorRow
+from lowering.suggestion.results import FunctionRow, Known, OperatorRow
 
 _LITTLE = "too few instructions for an entry"
 
@@ -82,6 +82,19 @@ class Drafting:
         for operator in self._entries.keys() & of_operators.keys():
             caught.update(of_operators[operator])
         return self.found.outside.instructions - self.found.of(caught).instructions
+
+    def seen_in(self, found: Attribution, known: Sequence[Known]) -> Drafting:
+        """The same draft for a step in which the entries that are `known` are off."""
+        functions = found.functions()
+        caught = self._entries.keys() & functions.keys()
+        covered = {n for target in caught for n in functions[target].calls}
+        off: dict[str, list[str]] = {}
+        for entry in known:
+            for name in (*entry.operators, *entry.functions):
+                off.setdefault(name, []).append(entry.entry)
+        notes = {name: f"off: {', '.join(labels)}" for name, labels in off.items()}
+        refused = self._refused | notes
+        return Drafting(found, self.namespace, self.missed, refused, self._entries, covered)
 
     def functions(self) -> tuple[FunctionRow, ...]:
         """All functions with work, the best candidates for an entry first."""
@@ -191,6 +204,8 @@ class Drafting:
 
     def _why_not(self, candidate: Candidate) -> str:
         work = candidate.function
+        if self._refused.get(work.target, "").startswith("off: ") and candidate.is_elementary:
+            return self._refused[work.target]
         if work.products and not candidate.is_elementary:
             return f"has {_plural(work.products, 'product')}"
         if not self.found.of(work.calls, without=self._covered).instructions:

@@ -59,6 +59,8 @@ class Known:
     """How many fewer would be outside."""
     operators: tuple[str, ...]
     """Of which operators these are."""
+    functions: tuple[str, ...]
+    """In which functions these are."""
 
 
 @dataclass(frozen=True, slots=True)

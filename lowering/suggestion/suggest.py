@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from lowering.suggestion.attribution import Attribution, attribute
 from lowering.suggestion.drafting import Drafting
 from lowering.suggestion.loss import Step
 from lowering.suggestion.recording import record
-from lowering.suggestion.results import Draft, FunctionRow, Known, Missed, OperatorRow, Report
+from lowering.suggestion.results import Draft, Known, Missed, Report
 from lowering.suggestion.trial import tried
 
 Progress = Callable[[str], None]
@@ -99,14 +99,15 @@ class _Suggester:
             rest = found
         reasons = {each.entry: each.reason for each in reversed(missed)}
         drafting = Drafting(rest, self.namespace, reasons)
-        functions, operators, draft = self._drafted(drafting, on, title)
+        draft = self._drafted(drafting, on, title)
+        rows = drafting.seen_in(found, known)
         return Report(
             on=names,
             stock=stock,
             outside=found.outside,
             composites=sum(found.composites.values()),
-            functions=functions,
-            operators=operators,
+            functions=rows.functions(),
+            operators=rows.operators(),
             missed=missed,
             known=known,
             draft=draft,
@@ -147,20 +148,22 @@ class _Suggester:
         with suppress(CompositesError), activation.for_export(("all",)):
             self.measure()
         after = _calls_of_entries()
-        for entry in off:
-            label = catalog.label(entry)
-            calls = after.get(entry.identity, 0) - before.get(entry.identity, 0)
-            if not calls or entry.gradients:
+        called = [e for e in off if after.get(e.identity, 0) > before.get(e.identity, 0)]
+        backwards = {catalog.backward_of(entry) for entry in called}
+        for entry in called:
+            if entry in backwards:  # its forward turns it on too
                 continue
+            label = catalog.label(entry)
             self.progress(f"recording the step with {label}")
+            before = _calls_of_entries()
             with suppress(CompositesError), activation.for_export((*names, label)):
                 with_it = self.measure()
+                calls = _calls_of_entries().get(entry.identity, 0) - before.get(entry.identity, 0)
                 fewer = found.outside.instructions - with_it.outside.instructions
-                yield Known(label, calls, fewer, tuple(_fallen(found, with_it)))
+                if calls:
+                    yield Known(label, calls, fewer, *_fallen(found, with_it))
 
-    def _drafted(
-        self, drafting: Drafting, on: tuple[Composite, ...], title: str
-    ) -> tuple[tuple[FunctionRow, ...], tuple[OperatorRow, ...], Draft | None]:
+    def _drafted(self, drafting: Drafting, on: tuple[Composite, ...], title: str) -> Draft | None:
         self.progress("drafting entries")
         found = drafting.found
         while True:
@@ -170,18 +173,16 @@ class _Suggester:
                 break
             for entry, reason in result.refused:  # others may take their places
                 drafting.refuse(entry, reason)
-        functions, operators = drafting.functions(), drafting.operators()
         if not entries:
-            return functions, operators, None
+            return None
         after = result.measured.outside.instructions
-        draft = Draft(
+        return Draft(
             text=drafting.text(title, after),
             entries=tuple(entry.name for entry in entries),
             before=found.outside.instructions,
             predicted=drafting.predicted,
             outside=after,
         )
-        return functions, operators, draft
 
 
 def _calls_of_entries() -> dict[str, int]:
@@ -220,22 +221,24 @@ def _missed(before: Mapping[tuple[str, str, str], int], found: Attribution) -> t
     return tuple(sorted(missed, key=lambda m: (-m.calls, m.entry, m.operands)))
 
 
-def _fallen(before: Attribution, after: Attribution) -> list[str]:
-    """The operators that have fewer instructions outside than before."""
-    now = after.operators()
-    return [
-        operator
-        for operator, calls in before.operators().items()
-        if after.of(now.get(operator, ())).instructions < before.of(calls).instructions
-    ]
+def _fallen(before: Attribution, after: Attribution) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The operators, and the functions, that have fewer instructions outside than before."""
+
+    def fewer(old: Mapping[str, Collection[int]], new: Mapping[str, Collection[int]]) -> Any:
+        return tuple(
+            name
+            for name, calls in old.items()
+            if after.of(new.get(name, ())).instructions < before.of(calls).instructions
+        )
+
+    return fewer(before.operators(), after.operators()), fewer(
+        {name: function.calls for name, function in before.functions().items()},
+        {name: function.calls for name, function in after.functions().items()},
+    )
 
 
-_PACKAGES = (
-    Path(__file__).parents[1],
-    Path(torch_internals.__file__).parent,
-    Path(torch.__file__).parent,
-)
-_OURS = tuple(f"{folder}{os.sep}" for folder in _PACKAGES)
+_FILES = (Path(__file__).parent, torch_internals.__file__, torch.__file__)
+_OURS = tuple(f"{Path(file).parent}{os.sep}" for file in _FILES)
 
 
 def _place(error: BaseException) -> str:
