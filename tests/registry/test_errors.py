@@ -188,6 +188,10 @@ WRONG = {
         entry("op: aten::cat"),
         ["5: e: aten::cat takes a list of tensors; unpack it with `adapt`"],
     ),
+    "list of optional tensors": (
+        entry("op: aten::index.Tensor"),
+        ["5: e: aten::index.Tensor takes a list of tensors; unpack it with `adapt`"],
+    ),
     "operand": (
         entry("op: aten::gelu_backward", "operands: [grad, self]"),
         [
