@@ -228,7 +228,7 @@ def entry_text(entry: Entry, comment: str = "") -> str:
         width=_WIDTH - 2,
         allow_unicode=True,
     )
-    comments = [f"# {line}" for line in (comment, *entry.remarks) if line]
+    comments = [f"# {_one_line(line)}" for line in (comment, *entry.remarks) if line]
     return "".join(f"  {line}\n" for line in (*comments, *dumped.splitlines()))
 
 
@@ -245,16 +245,20 @@ def registry_text(
         entries: each with a comment.
         left_out: comments at its end.
     """
-    lines = [f"# {line}".rstrip() for line in head]
+    lines = [f"# {_one_line(line)}" for line in head]
     lines += ["schema: 1", f"namespace: {namespace}"]
     bodies = [entry_text(entry, comment) for entry, comment in entries]
     text = "\n".join(lines) + "\n"
     text += "composites:\n" + "\n".join(bodies) if bodies else "composites: {}\n"
     if left_out:
         further = len(left_out) - _MANY
-        text += "\n# Left out:\n" + "".join(f"# - {line}\n" for line in left_out[:_MANY])
+        text += "\n# Left out:\n" + "".join(f"# - {_one_line(line)}\n" for line in left_out[:_MANY])
         text += f"# - and {further} more; `composites suggest --json` has all\n" * (further > 0)
     return text
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def checked(entry: Entry, namespace: str) -> Entry | Refused:
