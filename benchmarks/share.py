@@ -45,13 +45,11 @@ from benchmarks.training_models import MODELS, Model
 from lowering.activation import exactly
 from lowering.emission import hlo_proto
 from lowering.frontends.torch_xla.graph import hlo_of
+from lowering.hlo.work import count
 
 BAR = 0.8
 STEPS = 2
 SEED = 7
-_NO_WORK = ("parameter", "tuple", "get-tuple-element", "call")
-_PRODUCTS = ("dot", "convolution")
-_AROUND_PRODUCTS = ("transpose", "reshape")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,46 +134,6 @@ def train(made: Model) -> Steps:
         {n: p.grad.cpu() for n, p in module.named_parameters() if p.grad is not None},
         {n: p.detach().cpu() for n, p in module.named_parameters()},
     )
-
-
-def count(module: Any) -> tuple[Counter[str], int]:
-    """Instructions outside composites by opcode, and the number of composites."""
-    by_id = {computation.id: computation for computation in module.computations}
-    counted: Counter[str] = Counter()
-    calls = 0
-    pending = [module.entry_computation_id]
-    while pending:
-        computation = by_id[pending.pop()]
-        ignored = _around_products(computation)
-        for instruction in computation.instructions:
-            if instruction.is_composite:
-                calls += 1
-                continue
-            pending.extend(instruction.called_computation_ids)
-            if instruction.opcode not in _NO_WORK and instruction.id not in ignored:
-                counted[instruction.opcode] += 1
-    return counted, calls
-
-
-def _around_products(computation: Any) -> set[int]:
-    """Dots and convolutions, and what only moves data on the way to and from them."""
-    by_id = {instruction.id: instruction for instruction in computation.instructions}
-    users: dict[int, list[int]] = {}
-    for instruction in computation.instructions:
-        for operand in instruction.operand_ids:
-            users.setdefault(operand, []).append(instruction.id)
-    found: set[int] = set()
-    for instruction in computation.instructions:
-        if instruction.opcode in _PRODUCTS:
-            found.add(instruction.id)
-            for step in (lambda i: by_id[i].operand_ids, lambda i: users.get(i, ())):
-                pending = list(step(instruction.id))
-                while pending:
-                    near = pending.pop()
-                    if by_id[near].opcode in _AROUND_PRODUCTS and near not in found:
-                        found.add(near)
-                        pending.extend(step(near))
-    return found
 
 
 def _largest(expected: Mapping[Any, torch.Tensor], actual: Mapping[Any, torch.Tensor]) -> float:
