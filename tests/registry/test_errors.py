@@ -208,10 +208,6 @@ WRONG = {
             " of your own with `adapt`, and what tells them apart as an attribute"
         ],
     ),
-    "list of optional tensors": (
-        entry("op: aten::index.Tensor"),
-        ["5: e: aten::index.Tensor takes a list of tensors; unpack it with `adapt`"],
-    ),
     "operand": (
         entry("op: aten::gelu_backward", "operands: [grad, self]"),
         [
