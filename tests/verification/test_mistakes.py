@@ -88,7 +88,7 @@ def backwards_cat(tensors, dim=0):
     return torch.cat(tensors[::-1], dim)
 
 
-def cat_samples(dtype):
+def stack_samples(dtype):
     for dim in (0, 1):
         yield ([torch.ones(2, 2, dtype=dtype), torch.zeros(2, 2, dtype=dtype)],), {"dim": dim}
 
@@ -229,7 +229,7 @@ def test_lists_of_tensors(run: Verify) -> None:
 
 def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
     assert Check.FORWARD in failures(run(entry(f"{CAT}, decomposition: 'planted:backwards_cat'")))
-    found = failures(run(entry("op: aten::cat, samples: 'planted:cat_samples'")))
+    found = failures(run(entry("op: aten::stack, samples: 'planted:stack_samples'")))
     assert set(found) == {Check.ATTRIBUTES}
     grad = (
         "  grad: {gradients: [tensors], decomposition: 'planted:first_only',"
