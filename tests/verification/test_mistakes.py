@@ -235,7 +235,7 @@ def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
         "  grad: {gradients: [tensors], decomposition: 'planted:first_only',"
         " attributes: {dim: dim}}\n"
     )
-    assert set(failures(run(entry(f"{CAT}, backward: grad") + grad))) == {Check.GRADIENT}
+    assert Check.GRADIENT in failures(run(entry(f"{CAT}, backward: grad") + grad))
 
 
 @pytest.mark.parametrize("attributes", ["{}", "{approximate: {value: none}}"])
