@@ -204,8 +204,8 @@ WRONG = {
         entry("op: aten::index.Tensor"),
         [
             "5: e: aten::index.Tensor takes a list of tensors of which some can be absent"
-            " (indices), and consumers could not tell which; pass those that are there to a function"
-            " of your own with `adapt`, and what tells them apart as an attribute"
+            " (indices), and consumers could not tell which; pass those that are there to a"
+            " function of your own with `adapt`, and what tells them apart as an attribute"
         ],
     ),
     "operand": (
