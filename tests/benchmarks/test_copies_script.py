@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from benchmarks.copies import report
-
 from composites.registry.validation import parse_registry
 from lowering.copies.search import Copy
 
