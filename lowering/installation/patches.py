@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import sys
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
@@ -16,6 +17,8 @@ from lowering.copies.original import PATCH
 from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.dynamo.functions import Replacement
 from lowering.import_hook import after_import, after_imports
+
+log = logging.getLogger("composites")
 
 Wrapper = Callable[[Callable[..., Any]], Replacement]
 
@@ -132,6 +135,8 @@ class CopyPatches:
         for copy in self.search.in_module(module):
             if copy.target in self.named:
                 continue
+            catching = ", ".join(entry.identity for entry in copy.entries)
+            log.debug("%s also catches %s", catching, copy.target)
             patch = Patch(copy.target, self.wrapper(copy), copy.entries[0])
             self.patches.append(patch)  # first, so that an interrupt leaves nothing behind
             patch.apply()

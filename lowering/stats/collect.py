@@ -6,6 +6,7 @@ import atexit
 import logging
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from composites import settings
 from composites.errors import CompositesError
@@ -72,8 +73,9 @@ def _no_copy(entry: Composite) -> str:
     if not entry.copies:
         return ""
     search = Search.of([entry])
-    modules = [m for name, m in list(sys.modules.items()) if is_in(name, entry.copies) and m]
-    count = sum(1 for module in modules for _ in search.in_module(module))
+    modules = [m for name, m in list(sys.modules.items()) if is_in(name, entry.copies)]
+    loaded = (module for module in modules if isinstance(module, ModuleType))
+    count = sum(1 for module in loaded for _ in search.in_module(module))
     return f"; copies in the modules of {', '.join(entry.copies)} that were imported: {count}"
 
 
