@@ -182,6 +182,32 @@ def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:
     return grad_mode._unsafe_preserve_version_counter(tensor)
 
 
+def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """`tensor.copy_(value)`, after which the tensor of a lazy backend is as new as after any other
+    operation in place.
+
+    `copy_` on torch_xla (2.9) keeps the number of the tensor, by which the results of a graph are
+    ordered. XLA gives the buffers of arguments to results in this order, so the buffers of
+    parameters and of an optimizer's state would change places, for which they are copied.
+    """
+    if (
+        torch.compiler.is_compiling()
+        or stands_for_a_tensor(tensor)
+        or not torch._is_functional_tensor(tensor)
+        or not torch._is_functional_tensor(value)
+        or (tensor.shape, tensor.dtype) != (value.shape, value.dtype)
+        or tensor.device != value.device
+    ):
+        tensor.copy_(value)
+        return
+    new = torch._from_functional_tensor(value.clone())
+    torch.ops.aten._propagate_xla_data(torch._from_functional_tensor(tensor), new)
+    torch._functionalize_replace(tensor, new)
+    torch._functionalize_commit_update(tensor)
+    torch._functionalize_sync(tensor)
+    torch.autograd.graph.increment_version(tensor)
+
+
 def is_transformed() -> bool:
     """Whether a torch.func transform or forward-mode differentiation is active."""
     return (

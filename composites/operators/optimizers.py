@@ -15,6 +15,7 @@ from torch import Tensor
 
 from composites.errors import UnsupportedCallError
 from composites.operators.opmath import opmath_type
+from composites.torch_internals import assign
 
 Update = Callable[..., Sequence[Tensor]]
 
@@ -245,13 +246,15 @@ def sgd(
         for i, param in enumerate(params)
     ]
     for i, (param, updated) in enumerate(zip(params, updates, strict=True)):
-        param.copy_(updated[0])
-        if momentum != 0:
-            buffer = momentum_buffer_list[i]
-            if buffer is None:
-                momentum_buffer_list[i] = updated[1]
-            else:
-                buffer.copy_(updated[1])
+        if momentum == 0:
+            write((param,), updated)
+            continue
+        buffer = momentum_buffer_list[i]
+        if buffer is None:
+            write((param,), updated[:1])
+            momentum_buffer_list[i] = updated[1]
+        else:
+            write((param, buffer), updated)
 
 
 class Scalars:
@@ -273,5 +276,11 @@ class Scalars:
 
 
 def write(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    for tensor, value in zip(tensors, values, strict=True):
-        tensor.copy_(value)
+    """Write the results of a composite to those of its operands that they replace.
+
+    Args:
+        tensors: in the order of the operands, so that each result takes the place of its operand in
+            memory: torch_xla numbers the arguments of a graph from the last operand to the first.
+    """
+    for tensor, value in zip(reversed(tensors), reversed(values), strict=True):
+        assign(tensor, value)

@@ -75,7 +75,8 @@ def _callee(entry: Composite) -> Operator | None:
     if entry.adapt is None and entry.op is not None:
         return find_operator(entry.op)
     target = entry.decomposition.target
-    if target is None or entry.decomposition.kind != "torch":
+    adapted = entry.adapt is not None or bool(entry.gradients)
+    if target is None or (entry.decomposition.kind != "torch" and not adapted):
         return None
     return describe_function(find_function(target), target)
 

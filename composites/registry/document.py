@@ -160,16 +160,31 @@ class CompositeDocument(_Strict):
         Annotated[str, _matching(OPERATOR, "an operator such as aten::gelu or aten::mean.dim")]
         | None
     ) = None
-    function: Annotated[list[FunctionName], BeforeValidator(_listed)] = Field(default_factory=list)
-    copies: Annotated[list[PackageName], BeforeValidator(_listed)] = Field(default_factory=list)
+    function: Annotated[
+        list[FunctionName], BeforeValidator(_listed, json_schema_input_type=str | list[str])
+    ] = Field(default_factory=list)
+    copies: Annotated[
+        list[PackageName], BeforeValidator(_listed, json_schema_input_type=str | list[str])
+    ] = Field(default_factory=list)
     composite: Name | None = None
     version: Annotated[int, Field(ge=0, le=MAX_VERSION)] = 1
     operands: list[str] | None = None
-    attributes: dict[AttributeName, Annotated[AttributeDocument, BeforeValidator(_spelled_out)]] = (
-        Field(default_factory=dict)
-    )
+    attributes: dict[
+        AttributeName,
+        Annotated[
+            AttributeDocument,
+            BeforeValidator(_spelled_out, json_schema_input_type=str | AttributeDocument),
+        ],
+    ] = Field(default_factory=dict)
     when: Annotated[
-        dict[str, Annotated[list[Scalar], BeforeValidator(_listed)]], AfterValidator(_known_types)
+        dict[
+            str,
+            Annotated[
+                list[Scalar],
+                BeforeValidator(_listed, json_schema_input_type=Scalar | list[Scalar]),
+            ],
+        ],
+        AfterValidator(_known_types),
     ] = Field(default_factory=dict)
     adapt: FunctionName | None = None
     decomposition: Annotated[str, BeforeValidator(_check_decomposition)] = "native"

@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 DecompositionKind = Literal["native", "torch", "jax"]
 
+BUILTIN_NAMESPACE = "ptxla"
+"""The namespace of the built-in registry."""
+
 VERSION = re.compile(r"(?:0|[1-9][0-9]{0,9})", re.ASCII)
 
 DERIVE = "derive"

@@ -55,6 +55,8 @@ from composites.registry.signatures import check_signature, describe_function
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
 _WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
+_MORE_DIMENSIONS = ("aten::stack", "aten::unsqueeze_copy")
+"""Operators whose argument `dim` can be the dimension that they add."""
 TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
@@ -231,10 +233,10 @@ class _EntryReader:
             return operator
         key = "adapt" if self.entry.adapt else "gradients"
         target = Decomposition.parse(self.entry.decomposition)
-        if target.kind != "torch" or target.target is None:
+        if target.target is None:
             self._problem(
-                f"{key}: needs `decomposition: package.module:function`, a PyTorch function that"
-                " takes the composite's operands and attributes",
+                f"{key}: needs `decomposition: package.module:function`, a PyTorch function, or a"
+                " JAX function with jax:, that takes the composite's operands and attributes",
                 key,
             )
             return None
@@ -392,7 +394,9 @@ class _EntryReader:
         tensors = names(operator.tensors)
         listed = tensors if self.entry.operands is None else self.entry.operands
         if not listed and (tensors or self.entry.op != operator.qualified):
-            known = ", ".join(tensors) or "none: give tensors the type hint torch.Tensor"
+            known = (
+                ", ".join(tensors) or "none: give tensors the type hint torch.Tensor or jax.Array"
+            )
             self._problem(
                 f"operands: a composite needs at least one; the tensors of {operator.qualified}"
                 f" are {known}",
@@ -511,6 +515,12 @@ class _EntryReader:
                 f" {argument.kind}",
                 "attributes", name, "normalize",
             )  # fmt: skip
+        if document.normalize and operator.qualified in _MORE_DIMENSIONS:
+            self._problem(
+                f"attribute {name}: {source} of {operator.qualified} counts the dimensions of its"
+                " result, which has one more than its operands; leave `normalize` out",
+                "attributes", name, "normalize",
+            )  # fmt: skip
         described = f"argument {source} ({argument.kind})"
         type_ = self._type(name, document, types, described)
         if type_ is None:
@@ -591,11 +601,6 @@ class _EntryReader:
 
     def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:
         decomposition = Decomposition.parse(self.entry.decomposition)
-        if decomposition.kind == "jax" and self.entry.backward == DERIVE:
-            self._problem(
-                "backward: the gradient of a JAX decomposition cannot be derived; name an entry",
-                "backward",
-            )
         if decomposition.target is not None:
             try:
                 function = find_function(decomposition.target)

@@ -74,8 +74,7 @@ def _no_copy(entry: Composite) -> str:
     search = Search.of([entry])
     modules = [m for name, m in list(sys.modules.items()) if is_in(name, entry.copies) and m]
     count = sum(1 for module in modules for _ in search.in_module(module))
-    where = f"in the modules of {', '.join(entry.copies)} that were imported"
-    return f"; no copy of it is {where}" if not count else f"; {count} copies are {where}"
+    return f"; copies in the modules of {', '.join(entry.copies)} that were imported: {count}"
 
 
 def report_at_exit() -> None:

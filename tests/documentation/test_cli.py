@@ -95,6 +95,7 @@ def test_list_as_json() -> None:
         "version": 1,
         "op": "aten::gelu",
         "functions": [],
+        "copies": [],
         "attributes": ["approximate"],
         "group": None,
         "on": False,

@@ -16,6 +16,8 @@ from torch import Tensor
 import composites
 from composites.errors import AllowlistError, LoweringError, RegistryError
 from lowering import activation
+from lowering.stablehlo import BindError, bind
+from lowering.stablehlo import compare as compare_kernels
 
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 
@@ -433,3 +435,87 @@ def test_in_graphs_of_torch_compile(enable: Callable[[str], None]) -> None:
     theirs = torch.autograd.grad(expected.square().sum(), [a, b])
     for mine, other in zip(grads, theirs, strict=True):
         torch.testing.assert_close(mine.cpu(), other)
+
+
+def test_written_to_out(enable: Callable[[str], None]) -> None:
+    for backward in ("", ", backward: derive"):
+        composites.disable()
+        enable(CAT % backward)
+        x, y = (numbers(2, 3, seed=n) for n in range(2))
+        target = torch.empty(4, 3, device="xla")
+        assert torch.cat([x.to("xla"), y.to("xla")], out=target) is target
+        assert emitted(target) == ["cat"]
+        assert torch.equal(target.cpu(), torch.cat([x, y]))
+
+
+def test_an_optimizer_over_lists(enable: Callable[[str], None]) -> None:
+    def trained(device: str) -> list[Tensor]:
+        weights = [torch.nn.Parameter(numbers(n, seed=n).to(device)) for n in (2, 3, 4)]
+        optimizer = torch.optim.SGD(weights, lr=0.1, momentum=0.9, foreach=True)
+        for weight in weights:
+            weight.grad = torch.ones_like(weight)
+        for _ in range(3):
+            optimizer.step()
+        return [weight.detach() for weight in weights]
+
+    stock, cpu = [w.cpu() for w in trained("xla")], trained("cpu")
+    enable(FOREACH % "")
+    ours = trained("xla")
+    assert set(emitted(*ours)) == {"add"}
+    for mine, theirs, expected in zip(ours, stock, cpu, strict=True):
+        assert torch.equal(mine.cpu(), theirs)
+        torch.testing.assert_close(mine.cpu(), expected)
+
+
+class Sums(torch.nn.Module):
+    def forward(self, a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> list[Tensor]:
+        return list(torch._foreach_add([a, b], [c, d], alpha=2))
+
+
+def test_exports_and_kernels(enable: Callable[[str], None]) -> None:
+    enable(FOREACH % "")
+    shapes = [(2, 3), (4,), (2, 3), (4,)]
+    given = tuple(numbers(*shape) for shape in shapes)
+    program = composites.export(Sums(), given, ops=["umbra.add"])
+    assert program.composites == {"umbra.add": 1}
+
+    def kernel(*operands: Any, alpha: float, operand_segment_sizes: tuple[int, ...]) -> Any:
+        first, second = operand_segment_sizes
+        assert len(operands) == first + second
+        pairs = zip(operands[:first], operands[first:], strict=True)
+        return tuple(a + alpha * b for a, b in pairs)
+
+    (call,) = compare_kernels(program.module, {"umbra.add": kernel}).calls
+    assert call.problem is None
+    assert call.numbers is not None
+    assert call.numbers.error == 0
+
+    def careless(*operands: Any, alpha: float) -> Any:
+        return tuple(a + alpha * b for a, b in zip(operands[:2], operands[2:], strict=True))
+
+    with pytest.raises(BindError, match="no parameter for operand_segment_sizes"):
+        bind(program.module, {"umbra.add": careless})
+
+
+def test_conditions_in_compiled_graphs(enable: Callable[[str], None]) -> None:
+    import umbra_lists
+
+    enable(
+        "  total:\n    function: umbra_lists:total\n    operands: [tensors]\n"
+        "    attributes: {scale: scale}\n    backward: derive\n"
+        "    when: {dtypes: f32, rank: 2, where: [len(tensors) < 3]}\n"
+    )
+
+    def run(*tensors: Tensor) -> list[str]:
+        torch._dynamo.reset()
+        call = torch.compile(lambda *t: umbra_lists.total(list(t)), backend="aot_eager")
+        found: Tensor = call(*tensors)
+        made = emitted(found)
+        torch.testing.assert_close(found.cpu(), sum(t.cpu() for t in tensors))
+        return made
+
+    x = numbers(2, 3).to("xla")
+    assert run(x, x) == ["total"]
+    assert run(x, x, x) == []
+    assert run(x[0], x[1]) == []
+    assert run(x.half(), x.half()) == []

@@ -140,7 +140,7 @@ def lower_forward(
 
     def decompose() -> DecompositionHlo:
         if entry.decomposition.kind == "jax":
-            return lower_jax(entry, frontend, arguments.call, arguments.operands)
+            return lower_jax(entry, frontend, arguments.call, arguments.operands, saved)
         return lower_function(entry, frontend, forward, arguments.operands, autocast=autocast)
 
     lowered = lower_composite(
@@ -154,21 +154,26 @@ def lower_forward(
     )
     if isinstance(lowered, Fallback):
         return lowered
+    types = tuple(
+        (torch.Size(type_.shape), frontend.tensors.dtype(type_.element_type))
+        for type_ in lowered.results
+    )
     if traced:
         spec, differentiable = traced[0]
-    else:  # autograd does not see a JAX function; its backward is an entry or does not exist
-        found = definition.backward is not None and wanted is not None
-        count = len(lowered.results)
-        spec, differentiable = _structure(count), (found,) * count
+    else:  # autograd does not see a JAX function
+        has_backward = definition.backward is not None or entry.derives
+        count = len(types) - len(saved)
+        spec = _structure(count)
+        differentiable = tuple(
+            has_backward and wanted is not None and (dtype.is_floating_point or dtype.is_complex)
+            for _, dtype in types[:count]
+        )
     results = spec.num_leaves
     names = arguments.names(entry)
     return Computation(
         handle=lowered.handle,
         results=results,
-        types=tuple(
-            (torch.Size(type_.shape), frontend.tensors.dtype(type_.element_type))
-            for type_ in lowered.results
-        ),
+        types=types,
         names=names,
         groups=arguments.groups,
         structure=spec,

@@ -61,9 +61,11 @@ class Definition:
 
     @property
     def function(self) -> Kernel:
-        """The composite's meaning, as a function for the hook's `call`."""
-        target = self.entry.decomposition.target
-        return self.native if target is None else find_function(target)
+        """The composite's meaning, as a function of tensors for the hook's `call`."""
+        decomposition = self.entry.decomposition
+        if decomposition.target is None or decomposition.kind == "jax":
+            return self.native
+        return find_function(decomposition.target)
 
     @property
     def symbol(self) -> str:

@@ -27,11 +27,12 @@ from lowering.dispatch.autograd.definition import (
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.backend import lower_composite
 from lowering.dispatch.computations import NotNowError, remember
-from lowering.dispatch.decomposition import Call, lower_function
+from lowering.dispatch.decomposition import Call, lower_function, lower_jax_gradients
 from lowering.dispatch.differentiable import Gradients, TensorMeta
 from lowering.dispatch.operand_lists import Groups, regrouped
 from lowering.dispatch.statistics import Fallback, written_operands
-from lowering.frontends.protocols import Seed
+from lowering.emission.types import DecompositionHlo, TensorType
+from lowering.frontends.protocols import Frontend, Seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,13 @@ class _Backward:
         """
         definition, types = self.step.definition, self.step.types
         entry = definition.entry
+        if entry.decomposition.kind == "jax" and entry.adapt is not None:
+            why = reason or "the backward does not claim this call"
+            raise LoweringError(
+                f"{entry.location}: {entry.qualified}: {why}; PyTorch would have to differentiate"
+                f" {entry.decomposition}, and no operator of PyTorch has the arguments of a JAX"
+                " function behind `adapt`; write the decomposition in PyTorch for such programs"
+            )
         if reason is not None:
             operands = written_operands(self.grads)
             definition.statistics.fallback(f"its backward: {reason}", operands).count_call()
@@ -241,6 +249,22 @@ class _Backward:
                 "output_mask": attribute_types.boolean_list(wanted),
             }
 
+        def decompose() -> DecompositionHlo:
+            if entry.decomposition.kind == "jax":
+                return lower_jax_gradients(
+                    entry,
+                    frontend,
+                    step.call,
+                    operands,
+                    [_type_of(type_, frontend) for type_ in step.types],
+                    places,
+                    wanted,
+                    present,
+                )
+            return lower_function(
+                entry, frontend, backward, operands, autocast=frontend.tracing.autocast_dtype()
+            )
+
         return lower_composite(
             entry,
             definition.statistics,
@@ -248,9 +272,7 @@ class _Backward:
             frontend,
             operands,
             attributes,
-            lambda: lower_function(
-                entry, frontend, backward, operands, autocast=frontend.tracing.autocast_dtype()
-            ),
+            decompose,
         )
 
 
@@ -278,6 +300,13 @@ def _of_lists(found: Sequence[Any], groups: Groups, definition: Definition) -> l
                 " return a list with a gradient for each"
             )
     return flat
+
+
+def _type_of(type_: TensorMeta | None, frontend: Frontend) -> TensorType | None:
+    if type_ is None:
+        return None
+    shape, dtype = type_
+    return frontend.tensors.type_of(torch.empty(shape, dtype=dtype, device="meta"))
 
 
 def _blank(type_: TensorMeta | None, device: torch.device, wanted: bool) -> torch.Tensor | None:
