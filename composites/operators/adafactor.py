@@ -70,7 +70,7 @@ def adafactor_update(
 def _norm(tensor: Tensor, dim: int | None = None) -> Tensor:
     """torch.norm, whose sum PyTorch computes in f32 for half precision, and torch_xla does not."""
     wide = tensor.to(opmath_type(tensor.dtype))
-    norm = wide.norm(2) if dim is None else wide.norm(2, dim=dim, keepdim=True)
+    norm: Tensor = wide.norm(2) if dim is None else wide.norm(2, dim=dim, keepdim=True)
     return norm.to(tensor.dtype)
 
 

@@ -172,9 +172,8 @@ def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 
     Args:
         v: floating point.
-        g: of size 1 in every dimension but `dim`; a scalar if `dim` is -1 and v has other
-            dimensions.
-        dim: the dimension to keep; -1 for one norm of the whole tensor.
+        g: of size 1 in every dimension but `dim`.
+        dim: the dimension to keep, the first or the last one.
 
     Returns:
         Of the shape and dtype of `v`.

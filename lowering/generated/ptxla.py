@@ -2047,7 +2047,7 @@ def weight_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                unmet=None,
+                unmet=('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
                 operands=(v, g),
                 attributes=lambda: {
                     'dim': _attr.i64(dim),
@@ -2523,7 +2523,7 @@ def weight_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -
             _Arguments(
                 key=(_tensor_key(v), _tensor_key(g), _value_key(dim)),
                 operands=(v, g),
-                unmet=lambda: None,
+                unmet=lambda: ('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
                 attributes=lambda: {
                     'dim': _attr.i64(dim),
                 },
