@@ -31,7 +31,7 @@ class Arguments:
 
     key: tuple[Hashable, ...]
     """Everything that the composite depends on."""
-    operands: Operands
+    operands: Sequence[Any]
     """In the composite's order; None for an absent operand. A hook passes lists of tensors as they
     are, and `flat` takes them apart."""
     unmet: Callable[[], str | None]
