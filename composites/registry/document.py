@@ -35,6 +35,7 @@ ENTRY_NAME = re.compile(rf"{NAME.pattern}(@{VERSION.pattern})?", re.ASCII)
 ATTRIBUTE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
 OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
 TARGET = re.compile(r"(jax:)?[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+PACKAGE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 MAX_VERSION = 2**31 - 1
@@ -123,6 +124,7 @@ def _entry_name(value: Any) -> Any:
 _A_NAME = "a composite name: letters, digits, _ and $, joined by dots"
 
 FunctionName = Annotated[str, BeforeValidator(_function_name)]
+PackageName = Annotated[str, _matching(PACKAGE, "a package such as transformers or acme.layers")]
 Namespace = Annotated[str, _matching(NAMESPACE, "a composite namespace such as acme")]
 Name = Annotated[str, _matching(NAME, _A_NAME)]
 EntryName = Annotated[str, BeforeValidator(_entry_name)]
@@ -159,6 +161,7 @@ class CompositeDocument(_Strict):
         | None
     ) = None
     function: Annotated[list[FunctionName], BeforeValidator(_listed)] = Field(default_factory=list)
+    copies: Annotated[list[PackageName], BeforeValidator(_listed)] = Field(default_factory=list)
     composite: Name | None = None
     version: Annotated[int, Field(ge=0, le=MAX_VERSION)] = 1
     operands: list[str] | None = None
@@ -190,6 +193,8 @@ class CompositeDocument(_Strict):
                 "key 'op' is missing; an entry needs `op`, `function`, or `gradients` (for the"
                 " backward of another entry)"
             )
+        if self.copies and not self.function:
+            raise ValueError("copies: needs `function`, whose copies are caught")
         return self
 
 

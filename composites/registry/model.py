@@ -143,6 +143,9 @@ class Composite:
     samples: str | None = None
     """`package.module:function`, which yields calls for `composites verify`. It is imported there
     only."""
+    copies: tuple[str, ...] = ()
+    """Packages in which the entry also catches every function that is a copy of one of
+    `functions`; see `lowering.copies`."""
 
     @property
     def qualified(self) -> str:

@@ -188,6 +188,7 @@ class _EntryReader:
             rewrites=tuple(self._rewrites()),
             example=tuple(self._example(operator)),
             samples=self.entry.samples,
+            copies=tuple(dict.fromkeys(self.entry.copies)),
         )
         return composite if len(self.problems) == found_before else None
 
