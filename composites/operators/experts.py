@@ -55,7 +55,11 @@ def routing_of_module(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run a router's `forward` with what follows its product as the composite."""
     logits = functional.linear(hidden_states.reshape(-1, module.hidden_dim), module.weight)
-    normalized = getattr(module, "norm_topk_prob", True)  # Mixtral's router has no such choice
+    normalized = getattr(module, "norm_topk_prob", None)
+    if normalized is None:  # Mixtral's router always normalizes, and leaves the weights in f32
+        if logits.dtype != torch.float32:
+            raise UnsupportedCallError(f"the weights would be {logits.dtype}")
+        normalized = True
     return logits, *composite(logits, top_k=module.top_k, norm_topk_prob=normalized)
 
 
