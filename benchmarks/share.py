@@ -39,6 +39,7 @@ import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from benchmarks.training_models import ARCHITECTURES, MODELS, Model
@@ -230,7 +231,11 @@ def main() -> None:
     unknown = [name for name in names if name not in MODELS]
     if unknown:
         sys.exit(f"there is no model {unknown[0]!r} (there are {', '.join(MODELS)})")
-    rows = [measure(name, MODELS[name]) for name in names]
+    rows: list[Row] = []
+    for name in track(names, "models", console=Console(stderr=True)):
+        rows.append(measure(name, MODELS[name]))
+        if arguments.markdown:
+            arguments.markdown.write_text(markdown(rows))
     table = Table(*COLUMNS)
     for row in rows:
         table.add_row(*cells(row))
@@ -240,8 +245,6 @@ def main() -> None:
         for row in rows:
             written = ", ".join(f"{opcode} {n}" for opcode, n in row.left.most_common())
             console.print(f"{row.model}: {written}")
-    if arguments.markdown:
-        arguments.markdown.write_text(markdown(rows))
 
 
 if __name__ == "__main__":

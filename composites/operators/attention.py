@@ -175,6 +175,60 @@ def of_interface_with_sinks(
     return result, weights.to(value.dtype)
 
 
+def scaled_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,
+    *,
+    scale_attn: float,
+    mask_first: bool,
+) -> Tensor:
+    """Attention whose scores are computed in f32 and divided by `scale_attn`.
+
+    Args:
+        query: `[N, H, L, E]`, floating point.
+        key, value: `[N, H, S, E]`.
+        attention_mask: added to the scores; broadcast to `[N, H, L, S]`.
+        mask_first: the mask is divided too.
+
+    Returns:
+        `[N, H, L, E]`.
+    """
+    weights = scaled_weights(query, key, attention_mask, scale_attn, mask_first)
+    return torch.matmul(weights.to(value.dtype), value)
+
+
+def scaled_weights(
+    query: Tensor, key: Tensor, attention_mask: Tensor | None, scale_attn: float, mask_first: bool
+) -> Tensor:
+    """What `scaled_attention` weighs the values by, `[N, H, L, S]` in f32."""
+    wide = torch.matmul(query.to(torch.float32), key.to(torch.float32).transpose(-1, -2))
+    if attention_mask is not None and mask_first:
+        wide = wide + attention_mask
+    wide = wide / scale_attn
+    if attention_mask is not None and not mask_first:
+        wide = wide + attention_mask
+    return functional.softmax(wide, dim=-1)
+
+
+def of_gptj(
+    composite: Callable[..., Tensor],
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Adapt the `_attn` of GPT-J and CodeGen."""
+    _check_dropout(module, module.attn_dropout.p)
+    scale = float(module.scale_attn)
+    mask_first = type(module).__name__ == "CodeGenAttention"  # GPT-J divides, then masks
+    result = composite(query, key, value, attention_mask, scale_attn=scale, mask_first=mask_first)
+    weights = scaled_weights(query, key, attention_mask, scale, mask_first)
+    return result, weights.to(value.dtype)
+
+
 def _check_dropout(module: Any, dropout: float) -> None:
     if dropout and module.training:
         raise UnsupportedCallError("the weights are dropped out, so both results must share them")

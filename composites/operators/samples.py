@@ -141,6 +141,50 @@ def attention_with_sinks(dtype: torch.dtype) -> Iterator[Call]:
         yield (module, *_heads(dtype), mask), {"scaling": 0.3}
 
 
+def scaled_attention(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.gptj.configuration_gptj import GPTJConfig
+    from transformers.models.gptj.modeling_gptj import GPTJAttention
+
+    sizes: dict[str, Any] = {"n_embd": 32, "n_head": 4, "rotary_dim": 4}
+    make: Any = GPTJAttention  # it has no type hints
+    module = make(GPTJConfig(**sizes), 0)
+    heads = [_leaf(2, 4, 3, 8, dtype=dtype, seed=n) for n in range(3)]
+    for mask in (None, _causal_mask(dtype)):
+        yield (module, *heads, mask), {}
+
+
+def relative_position_bias(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.swin.modeling_swin import SwinRelativePositionBias
+
+    bias = SwinRelativePositionBias(3, (2, 2)).to(dtype)
+    table = bias.relative_position_bias_table
+    table.data = _random(*table.shape, dtype=dtype, seed=0)
+    yield (bias,), {}
+
+
+def index(dtype: torch.dtype) -> Iterator[Call]:
+    x, numbers = _leaf(4, 3, 5, dtype=dtype, seed=0), torch.tensor([[0, 2], [2, -1]])
+    for indices in ([numbers], [None, numbers], [None, None, numbers[0]]):
+        yield (x, indices), {}
+
+
+def frozen_batch_norm(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.detr.modeling_detr import DetrFrozenBatchNorm2d
+
+    make: Any = DetrFrozenBatchNorm2d  # it has no type hints
+    norm = make(4)
+    for seed, buffer in enumerate(norm.buffers()):
+        buffer.data = _random(4, dtype=dtype, seed=seed).abs()
+    yield (norm.to(dtype), _leaf(2, 4, 3, 3, dtype=dtype, seed=9)), {}
+
+
+def drop_path(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.swin.modeling_swin import SwinDropPath
+
+    for x in _hidden(dtype):
+        yield (SwinDropPath(0.3), x), {}
+
+
 def _attention() -> torch.nn.Module:
     """What attention functions read of their module."""
     module: Any = torch.nn.Module()

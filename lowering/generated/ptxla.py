@@ -2749,6 +2749,54 @@ def cohere_layer_norm_function(_composite: CompositeFunction, _otherwise: Kernel
 
     return hook
 
+def drop_path_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.dropping:drop_path(hidden_states: 'Tensor', *, drop_prob: 'float') -> 'Tensor'
+
+    The composite is ptxla.drop_path; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, *, drop_prob: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _value_key(drop_prob)),
+                operands=(hidden_states,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'drop_prob': _attr.f32(drop_prob),
+                },
+                call=lambda _op, hidden_states: _op(hidden_states, drop_prob=drop_prob),
+                otherwise=lambda: _otherwise(hidden_states, drop_prob=drop_prob),
+            )
+        )
+
+    return hook
+
+def index_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.indexing:index(self: 'Tensor', index: 'Tensor', *, dim: 'int') -> 'Tensor'
+
+    The composite is ptxla.index; autograd sees it as one operation.
+    """
+
+    def hook(self: Tensor, index: Tensor, *, dim: int) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(self), _tensor_key(index), _value_key(dim)),
+                operands=(self, index),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'dim': _attr.i64(dim),
+                },
+                call=lambda _op, self, index: _op(self, index, dim=dim),
+                otherwise=lambda: _otherwise(self, index, dim=dim),
+            )
+        )
+
+    return hook
+
 def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -2957,6 +3005,31 @@ def attention_with_sinks_function(_composite: CompositeFunction, _otherwise: Ker
                 },
                 call=lambda _op, query, key, value, sinks, attention_mask: _op(query, key, value, sinks, attention_mask, scaling=scaling),
                 otherwise=lambda: _otherwise(query, key, value, sinks, attention_mask, scaling=scaling),
+            )
+        )
+
+    return hook
+
+def scaled_attention_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.attention:scaled_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scale_attn: 'float', mask_first: 'bool') -> 'Tensor'
+
+    The composite is ptxla.scaled_attention; autograd sees it as one operation.
+    """
+
+    def hook(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scale_attn: float, mask_first: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scale_attn), _value_key(mask_first)),
+                operands=(query, key, value, attention_mask),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'scale_attn': _attr.f32(scale_attn),
+                    'mask_first': _attr.boolean(mask_first),
+                },
+                call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
+                otherwise=lambda: _otherwise(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
             )
         )
 
@@ -3318,6 +3391,8 @@ FUNCTION_HOOKS = {
     'weightless_rms_norm': weightless_rms_norm_function,
     'rms_norm_gated': rms_norm_gated_function,
     'cohere_layer_norm': cohere_layer_norm_function,
+    'drop_path': drop_path_function,
+    'index': index_function,
     'swiglu': swiglu_function,
     'new_gelu': new_gelu_function,
     'fast_gelu': fast_gelu_function,
@@ -3327,6 +3402,7 @@ FUNCTION_HOOKS = {
     'relu_squared': relu_squared_function,
     'eager_attention': eager_attention_function,
     'attention_with_sinks': attention_with_sinks_function,
+    'scaled_attention': scaled_attention_function,
     'top_k_routing': top_k_routing_function,
     'experts': experts_function,
     'gpt_oss_experts': gpt_oss_experts_function,
