@@ -2886,8 +2886,7 @@ def bloom_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
                 },
                 call=lambda _op, input: _op(input),
                 otherwise=lambda: _otherwise(input),
-                values=lambda: {
-                },
+                values=_dict,
             )
         )
 
