@@ -229,6 +229,34 @@ def of_gptj(
     return result, weights.to(value.dtype)
 
 
+def relative_position_bias(
+    relative_position_bias_table: Tensor, relative_position_index: Tensor, *, window_area: int
+) -> Tensor:
+    """What Swin adds to the scores of each pair of positions in a window.
+
+    Liu et al., "Swin Transformer" (2021), section 3.2.
+
+    Args:
+        relative_position_bias_table: `[R, H]`, a row for each relative position.
+        relative_position_index: `[window_area * window_area]`, the row of each pair.
+
+    Returns:
+        `[1, H, window_area, window_area]`.
+    """
+    bias = relative_position_bias_table[relative_position_index]
+    bias = bias.view(window_area, window_area, -1)
+    return bias.permute(2, 0, 1).contiguous().unsqueeze(0)
+
+
+def relative_position_bias_of_module(composite: Callable[..., Tensor], module: Any) -> Tensor:
+    """Adapt the `forward` of Swin's module to the composite's operands and attribute."""
+    return composite(
+        module.relative_position_bias_table,
+        module.relative_position_index,
+        window_area=module.window_area,
+    )
+
+
 def _check_dropout(module: Any, dropout: float) -> None:
     if dropout and module.training:
         raise UnsupportedCallError("the weights are dropped out, so both results must share them")

@@ -172,6 +172,27 @@ def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tens
     )
 
 
+def frozen_batch_norm(
+    input: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor
+) -> Tensor:
+    """Batch norm by given statistics, as DETR's backbones have it: eps is 1e-5.
+
+    Args:
+        input: `[N, C, H, W]`, floating point.
+        weight, bias, running_mean, running_var: `[C]`.
+    """
+    weight, bias, running_var, running_mean = (
+        tensor.reshape(1, -1, 1, 1) for tensor in (weight, bias, running_var, running_mean)
+    )
+    scale = weight * (running_var + 1e-5).rsqrt()
+    return input * scale + (bias - running_mean * scale)
+
+
+def frozen_batch_norm_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
+    """Adapt the `forward` of a frozen batch norm to the composite's operands."""
+    return composite(x, module.weight, module.bias, module.running_mean, module.running_var)
+
+
 def batch_norm_training(
     input: Tensor,
     running_mean: Tensor,

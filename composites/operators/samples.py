@@ -289,6 +289,21 @@ def chunk_scan(dtype: torch.dtype) -> Iterator[Call]:
     yield (*arguments, 3), {"dt_limit": (0.0, 1.0), "return_final_states": True}
 
 
+def rnn_scan(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.recurrent_gemma.configuration_recurrent_gemma import (
+        RecurrentGemmaConfig,
+    )
+    from transformers.models.recurrent_gemma.modeling_recurrent_gemma import RecurrentGemmaRglru
+
+    sizes: dict[str, Any] = {"hidden_size": 4, "lru_width": 4, "num_attention_heads": 2}
+    make: Any = RecurrentGemmaRglru  # it has no type hints
+    module = make(RecurrentGemmaConfig(**sizes)).to(dtype)
+    x, gate = (_leaf(2, 3, 4, dtype=dtype, seed=n) for n in range(2))
+    reset = torch.tensor([[[True], [False], [True]], [[False], [False], [False]]])
+    yield (module, x, gate, reset, None), {}
+    yield (module, x, gate, reset, _leaf(2, 4, dtype=torch.float32, seed=2)), {}
+
+
 def wkv(dtype: torch.dtype) -> Iterator[Call]:
     decay, first = _leaf(4, dtype=dtype, seed=0), _leaf(4, dtype=dtype, seed=1)
     key, value = (_leaf(2, 3, 4, dtype=dtype, seed=n) for n in (2, 3))

@@ -324,3 +324,50 @@ def rwkv_linear_attention(
     if state is not None or return_state:
         raise UnsupportedCallError("the call has a state")
     return composite(time_decay, time_first, key, value), None
+
+
+def rnn_scan(
+    hidden_states: Tensor,
+    recurrent_gate: Tensor,
+    reset: Tensor,
+    recurrent_states: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """A linear recurrence, `state_t = gate_t * state_{t-1} + x_t`, with states in f32.
+
+    De et al., "Griffin" (2024), section 2.4.
+
+    Args:
+        hidden_states: x, `[N, L, C]`, floating point.
+        recurrent_gate: `[N, L, C]`.
+        reset: `[N, L, 1]`, bool; the state before such a position counts as zero.
+        recurrent_states: `[N, C]`, f32, the state before; zero if None.
+
+    Returns:
+        All states, `[N, L, C]` in the dtype of `hidden_states`, and the last one, `[N, C]` in f32.
+    """
+    gate = recurrent_gate * ~reset
+    state = recurrent_states
+    if state is None:
+        shape = hidden_states[:, 0].shape
+        state = torch.zeros(shape, dtype=torch.float32, device=hidden_states.device)
+    result = torch.zeros_like(hidden_states)
+    for index in range(hidden_states.shape[1]):
+        state = gate[:, index].type(torch.float32) * state
+        state = state + hidden_states[:, index].type(torch.float32)
+        result[:, index] = state.type(hidden_states.dtype)
+    return result, state
+
+
+def rnn_scan_of_module(
+    composite: Callable[..., tuple[Tensor, Tensor]],
+    module: Any,
+    hidden_states: Tensor,
+    recurrent_gate: Tensor,
+    reset: Tensor,
+    recurrent_states: Tensor | None,
+    acc_dtype: torch.dtype = torch.float32,
+) -> tuple[Tensor, Tensor]:
+    """Adapt `RecurrentGemmaRglru._rnn_scan`, which has another way for one position."""
+    if hidden_states.shape[1] == 1 or acc_dtype != torch.float32:
+        raise UnsupportedCallError("the call is a single step, or its states are not f32")
+    return composite(hidden_states, recurrent_gate, reset, recurrent_states)
