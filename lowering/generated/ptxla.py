@@ -2749,6 +2749,28 @@ def cohere_layer_norm_function(_composite: CompositeFunction, _otherwise: Kernel
 
     return hook
 
+def frozen_batch_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:frozen_batch_norm(input: 'Tensor', weight: 'Tensor', bias: 'Tensor', running_mean: 'Tensor', running_var: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.frozen_batch_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _tensor_key(running_mean), _tensor_key(running_var)),
+                operands=(input, weight, bias, running_mean, running_var),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var),
+                otherwise=lambda: _otherwise(input, weight, bias, running_mean, running_var),
+            )
+        )
+
+    return hook
+
 def drop_path_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -3034,6 +3056,30 @@ def scaled_attention_function(_composite: CompositeFunction, _otherwise: Kernel)
 
     return hook
 
+def relative_position_bias_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.attention:relative_position_bias(relative_position_bias_table: 'Tensor', relative_position_index: 'Tensor', *, window_area: 'int') -> 'Tensor'
+
+    The composite is ptxla.relative_position_bias; autograd sees it as one operation.
+    """
+
+    def hook(relative_position_bias_table: Tensor, relative_position_index: Tensor, *, window_area: int) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(relative_position_bias_table), _tensor_key(relative_position_index), _value_key(window_area)),
+                operands=(relative_position_bias_table, relative_position_index),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'window_area': _attr.i64(window_area),
+                },
+                call=lambda _op, relative_position_bias_table, relative_position_index: _op(relative_position_bias_table, relative_position_index, window_area=window_area),
+                otherwise=lambda: _otherwise(relative_position_bias_table, relative_position_index, window_area=window_area),
+            )
+        )
+
+    return hook
+
 def top_k_routing_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -3177,6 +3223,28 @@ def chunk_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
                 },
                 call=lambda _op, hidden_states, dt, A, B, C, D, dt_bias, initial_states: _op(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
                 otherwise=lambda: _otherwise(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
+            )
+        )
+
+    return hook
+
+def rnn_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:rnn_scan(hidden_states: 'Tensor', recurrent_gate: 'Tensor', reset: 'Tensor', recurrent_states: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.rnn_scan; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, recurrent_gate: Tensor, reset: Tensor, recurrent_states: Tensor | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(recurrent_gate), _tensor_key(reset), _tensor_key(recurrent_states)),
+                operands=(hidden_states, recurrent_gate, reset, recurrent_states),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, hidden_states, recurrent_gate, reset, recurrent_states: _op(hidden_states, recurrent_gate, reset, recurrent_states),
+                otherwise=lambda: _otherwise(hidden_states, recurrent_gate, reset, recurrent_states),
             )
         )
 
@@ -3390,6 +3458,7 @@ FUNCTION_HOOKS = {
     'weightless_rms_norm': weightless_rms_norm_function,
     'rms_norm_gated': rms_norm_gated_function,
     'cohere_layer_norm': cohere_layer_norm_function,
+    'frozen_batch_norm': frozen_batch_norm_function,
     'drop_path': drop_path_function,
     'index': index_function,
     'swiglu': swiglu_function,
@@ -3402,12 +3471,14 @@ FUNCTION_HOOKS = {
     'eager_attention': eager_attention_function,
     'attention_with_sinks': attention_with_sinks_function,
     'scaled_attention': scaled_attention_function,
+    'relative_position_bias': relative_position_bias_function,
     'top_k_routing': top_k_routing_function,
     'experts': experts_function,
     'gpt_oss_experts': gpt_oss_experts_function,
     'causal_conv1d': causal_conv1d_function,
     'selective_scan': selective_scan_function,
     'chunk_scan': chunk_scan_function,
+    'rnn_scan': rnn_scan_function,
     'wkv': wkv_function,
     'adamw': adamw_function,
     'adam': adam_function,
