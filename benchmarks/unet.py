@@ -22,7 +22,8 @@ class ResidualBlock(nn.Module):
         hidden = self.conv1(functional.silu(self.norm1(sample)))
         hidden = hidden + self.time(functional.silu(time))[:, :, None, None]
         hidden = self.conv2(self.dropout(functional.silu(self.norm2(hidden))))
-        return sample + hidden
+        result: Tensor = sample + hidden
+        return result
 
 
 class SelfAttention(nn.Module):
@@ -45,7 +46,8 @@ class SelfAttention(nn.Module):
         ]
         attended = functional.scaled_dot_product_attention(*split)
         attended = self.out(attended.transpose(1, 2).flatten(2))
-        return sample + attended.transpose(1, 2).reshape(batch, channels, height, width)
+        result: Tensor = sample + attended.transpose(1, 2).reshape(batch, channels, height, width)
+        return result
 
 
 class UNetBlock(nn.Module):

@@ -128,8 +128,7 @@ def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
     assert target.samples is not None
     make = load_function(target.samples) if target.function else find_function(target.samples)
     # A backward without samples of its own runs on those of its forward.
-    is_own = target.entry.samples is not None or target.forward is None
-    sampled = target.entry if is_own else target.forward
+    sampled = target.entry if target.entry.samples else target.forward or target.entry
     function, original = _called(sampled, target.function), target.original
     torch.manual_seed(0)
     try:
