@@ -2907,6 +2907,176 @@ def instance_norm_function(_composite: CompositeFunction, _otherwise: Kernel) ->
 
     return hook
 
+def gemma_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:gemma_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.gemma_rms_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input, weight),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
+def weightless_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:weightless_rms_norm(input: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.rms_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input: _op(input, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
+def rms_norm_gated_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:rms_norm_gated(input: 'Tensor', weight: 'Tensor', gate: 'Tensor | None' = None, *, group_size: 'int', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.rms_norm_gated; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(gate), _value_key(group_size), _value_key(eps)),
+                operands=(input, weight, gate),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'group_size': _attr.i64(group_size),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, gate: _op(input, weight, gate, group_size=group_size, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, gate, group_size=group_size, eps=eps),
+            )
+        )
+
+    return hook
+
+def cohere_layer_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:cohere_layer_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.cohere_layer_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input, weight),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
+def frozen_batch_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:frozen_batch_norm(input: 'Tensor', weight: 'Tensor', bias: 'Tensor', running_mean: 'Tensor', running_var: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.frozen_batch_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _tensor_key(running_mean), _tensor_key(running_var)),
+                operands=(input, weight, bias, running_mean, running_var),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var),
+                otherwise=lambda: _otherwise(input, weight, bias, running_mean, running_var),
+            )
+        )
+
+    return hook
+
+def drop_path_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.dropping:drop_path(hidden_states: 'Tensor', *, drop_prob: 'float') -> 'Tensor'
+
+    The composite is ptxla.drop_path; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, *, drop_prob: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _value_key(drop_prob)),
+                operands=(hidden_states,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'drop_prob': _attr.f32(drop_prob),
+                },
+                call=lambda _op, hidden_states: _op(hidden_states, drop_prob=drop_prob),
+                otherwise=lambda: _otherwise(hidden_states, drop_prob=drop_prob),
+            )
+        )
+
+    return hook
+
+def index_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.indexing:index(self: 'Tensor', index: 'Tensor', *, dim: 'int') -> 'Tensor'
+
+    The composite is ptxla.index; autograd sees it as one operation.
+    """
+
+    def hook(self: Tensor, index: Tensor, *, dim: int) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(self), _tensor_key(index), _value_key(dim)),
+                operands=(self, index),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'dim': _attr.i64(dim),
+                },
+                call=lambda _op, self, index: _op(self, index, dim=dim),
+                otherwise=lambda: _otherwise(self, index, dim=dim),
+            )
+        )
+
+    return hook
+
 def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -3018,6 +3188,413 @@ def gru_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
                 otherwise=lambda: _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+            )
+        )
+
+    return hook
+
+def fast_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:fast_gelu(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.gelu; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'approximate': _attr.string('tanh'),
+                },
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def bloom_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:bloom_gelu(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.gelu; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'approximate': _attr.string('tanh'),
+                },
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+                values=_dict,
+            )
+        )
+
+    return hook
+
+def bloom_gelu_backward_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:bloom_gelu_backward(grad_output: 'Tensor', input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.gelu_backward; autograd sees it as one operation.
+    """
+
+    def hook(grad_output: Tensor, input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(grad_output), _tensor_key(input)),
+                operands=(grad_output, input),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'approximate': _attr.string('tanh'),
+                },
+                call=lambda _op, grad_output, input: _op(grad_output, input),
+                otherwise=lambda: _otherwise(grad_output, input),
+            )
+        )
+
+    return hook
+
+def quick_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:quick_gelu(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.quick_gelu; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def relu_squared_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:relu_squared(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.relu_squared; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def eager_attention_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.attention:eager_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scaling: 'float', softcap: 'float | None' = None) -> 'Tensor'
+
+    The composite is ptxla.eager_attention; autograd sees it as one operation.
+    """
+
+    def hook(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scaling: float, softcap: float | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scaling), _value_key(softcap)),
+                operands=(query, key, value, attention_mask),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'scaling': _attr.f32(scaling),
+                    'softcap': None if softcap is None else _attr.f32(softcap),
+                },
+                call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scaling=scaling, softcap=softcap),
+                otherwise=lambda: _otherwise(query, key, value, attention_mask, scaling=scaling, softcap=softcap),
+            )
+        )
+
+    return hook
+
+def attention_with_sinks_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.attention:attention_with_sinks(query: 'Tensor', key: 'Tensor', value: 'Tensor', sinks: 'Tensor', attention_mask: 'Tensor | None' = None, *, scaling: 'float') -> 'Tensor'
+
+    The composite is ptxla.attention_with_sinks; autograd sees it as one operation.
+    """
+
+    def hook(query: Tensor, key: Tensor, value: Tensor, sinks: Tensor, attention_mask: Tensor | None = None, *, scaling: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(sinks), _tensor_key(attention_mask), _value_key(scaling)),
+                operands=(query, key, value, sinks, attention_mask),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'scaling': _attr.f32(scaling),
+                },
+                call=lambda _op, query, key, value, sinks, attention_mask: _op(query, key, value, sinks, attention_mask, scaling=scaling),
+                otherwise=lambda: _otherwise(query, key, value, sinks, attention_mask, scaling=scaling),
+            )
+        )
+
+    return hook
+
+def scaled_attention_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.attention:scaled_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scale_attn: 'float', mask_first: 'bool') -> 'Tensor'
+
+    The composite is ptxla.scaled_attention; autograd sees it as one operation.
+    """
+
+    def hook(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scale_attn: float, mask_first: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scale_attn), _value_key(mask_first)),
+                operands=(query, key, value, attention_mask),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'scale_attn': _attr.f32(scale_attn),
+                    'mask_first': _attr.boolean(mask_first),
+                },
+                call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
+                otherwise=lambda: _otherwise(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
+            )
+        )
+
+    return hook
+
+def relative_position_bias_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.attention:relative_position_bias(relative_position_bias_table: 'Tensor', relative_position_index: 'Tensor', *, window_area: 'int') -> 'Tensor'
+
+    The composite is ptxla.relative_position_bias; autograd sees it as one operation.
+    """
+
+    def hook(relative_position_bias_table: Tensor, relative_position_index: Tensor, *, window_area: int) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(relative_position_bias_table), _tensor_key(relative_position_index), _value_key(window_area)),
+                operands=(relative_position_bias_table, relative_position_index),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'window_area': _attr.i64(window_area),
+                },
+                call=lambda _op, relative_position_bias_table, relative_position_index: _op(relative_position_bias_table, relative_position_index, window_area=window_area),
+                otherwise=lambda: _otherwise(relative_position_bias_table, relative_position_index, window_area=window_area),
+            )
+        )
+
+    return hook
+
+def top_k_routing_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.experts:top_k_routing(router_logits: 'Tensor', *, top_k: 'int', norm_topk_prob: 'bool') -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.top_k_routing; autograd sees it as one operation.
+    """
+
+    def hook(router_logits: Tensor, *, top_k: int, norm_topk_prob: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(router_logits), _value_key(top_k), _value_key(norm_topk_prob)),
+                operands=(router_logits,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'top_k': _attr.i64(top_k),
+                    'norm_topk_prob': _attr.boolean(norm_topk_prob),
+                },
+                call=lambda _op, router_logits: _op(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
+                otherwise=lambda: _otherwise(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
+            )
+        )
+
+    return hook
+
+def experts_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.experts:experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', down_proj: 'Tensor', *, activation: 'str') -> 'Tensor'
+
+    The composite is ptxla.experts; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, down_proj: Tensor, *, activation: str) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(down_proj), _value_key(activation)),
+                operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'activation': _attr.string(activation),
+                },
+                call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
+                otherwise=lambda: _otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
+            )
+        )
+
+    return hook
+
+def gpt_oss_experts_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.experts:gpt_oss_experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', gate_up_proj_bias: 'Tensor', down_proj: 'Tensor', down_proj_bias: 'Tensor', *, alpha: 'float', limit: 'float') -> 'Tensor'
+
+    The composite is ptxla.gpt_oss_experts; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, gate_up_proj_bias: Tensor, down_proj: Tensor, down_proj_bias: Tensor, *, alpha: float, limit: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(gate_up_proj_bias), _tensor_key(down_proj), _tensor_key(down_proj_bias), _value_key(alpha), _value_key(limit)),
+                operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'alpha': _attr.f32(alpha),
+                    'limit': _attr.f32(limit),
+                },
+                call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
+                otherwise=lambda: _otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
+            )
+        )
+
+    return hook
+
+def causal_conv1d_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:causal_conv1d(hidden_states: 'Tensor', weight: 'Tensor', bias: 'Tensor | None' = None, *, activation: 'str | None' = None) -> 'Tensor'
+
+    The composite is ptxla.causal_conv1d; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, weight: Tensor, bias: Tensor | None = None, *, activation: str | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(weight), _tensor_key(bias), _value_key(activation)),
+                operands=(hidden_states, weight, bias),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'activation': None if activation is None else _attr.string(activation),
+                },
+                call=lambda _op, hidden_states, weight, bias: _op(hidden_states, weight, bias, activation=activation),
+                otherwise=lambda: _otherwise(hidden_states, weight, bias, activation=activation),
+            )
+        )
+
+    return hook
+
+def selective_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:selective_scan(hidden_states: 'Tensor', dt: 'Tensor', A: 'Tensor', B: 'Tensor', C: 'Tensor', D: 'Tensor | None' = None, z: 'Tensor | None' = None, delta_bias: 'Tensor | None' = None, *, delta_softplus: 'bool' = False) -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.selective_scan; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, z: Tensor | None = None, delta_bias: Tensor | None = None, *, delta_softplus: bool = False) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(dt), _tensor_key(A), _tensor_key(B), _tensor_key(C), _tensor_key(D), _tensor_key(z), _tensor_key(delta_bias), _value_key(delta_softplus)),
+                operands=(hidden_states, dt, A, B, C, D, z, delta_bias),
+                unmet=lambda: ('the operand z is given, and D is not' if not (D is not None or z is None) else 'the operand delta_bias is given, and z is not' if not (z is not None or delta_bias is None) else None),
+                attributes=lambda: {
+                    'delta_softplus': _attr.boolean(delta_softplus),
+                },
+                call=lambda _op, hidden_states, dt, A, B, C, D, z, delta_bias: _op(hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus),
+                otherwise=lambda: _otherwise(hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus),
+            )
+        )
+
+    return hook
+
+def chunk_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:chunk_scan(hidden_states: 'Tensor', dt: 'Tensor', A: 'Tensor', B: 'Tensor', C: 'Tensor', D: 'Tensor | None' = None, dt_bias: 'Tensor | None' = None, initial_states: 'Tensor | None' = None, *, chunk_size: 'int', dt_softplus: 'bool', dt_limit: 'Sequence[float]') -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.chunk_scan; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, dt_bias: Tensor | None = None, initial_states: Tensor | None = None, *, chunk_size: int, dt_softplus: bool, dt_limit: list[float]) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(dt), _tensor_key(A), _tensor_key(B), _tensor_key(C), _tensor_key(D), _tensor_key(dt_bias), _tensor_key(initial_states), _value_key(chunk_size), _value_key(dt_softplus), _value_key(dt_limit)),
+                operands=(hidden_states, dt, A, B, C, D, dt_bias, initial_states),
+                unmet=lambda: ('the operand dt_bias is given, and D is not' if not (D is not None or dt_bias is None) else 'the operand initial_states is given, and dt_bias is not' if not (dt_bias is not None or initial_states is None) else None),
+                attributes=lambda: {
+                    'chunk_size': _attr.i64(chunk_size),
+                    'dt_softplus': _attr.boolean(dt_softplus),
+                    'dt_limit': _attr.f32_list(dt_limit),
+                },
+                call=lambda _op, hidden_states, dt, A, B, C, D, dt_bias, initial_states: _op(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
+                otherwise=lambda: _otherwise(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
+            )
+        )
+
+    return hook
+
+def rnn_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:rnn_scan(hidden_states: 'Tensor', recurrent_gate: 'Tensor', reset: 'Tensor', recurrent_states: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.rnn_scan; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, recurrent_gate: Tensor, reset: Tensor, recurrent_states: Tensor | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(recurrent_gate), _tensor_key(reset), _tensor_key(recurrent_states)),
+                operands=(hidden_states, recurrent_gate, reset, recurrent_states),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, hidden_states, recurrent_gate, reset, recurrent_states: _op(hidden_states, recurrent_gate, reset, recurrent_states),
+                otherwise=lambda: _otherwise(hidden_states, recurrent_gate, reset, recurrent_states),
+            )
+        )
+
+    return hook
+
+def wkv_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:wkv(time_decay: 'Tensor', time_first: 'Tensor', key: 'Tensor', value: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.wkv; autograd sees it as one operation.
+    """
+
+    def hook(time_decay: Tensor, time_first: Tensor, key: Tensor, value: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(time_decay), _tensor_key(time_first), _tensor_key(key), _tensor_key(value)),
+                operands=(time_decay, time_first, key, value),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, time_decay, time_first, key, value: _op(time_decay, time_first, key, value),
+                otherwise=lambda: _otherwise(time_decay, time_first, key, value),
             )
         )
 
@@ -3351,11 +3928,35 @@ FUNCTION_HOOKS = {
     't5_rms_norm': t5_rms_norm_function,
     'olmo2_rms_norm': olmo2_rms_norm_function,
     'instance_norm': instance_norm_function,
+    'gemma_rms_norm': gemma_rms_norm_function,
+    'weightless_rms_norm': weightless_rms_norm_function,
+    'rms_norm_gated': rms_norm_gated_function,
+    'cohere_layer_norm': cohere_layer_norm_function,
+    'frozen_batch_norm': frozen_batch_norm_function,
+    'drop_path': drop_path_function,
+    'index': index_function,
     'swiglu': swiglu_function,
     'new_gelu': new_gelu_function,
     'lstm_cell': lstm_cell_function,
     'lstm': lstm_function,
     'gru': gru_function,
+    'fast_gelu': fast_gelu_function,
+    'bloom_gelu': bloom_gelu_function,
+    'bloom_gelu_backward': bloom_gelu_backward_function,
+    'quick_gelu': quick_gelu_function,
+    'relu_squared': relu_squared_function,
+    'eager_attention': eager_attention_function,
+    'attention_with_sinks': attention_with_sinks_function,
+    'scaled_attention': scaled_attention_function,
+    'relative_position_bias': relative_position_bias_function,
+    'top_k_routing': top_k_routing_function,
+    'experts': experts_function,
+    'gpt_oss_experts': gpt_oss_experts_function,
+    'causal_conv1d': causal_conv1d_function,
+    'selective_scan': selective_scan_function,
+    'chunk_scan': chunk_scan_function,
+    'rnn_scan': rnn_scan_function,
+    'wkv': wkv_function,
     'adamw': adamw_function,
     'adam': adam_function,
     'sgd': sgd_function,

@@ -134,7 +134,9 @@ def _plain(item: tuple[str, Any]) -> tuple[str, str]:
 def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
     assert target.samples is not None
     make = load_function(target.samples) if target.function else find_function(target.samples)
-    function, original = _called(target.entry, target.function), target.original
+    # A backward without samples of its own runs on those of its forward.
+    sampled = target.entry if target.entry.samples else target.forward or target.entry
+    function, original = _called(sampled, target.function), target.original
     torch.manual_seed(0)
     try:
         items = list(make(dtype))
