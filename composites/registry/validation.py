@@ -334,7 +334,9 @@ class _EntryReader:
             tensors = [_tensor(item) for item in values]
             absent = value is None and argument is not None and argument.optional
             is_list = isinstance(value, list)
-            if argument is None and None not in tensors and tensors:
+            if argument is not None and argument.kind == "optional_tensors" and is_list:
+                yield name, tuple(tensors)
+            elif argument is None and None not in tensors and tensors:
                 yield name, tuple(tensors) if is_list else tensors[0]
             elif absent or argument is None or argument not in argument_tensors:
                 yield name, _frozen(value)
