@@ -42,6 +42,11 @@ class AllowlistError(CompositesError):
     """XLA_COMPOSITE_OP, or a call of enable/disable, names something that cannot be turned on."""
 
 
+class DecompositionError(CompositesError):
+    """XLA_COMPOSITE_DECOMPOSITION, or `decompositions`, names an alternative that does not exist or
+    cannot be used."""
+
+
 class UnsupportedCallError(CompositesError):
     """A decomposition raises this to leave a call to the stock lowering."""
 

@@ -3,6 +3,7 @@
 | variable | syntax | example |
 |---|---|---|
 | `XLA_COMPOSITE_OP` | comma-separated names, `namespace.*`, `all` or `-name` | `all,-softmax` |
+| `XLA_COMPOSITE_DECOMPOSITION` | `fast`, `small` or `stock`; `name=fast` | `fast,gelu=stock` |
 | `XLA_COMPOSITE_REGISTRY` | registry files, separated as in PATH | `a.yaml:b.yaml` |
 | `XLA_COMPOSITE_LOG` | `info` or `debug` | `info` |
 | `XLA_COMPOSITE_STATS` | a file | `stats.jsonl` |
@@ -46,6 +47,12 @@ ALLOWLIST = Variable(
     "composites to turn on: comma-separated names, namespace.* or all; -name removes one",
     "gelu,softmax",
 )
+DECOMPOSITION = Variable(
+    "XLA_COMPOSITE_DECOMPOSITION",
+    "which decompositions composites have: stock, fast, small, or the name of an alternative; for"
+    " one entry name=fast",
+    "fast",
+)
 REGISTRIES = Variable(
     "XLA_COMPOSITE_REGISTRY",
     f"vendor registry files, separated by {os.pathsep!r}",
@@ -61,7 +68,7 @@ STATS = Variable(
     "a file; each process adds a line to it as it ends, with composites.stats() as JSON",
     "stats.jsonl",
 )
-VARIABLES = (ALLOWLIST, REGISTRIES, LOG, STATS)
+VARIABLES = (ALLOWLIST, DECOMPOSITION, REGISTRIES, LOG, STATS)
 
 # What misspelled names have in common. XLA_COMPILATION_CACHE_SIZE, for one, is torch_xla's.
 _OURS = "XLA_COMPOS"

@@ -11,17 +11,18 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
 from composites.allowlist import resolve
-from composites.errors import AllowlistError, CompositesWarning
+from composites.decompositions import Words, choose
+from composites.errors import AllowlistError, CompositesWarning, DecompositionError
 from composites.registry.catalog import Catalog, load_catalog
-from composites.registry.model import Composite
+from composites.registry.model import STOCK, Alternative, Composite
 from composites.registry.operators import find_operator
-from composites.settings import ALLOWLIST
+from composites.settings import ALLOWLIST, DECOMPOSITION
 from lowering import interrupts
 from lowering.dispatch import wide_products
 from lowering.dispatch.computations import Computations
@@ -30,7 +31,11 @@ from lowering.dispatch.statistics import Statistics
 from lowering.frontends.chosen import import_package, is_installed, make_frontend
 from lowering.frontends.protocols import Frontend, Kernel, Override
 from lowering.installation import install
-from lowering.installation.install import Installation, import_functions
+from lowering.installation.install import (
+    Installation,
+    import_alternative,
+    import_functions,
+)
 from lowering.requests import Block, Names, Requests
 
 log = logging.getLogger("composites")
@@ -68,6 +73,8 @@ class _Active:
 
     requests: Requests = field(default_factory=Requests)
     entries: tuple[Composite, ...] = ()
+    words: Words = ()
+    """The decompositions of those that have another one than stock's."""
     exporting: bool = False  # graphs for an export hold references to computations
     installation: Installation = field(default_factory=Installation)
     outdated: list[Installation] = field(default_factory=list)
@@ -77,13 +84,17 @@ class _Active:
         """Have on what is asked for. If the hooks cannot be installed, nothing changes."""
         # With nothing on, a registry that cannot be used is nobody's concern.
         entries = _entries(requests.names, catalog()) if requests.names else ()
+        words = _words(entries, requests.chosen) if entries else ()
         exporting = requests.exporting
-        if (entries, exporting) != (self.entries, self.exporting):
-            new = _install(entries, exporting) if entries else Installation()
-            self.outdated, self.installation, self.entries, self.exporting, self.requests = (
-                [*self.outdated, self.installation], new, entries, exporting, requests
+        if (entries, words, exporting) != (self.entries, self.words, self.exporting):
+            new = _install(entries, words, exporting) if entries else Installation()
+            self.outdated, self.installation, self.entries, self.words = (
+                [*self.outdated, self.installation], new, entries, words
             )  # fmt: skip
+            self.exporting, self.requests = exporting, requests
             log.info("active: %s", ", ".join(entry.identity for entry in entries) or "none")
+            if words:
+                log.info("decompositions: %s", ", ".join(map("=".join, words)))
         self.requests = requests
         while self.outdated:
             self.outdated[-1].remove()
@@ -106,7 +117,7 @@ def active() -> tuple[str, ...]:
     return tuple(catalog().label(entry) for entry in _active.entries)
 
 
-def enable(*names: str) -> None:
+def enable(*names: str, decompositions: str | None = None) -> None:
     """Turn composites on, in addition to those that are already on.
 
     This is for the whole process. Inside an `enabled` block of the same thread, it lasts until the
@@ -114,13 +125,17 @@ def enable(*names: str) -> None:
 
     Args:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
+        decompositions: which decompositions they have, as in XLA_COMPOSITE_DECOMPOSITION: `fast`,
+            `small`, `stock`, or `gelu=fast`. By default those that were chosen before, or else
+            those of the variable.
 
     Raises:
         AllowlistError: a name is unknown or ambiguous. Nothing is changed in this case.
+        DecompositionError: a decomposition is unknown, or cannot be used. Nothing is changed.
         RegistryError: a registry file is invalid.
     """
-    added = _prepared(resolve(names, catalog()))
-    _change(lambda requests: requests.with_names(added, threading.current_thread()))
+    added, words = _prepared(resolve(names, catalog()), decompositions)
+    _change(lambda requests: requests.with_names(added, threading.current_thread(), words))
 
 
 def disable(*names: str) -> None:
@@ -143,14 +158,15 @@ def disable(*names: str) -> None:
 
 
 @contextmanager
-def enabled(*names: str) -> Iterator[None]:
+def enabled(*names: str, decompositions: str | None = None) -> Iterator[None]:
     """Turn composites on for a `with` block. The previous state is restored afterwards.
 
     Blocks of several threads are counted: a composite is on, for the whole process, while any block
-    or `enable` asks for it.
+    or `enable` asks for it. If they choose different `decompositions`, the block that was entered
+    last decides.
     """
-    added = _prepared(resolve(names, catalog()))
-    with _inside(Block(threading.current_thread(), added)):
+    added, words = _prepared(resolve(names, catalog()), decompositions)
+    with _inside(Block(threading.current_thread(), added, words=words)):
         yield
 
 
@@ -166,17 +182,17 @@ def exactly(*names: str) -> Iterator[None]:
 @contextmanager
 def all_off() -> Iterator[None]:
     """Have no composites on for a `with` block. The previous state is restored afterwards."""
-    with _ONE_SCOPE, _inside(_scope(Names(), _active.exporting)):
+    with _ONE_SCOPE, _inside(_scope(Names(), _active.exporting, {})):
         yield
 
 
 @contextmanager
-def for_export(names: Sequence[str] | None) -> Iterator[None]:
+def for_export(names: Sequence[str] | None, decompositions: str | None = None) -> Iterator[None]:
     """Have only these composites on for a `with` block that exports.
 
-    None means the active composites, or all if none is active. Graphs for an export hold references
-    to computations, so they do not share computations with graphs that run. Exports of several
-    threads run one after the other.
+    None means the active composites with their decompositions, or all if none is active. Graphs for
+    an export hold references to computations, so they do not share computations with graphs that
+    run. Exports of several threads run one after the other.
     """
     chosen = None if names is None else resolve(names, catalog())
     import_package()
@@ -184,22 +200,25 @@ def for_export(names: Sequence[str] | None) -> Iterator[None]:
     def entries() -> Sequence[Composite]:
         return (_active.entries or resolve(("all",), catalog())) if chosen is None else chosen
 
-    with _only(entries, exporting=True):
+    with _only(entries, exporting=True, decompositions=decompositions):
         yield
 
 
 @contextmanager
 def _only(
-    entries: Callable[[], Sequence[Composite]], exporting: bool | None = None
+    entries: Callable[[], Sequence[Composite]],
+    exporting: bool | None = None,
+    decompositions: str | None = None,
 ) -> Iterator[None]:
     with _ONE_SCOPE:
-        names = _prepared(entries())
-        with _inside(_scope(names, _active.exporting if exporting is None else exporting)):
+        before = {entry.identity: STOCK for entry in _active.entries} | dict(_active.words)
+        names, words = _prepared(entries(), decompositions, before)
+        with _inside(_scope(names, _active.exporting if exporting is None else exporting, words)):
             yield
 
 
-def _scope(names: Names, exporting: bool) -> Block:
-    return Block(threading.current_thread(), names, only=True, exporting=exporting)
+def _scope(names: Names, exporting: bool, words: Mapping[str, str]) -> Block:
+    return Block(threading.current_thread(), names, only=True, exporting=exporting, words=words)
 
 
 @contextmanager
@@ -231,11 +250,57 @@ def _change(requested: Callable[[Requests], Requests], check: bool = True) -> No
         _active.change(requests)
 
 
-def _prepared(entries: Sequence[Composite]) -> Names:
-    """The names of entries that are about to be turned on, and all imports that this needs."""
+def _prepared(
+    entries: Sequence[Composite],
+    decompositions: str | None,
+    before: Mapping[str, str] | None = None,
+) -> tuple[Names, Mapping[str, str]]:
+    """The names of entries that are about to be turned on, and the decompositions that are chosen
+    for them, after all imports that this needs.
+
+    Args:
+        before: the decompositions that are chosen where `decompositions` is None.
+    """
     import_package()
     import_functions(entries)
-    return _names(entries)
+    words = {} if before is None else dict(before)
+    if decompositions is not None:
+        chosen = dict(choose(decompositions, catalog()))
+        words = {entry.identity: chosen.get(entry.identity, STOCK) for entry in entries}
+    for entry, alternatives in chosen_alternatives(entries, _words(entries, words)):
+        for alternative in alternatives:
+            import_alternative(alternative, entry)
+    return _names(entries), words
+
+
+def chosen_alternatives(
+    entries: Sequence[Composite], words: Words
+) -> Iterator[tuple[Composite, tuple[Alternative, ...]]]:
+    """Entries with the alternatives that words choose for them."""
+    by_entry = dict(words)
+    for entry in entries:
+        found = entry.chosen(by_entry.get(entry.identity, STOCK))
+        if found:
+            yield entry, found
+
+
+def _words(entries: Sequence[Composite], requested: Mapping[str, str]) -> Words:
+    """The decompositions of entries that have another one than stock's.
+
+    What the program asks for wins over XLA_COMPOSITE_DECOMPOSITION.
+    """
+    text = DECOMPOSITION.read()
+    words = {**(_of_environment(text) if text else {}), **requested}
+    found = ((entry.identity, words.get(entry.identity, STOCK)) for entry in entries)
+    return tuple((identity, word) for identity, word in found if word != STOCK)
+
+
+@cache
+def _of_environment(text: str) -> Mapping[str, str]:
+    try:
+        return dict(choose(text, catalog()))
+    except DecompositionError as error:
+        raise DecompositionError(f"{DECOMPOSITION.name}={text}: {error}") from None
 
 
 def _names(entries: Sequence[Composite]) -> Names:
@@ -312,15 +377,15 @@ def _backend() -> Backend:
 
 
 @lru_cache(maxsize=4)
-def _computations(entries: tuple[Composite, ...], exporting: bool) -> Computations:
-    """The computations that were lowered while these entries were on. Decompositions can contain
-    other composites, so they depend on the whole set."""
+def _computations(entries: tuple[Composite, ...], words: Words, exporting: bool) -> Computations:
+    """The computations that were lowered while these entries were on, with these decompositions.
+    Decompositions can contain other composites, so they depend on the whole set."""
     return Computations()
 
 
-def _install(entries: tuple[Composite, ...], exporting: bool) -> Installation:
-    computations = _computations(entries, exporting)
-    return install_from(catalog(), entries, computations, statistics)
+def _install(entries: tuple[Composite, ...], words: Words, exporting: bool) -> Installation:
+    computations = _computations(entries, words, exporting)
+    return install_from(catalog(), entries, computations, statistics, words)
 
 
 def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
@@ -334,10 +399,11 @@ def install_from(
     entries: Sequence[Composite],
     computations: Computations | None = None,
     counted: Statistics | None = None,
+    words: Words = (),
 ) -> Installation:
     """Install the hooks of entries of a catalog, which need not be that of this process.
 
-    `counted` is where their calls are counted.
+    `counted` is where their calls are counted, and `words` says which decompositions they have.
 
     Raises:
         AllowlistError: an entry cannot be turned on.
@@ -354,4 +420,5 @@ def install_from(
         made.compiled_calls,
         Computations() if computations is None else computations,
         Statistics() if counted is None else counted,
+        {entry.identity: found for entry, found in chosen_alternatives(entries, words)},
     )

@@ -7,13 +7,16 @@ leaving the block undoes them; they touch no block of another thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 Names = frozenset[str]
 """Entries, by name and version: `Composite.identity`."""
 
 NOTHING: Names = frozenset()
+
+Words = Mapping[str, str]
+"""The decompositions that were chosen, by entry; see `composites.decompositions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Block:
     only: bool = False
     """Whether nothing but what it asks for is on."""
     exporting: bool = False
+    words: Words = field(default_factory=dict)
+    """The decompositions that it chooses for what it asks for."""
     key: object = field(default_factory=object)
 
 
@@ -39,6 +44,8 @@ class Requests:
     """What `enable` asked for, outside all blocks."""
     blocks: tuple[Block, ...] = ()
     """In the order in which they were entered. Those with `only` are of one thread."""
+    words: Words = field(default_factory=dict)
+    """The decompositions that `enable` chose, outside all blocks."""
 
     @property
     def names(self) -> Names:
@@ -49,6 +56,19 @@ class Requests:
         found = self.enabled.difference(*(block.hidden for block in self.blocks))
         threads = {block.thread for block in self.blocks}
         return found.union(*(_folded(b for b in self.blocks if b.thread == t) for t in threads))
+
+    @property
+    def chosen(self) -> Words:
+        """The decompositions of the entries that are to be on. The block that was entered last
+        decides for the entries that it asks for."""
+        scope = self._scope
+        if scope is not None:
+            thread = self.blocks[scope].thread
+            layers = [b.words for b in self.blocks[scope:] if b.thread == thread]
+        else:
+            layers = [self.words, *(block.words for block in self.blocks)]
+        found = {name: word for words in layers for name, word in words.items()}
+        return {name: found[name] for name in sorted(self.names & found.keys())}
 
     @property
     def exporting(self) -> bool:
@@ -64,19 +84,27 @@ class Requests:
         """The requests once a block is left."""
         return replace(self, blocks=tuple(block for block in self.blocks if block.key is not key))
 
-    def with_names(self, names: Names, thread: object) -> Requests:
+    def with_names(self, names: Names, thread: object, words: Words | None = None) -> Requests:
         """The requests after `enable` in a thread."""
+        words = {} if words is None else words
         block = self._innermost(thread)
         if block is None:
-            return replace(self, enabled=self.enabled | names)
-        changed = replace(block, names=block.names | names, hidden=block.hidden - names)
+            return replace(self, enabled=self.enabled | names, words={**self.words, **words})
+        changed = replace(
+            block,
+            names=block.names | names,
+            hidden=block.hidden - names,
+            words={**block.words, **words},
+        )
         return self._with_changed(changed)
 
     def without_names(self, names: Names | None, thread: object) -> Requests:
         """The requests after `disable` in a thread. None stands for all names."""
         block = self._innermost(thread)
         if block is None:
-            return replace(self, enabled=NOTHING if names is None else self.enabled - names)
+            left = NOTHING if names is None else self.enabled - names
+            words = {name: word for name, word in self.words.items() if name in left}
+            return replace(self, enabled=left, words=words)
         if names is None:
             names = self.enabled.union(*(b.names for b in self.blocks))
         changed = replace(block, names=block.names - names, hidden=block.hidden | names)

@@ -12,7 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from composites.errors import AllowlistError, Problem, RegistryError, did_you_mean
-from composites.registry.model import Composite, Registry, split_version
+from composites.registry.alternatives import mistakes_in
+from composites.registry.model import Addition, Composite, Registry, split_version
 from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.validation import load_registry
 from composites.settings import registry_files, warn_of_unknown_variables
@@ -205,7 +206,81 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
                 left_out.append(loaded)
             else:
                 installed.append(loaded)
-    return Catalog((*named, *installed, *last), tuple(left_out))
+    registries, problems = with_additions((*named, *installed, *last))
+    if of_files := [p for p in problems if p.registry.package is None]:
+        raise RegistryError([p.problem for p in of_files])
+    if problems:  # without the packages that they are of
+        wrong = {p.registry.source: p for p in problems}
+        left_out += [
+            LeftOut(p.registry.package or "", str(RegistryError([p.problem])))
+            for p in wrong.values()
+        ]
+        kept = (*named, *(r for r in installed if r.source not in wrong), *last)
+        registries, _ = with_additions(kept)
+    return Catalog(registries, tuple(left_out))
+
+
+@dataclass(frozen=True, slots=True)
+class AdditionProblem:
+    """A problem of an alternative that a registry gives to an entry of another one."""
+
+    registry: Registry
+    problem: Problem
+
+
+def with_additions(
+    registries: tuple[Registry, ...],
+) -> tuple[tuple[Registry, ...], list[AdditionProblem]]:
+    """Registries whose entries have the alternatives that others give to them, and what is wrong
+    with these. An alternative of a file is asked before those of the entry."""
+    problems: list[AdditionProblem] = []
+    entries = {entry.identity: entry for r in registries for entry in r.composites}
+    for registry in registries:
+        for addition in registry.additions:
+            found = _added_to(addition, registry, registries)
+            if isinstance(found, Problem):
+                problems.append(AdditionProblem(registry, found))
+            for entry in () if isinstance(found, Problem) else found:
+                before = entries[entry.identity]
+                wrong = [
+                    Problem(
+                        alternative.location.file,
+                        alternative.location.line,
+                        None,
+                        f"alternatives: {addition.entry}: {alternative.name}: {mistake.message}",
+                    )
+                    for alternative in addition.alternatives
+                    for mistake in mistakes_in(alternative, entry, before.alternatives)
+                ]
+                problems += [AdditionProblem(registry, problem) for problem in wrong]
+                every = (*addition.alternatives, *before.alternatives)
+                entries[entry.identity] = replace(before, alternatives=every)
+    merged = tuple(
+        replace(r, composites=tuple(entries[e.identity] for e in r.composites)) for r in registries
+    )
+    return merged, problems
+
+
+def _added_to(
+    addition: Addition, registry: Registry, registries: Iterable[Registry]
+) -> tuple[Composite, ...] | Problem:
+    """The entries that a name in `alternatives:` means."""
+    name, version = split_version(addition.entry)
+    others = [e for r in registries if r is not registry for e in r.composites]
+    found = tuple(
+        e for e in others if e.qualified == name and (version is None or e.version == version)
+    )
+    if found:
+        return found
+    place = addition.location
+    if any(name in (entry.qualified, entry.name) for entry in registry.composites):
+        message = "is an entry of this file; write `alternatives` under the entry itself"
+    else:
+        hint = did_you_mean(addition.entry, [entry.qualified for entry in others])
+        message = (
+            f"there is no such entry{hint}; write its name with the namespace, such as ptxla.gelu"
+        )
+    return Problem(place.file, place.line, None, f"alternatives: {addition.entry}: {message}")
 
 
 def _load_files(files: Iterable[str]) -> tuple[Registry, ...]:

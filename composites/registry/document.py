@@ -23,7 +23,7 @@ from pydantic import (
 from composites import attribute_types
 from composites.element_types import BY_NAME, REGISTRY_TYPES
 from composites.errors import Problem, did_you_mean
-from composites.registry.model import VERSION
+from composites.registry.model import DERIVE, GOALS, STOCK, VERSION
 from composites.registry.yaml_text import Path, YamlText
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
@@ -45,8 +45,10 @@ Scalar = bool | int | float | str
 
 if TYPE_CHECKING:
     AttributeTypeName = str
+    Goal = str
 else:  # pydantic and the JSON Schema need the names themselves
     AttributeTypeName = Literal[attribute_types.NAMES]
+    Goal = Literal[GOALS]
 
 
 def _matching(pattern: re.Pattern[str], what: str) -> BeforeValidator:
@@ -90,6 +92,41 @@ def _check_decomposition(value: Any) -> Any:
     return value
 
 
+def _check_target(value: Any) -> Any:
+    if isinstance(value, str) and not TARGET.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not a function; write package.module:function, or"
+            " jax:package.module:function for a JAX function"
+        )
+    return value
+
+
+def _check_backward(value: Any) -> Any:
+    return value if value == DERIVE else _check_target(value)
+
+
+def _alternative_name(value: Any) -> Any:
+    if isinstance(value, str) and not NAME.fullmatch(value):
+        raise ValueError(f"{value!r} is not the name of an alternative: {_LETTERS}")
+    if value in (STOCK, *GOALS):
+        raise ValueError(
+            f"{value!r} cannot be the name of an alternative: it is a choice among them; take"
+            " another name, and write what it is good at in `goals`"
+        )
+    return value
+
+
+def _check_tolerance(tolerance: dict[str, float]) -> dict[str, float]:
+    for dtype, limit in tolerance.items():
+        if dtype not in REGISTRY_TYPES:
+            hint = did_you_mean(dtype, REGISTRY_TYPES)
+            known = ", ".join(REGISTRY_TYPES)
+            raise ValueError(f"tolerance: {dtype!r} is not an element type{hint} (known: {known})")
+        if not limit >= 0:  # nan too
+            raise ValueError(f"tolerance: {limit!r} is not an error; write a number such as 1e-5")
+    return tolerance
+
+
 def _function_name(value: Any) -> Any:
     if isinstance(value, str) and not FUNCTION.fullmatch(value):
         raise ValueError(
@@ -121,7 +158,8 @@ def _entry_name(value: Any) -> Any:
     return value
 
 
-_A_NAME = "a composite name: letters, digits, _ and $, joined by dots"
+_LETTERS = "letters, digits, _ and $, joined by dots"
+_A_NAME = f"a composite name: {_LETTERS}"
 
 FunctionName = Annotated[str, BeforeValidator(_function_name)]
 PackageName = Annotated[str, _matching(PACKAGE, "a package such as transformers or acme.layers")]
@@ -153,6 +191,52 @@ class AttributeDocument(_Strict):
         return self
 
 
+Conditions = Annotated[
+    dict[
+        str,
+        Annotated[
+            list[Scalar],
+            BeforeValidator(_listed, json_schema_input_type=Scalar | list[Scalar]),
+        ],
+    ],
+    AfterValidator(_known_types),
+]
+
+
+class AlternativeDocument(_Strict):
+    """Another decomposition of an entry, which some settings take."""
+
+    goals: Annotated[
+        list[Goal], BeforeValidator(_listed, json_schema_input_type=Goal | list[Goal])
+    ] = Field(default_factory=list)
+    when: Conditions = Field(default_factory=dict)
+    decomposition: Annotated[str, BeforeValidator(_check_target)] | None = None
+    backward: Annotated[str, BeforeValidator(_check_backward)] | None = None
+    gradients: list[str] = Field(default_factory=list)
+    tolerance: Annotated[dict[str, float], AfterValidator(_check_tolerance)] = Field(
+        default_factory=dict
+    )
+
+    @model_validator(mode="after")
+    def _something(self) -> AlternativeDocument:
+        if self.decomposition is None and self.backward is None:
+            raise ValueError("an alternative needs `decomposition`, `backward`, or both")
+        if self.backward == DERIVE and self.decomposition is None:
+            raise ValueError(
+                "backward: derive needs `decomposition`, from which the backward is derived"
+            )
+        if (self.backward not in (None, DERIVE)) != bool(self.gradients):
+            raise ValueError(
+                "write both `backward: package.module:function` and `gradients`, the operands whose"
+                " gradients it returns, or neither"
+            )
+        return self
+
+
+AlternativeName = Annotated[str, BeforeValidator(_alternative_name)]
+Alternatives = dict[AlternativeName, AlternativeDocument]
+
+
 class CompositeDocument(_Strict):
     """One entry. The head of the built-in registry.yaml explains each key."""
 
@@ -176,16 +260,7 @@ class CompositeDocument(_Strict):
             BeforeValidator(_spelled_out, json_schema_input_type=str | AttributeDocument),
         ],
     ] = Field(default_factory=dict)
-    when: Annotated[
-        dict[
-            str,
-            Annotated[
-                list[Scalar],
-                BeforeValidator(_listed, json_schema_input_type=Scalar | list[Scalar]),
-            ],
-        ],
-        AfterValidator(_known_types),
-    ] = Field(default_factory=dict)
+    when: Conditions = Field(default_factory=dict)
     adapt: FunctionName | None = None
     decomposition: Annotated[str, BeforeValidator(_check_decomposition)] = "native"
     backward: str | None = None
@@ -198,6 +273,7 @@ class CompositeDocument(_Strict):
     )
     example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
     samples: FunctionName | None = None
+    alternatives: Alternatives = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:
@@ -219,6 +295,8 @@ class RegistryDocument(_Strict):
     schema_: Literal[1] = Field(alias="schema")
     namespace: Namespace
     composites: dict[EntryName, CompositeDocument]
+    alternatives: dict[str, Alternatives] = Field(default_factory=dict)
+    """For entries of other registries, by name with namespace."""
 
 
 HINTS = 20
@@ -234,6 +312,8 @@ class CheckedDocument:
     names: tuple[str, ...]
     """Names of all entries, including those with problems."""
     entries: dict[str, CompositeDocument]
+    alternatives: dict[str, Alternatives]
+    """For entries of other registries."""
     problems: list[Problem]
 
 
@@ -246,8 +326,10 @@ def read_document(text: YamlText, file: str) -> CheckedDocument:
     problems: list[Problem] = []
     if isinstance(composites, dict):
         data = {**data, "composites": {name: {"op": "aten::relu"} for name in composites}}
+    alternatives: dict[str, Alternatives] = {}
     try:
-        namespace = RegistryDocument.model_validate(data).namespace
+        checked = RegistryDocument.model_validate(data)
+        namespace, alternatives = checked.namespace, checked.alternatives
     except ValidationError as error:
         namespace = ""
         for detail in error.errors():
@@ -262,7 +344,7 @@ def read_document(text: YamlText, file: str) -> CheckedDocument:
                 hints = len(problems) < HINTS
                 problems.append(_problem(dict(detail), place, text, file, hints=hints))
     names = tuple(composites) if isinstance(composites, dict) else ()
-    return CheckedDocument(namespace, names, entries, problems)
+    return CheckedDocument(namespace, names, entries, alternatives, problems)
 
 
 def json_schema() -> dict[str, Any]:
@@ -270,11 +352,16 @@ def json_schema() -> dict[str, Any]:
     return RegistryDocument.model_json_schema(by_alias=True)
 
 
-_MODELS: dict[int, type[BaseModel]] = {
-    0: RegistryDocument,
-    2: CompositeDocument,
-    4: AttributeDocument,
-}
+def _model(path: Path) -> type[BaseModel]:
+    """The model of the mapping that a key is in."""
+    match path:
+        case ("composites", _, _):
+            return CompositeDocument
+        case ("composites", _, "attributes", _, _):
+            return AttributeDocument
+        case ("composites", _, "alternatives", _, _) | ("alternatives", _, _, _):
+            return AlternativeDocument
+    return RegistryDocument
 
 
 def _problem(
@@ -293,8 +380,7 @@ def _problem(
 def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
     kind, key = detail["type"], path[-1] if path else ""
     if kind == "extra_forbidden":
-        model = _MODELS.get(len(path) - 1, RegistryDocument)
-        keys = [info.alias or name for name, info in model.model_fields.items()]
+        keys = [info.alias or name for name, info in _model(path).model_fields.items()]
         hint = did_you_mean(str(key), keys) if hints else ""
         return f"unknown key {key!r}{hint} (the keys are {', '.join(keys)})"
     if kind == "missing":
@@ -314,6 +400,8 @@ def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
 
 
 def _inside_entry(path: Path) -> str:
+    if path and path[0] == "alternatives":
+        return f"{' '.join(map(str, path[:3]))}: "
     return f"{path[2]} {path[3]}: " if len(path) > 3 else ""
 
 

@@ -99,6 +99,39 @@ class Decomposition:
         return f"jax:{self.target}" if self.kind == "jax" else self.target
 
 
+STOCK = "stock"
+"""The choice of no alternative."""
+GOALS = ("fast", "small")
+"""What alternatives can be good at: time, and memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another decomposition of an entry. All else that a consumer sees of the composite stays."""
+
+    name: str
+    goals: tuple[str, ...]
+    """Those of GOALS for which it is taken."""
+    when: When
+    """The calls that it takes. It always takes the same ones forward and backward."""
+    decomposition: Decomposition | None
+    """It returns the results, then the further results of `saves`. None: that of the entry."""
+    backward: Decomposition | None
+    """A function of the derived backward's operands and of arguments, by name. None: the backward
+    is derived, from `decomposition` if `derives`, and otherwise from that of the entry."""
+    derives: bool
+    gradients: tuple[str, ...]
+    """The operands whose gradients `backward` returns."""
+    tolerance: tuple[tuple[str, float], ...]
+    """The greatest error against f64 that it promises, by element type."""
+    location: Location = field(compare=False)
+
+    @property
+    def targets(self) -> tuple[Decomposition, ...]:
+        """The functions that it names."""
+        return tuple(d for d in (self.decomposition, self.backward) if d is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class Composite:
     """One entry of a registry: the calls that it catches, and the composite that they become."""
@@ -149,6 +182,8 @@ class Composite:
     copies: tuple[str, ...] = ()
     """Packages in which the entry also catches every function that is a copy of one of
     `functions`; see `lowering.copies`."""
+    alternatives: tuple[Alternative, ...] = ()
+    """Other decompositions, in the order in which they are asked."""
 
     @property
     def qualified(self) -> str:
@@ -183,6 +218,20 @@ class Composite:
     def derives(self) -> bool:
         return self.backward == DERIVE
 
+    def chosen(self, word: str) -> tuple[Alternative, ...]:
+        """The alternatives that a word means: a goal, or the name of one."""
+        return tuple(a for a in self.alternatives if word == a.name or word in a.goals)
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Alternatives that a file gives to an entry of another registry."""
+
+    entry: str
+    """With its namespace, and perhaps a version."""
+    alternatives: tuple[Alternative, ...]
+    location: Location = field(compare=False)
+
 
 @dataclass(frozen=True, slots=True)
 class Registry:
@@ -195,6 +244,8 @@ class Registry:
     """Whether this is the project's own registry. Vendor entries may shadow its entries."""
     package: str | None = None
     """The installed package that announces it; None for other files."""
+    additions: tuple[Addition, ...] = ()
+    """Alternatives to entries of other registries."""
 
     def get(self, name: str) -> Composite | None:
         """The entry of a name, in its highest version."""

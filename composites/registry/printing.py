@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
-from composites.registry.model import Attribute, Composite, Registry, Tensor
+from composites.registry.model import (
+    DERIVE,
+    Alternative,
+    Attribute,
+    Composite,
+    Registry,
+    Tensor,
+    When,
+)
 
 
 def registry_yaml(registry: Registry) -> str:
     """The whole registry as YAML, with every default written out."""
-    document = {
+    document: dict[str, Any] = {
         "schema": 1,
         "namespace": registry.namespace,
         "composites": {registry.key(entry): entry_document(entry) for entry in registry.composites},
     }
+    if registry.additions:
+        document["alternatives"] = {
+            addition.entry: _alternatives(addition.alternatives) for addition in registry.additions
+        }
     return yaml.safe_dump(document, sort_keys=False, width=100)
 
 
@@ -33,15 +46,8 @@ def entry_document(entry: Composite) -> dict[str, Any]:
     document |= {"version": entry.version, "operands": list(entry.operands)}
     if entry.attributes:
         document["attributes"] = {a.name: _attribute(a) for a in entry.attributes}
-    conditions: dict[str, Any] = {name: list(values) for name, values in entry.when.values}
-    if entry.when.dtypes:
-        conditions["dtypes"] = list(entry.when.dtypes)
-    if entry.when.ranks:
-        conditions["rank"] = list(entry.when.ranks)
-    if entry.when.where:
-        conditions["where"] = list(entry.when.where)
-    if conditions:
-        document["when"] = conditions
+    if entry.when:
+        document["when"] = _conditions(entry.when)
     document["decomposition"] = str(entry.decomposition)
     if entry.backward is not None:
         document["backward"] = entry.backward
@@ -62,7 +68,41 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         document["example"] = {name: _plain(value) for name, value in entry.example}
     if entry.samples is not None:
         document["samples"] = entry.samples
+    if entry.alternatives:
+        document["alternatives"] = _alternatives(entry.alternatives)
     return document
+
+
+def _alternatives(alternatives: Sequence[Alternative]) -> dict[str, Any]:
+    return {alternative.name: _alternative(alternative) for alternative in alternatives}
+
+
+def _alternative(alternative: Alternative) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    if alternative.goals:
+        document["goals"] = list(alternative.goals)
+    if alternative.when:
+        document["when"] = _conditions(alternative.when)
+    if alternative.decomposition is not None:
+        document["decomposition"] = str(alternative.decomposition)
+    if alternative.backward is not None or alternative.derives:
+        document["backward"] = DERIVE if alternative.derives else str(alternative.backward)
+    if alternative.gradients:
+        document["gradients"] = list(alternative.gradients)
+    if alternative.tolerance:
+        document["tolerance"] = dict(alternative.tolerance)
+    return document
+
+
+def _conditions(when: When) -> dict[str, Any]:
+    conditions: dict[str, Any] = {name: list(values) for name, values in when.values}
+    if when.dtypes:
+        conditions["dtypes"] = list(when.dtypes)
+    if when.ranks:
+        conditions["rank"] = list(when.ranks)
+    if when.where:
+        conditions["where"] = list(when.where)
+    return conditions
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from composites.attribute_types import (
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
-from composites.registry.conditions import ConditionError, compile_condition, parse_condition
+from composites.registry.alternatives import mistakes_in, read_alternatives
 from composites.registry.document import (
     HINTS,
     MAX_VERSION,
@@ -35,6 +35,8 @@ from composites.registry.document import (
 )
 from composites.registry.model import (
     DERIVE,
+    Addition,
+    Alternative,
     Attribute,
     Composite,
     Decomposition,
@@ -45,16 +47,15 @@ from composites.registry.model import (
     split_version,
 )
 from composites.registry.operators import (
-    Argument,
     Operator,
     UnknownOperatorError,
     find_operator,
     names,
 )
 from composites.registry.signatures import check_signature, describe_function
+from composites.registry.when import read_when
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
-_WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
 _MORE_DIMENSIONS = ("aten::stack", "aten::unsqueeze_copy")
 """Operators whose argument `dim` can be the dimension that they add."""
 TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*)", re.ASCII)
@@ -95,7 +96,18 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
     problems.extend(_across_entries(document, yaml_text, source))
     if problems:
         raise RegistryError(problems)
-    return Registry(source, document.namespace, tuple(composites), builtin)
+    additions = tuple(_additions(document, yaml_text, source))
+    return Registry(source, document.namespace, tuple(composites), builtin, additions=additions)
+
+
+def _additions(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Addition]:
+    """Alternatives to entries of other registries, which `catalog` checks against these."""
+    for entry, documents in document.alternatives.items():
+
+        def place(*names: str, entry: str = entry) -> Location:
+            return Location(source, text.line(("alternatives", entry, *names)))
+
+        yield Addition(entry, read_alternatives(documents, place), place())
 
 
 def _version(key: str, entry: CompositeDocument) -> int:
@@ -192,7 +204,10 @@ class _EntryReader:
             example=tuple(self._example(operator)),
             samples=self.entry.samples,
             copies=tuple(dict.fromkeys(self.entry.copies)),
+            alternatives=self._alternatives(),
         )
+        if len(self.problems) == found_before:
+            self._check_alternatives(composite)
         return composite if len(self.problems) == found_before else None
 
     def _fits_version(self, version: int) -> bool:
@@ -550,56 +565,25 @@ class _EntryReader:
         return document.type
 
     def _when(self, operator: Operator | None) -> When:
-        values: list[tuple[str, tuple[Any, ...]]] = []
-        tensors = operator.tensors if operator else ()
-        known = [a.name for a in operator.arguments if a not in tensors] if operator else []
-        for name, allowed in self.entry.when.items():
-            if name in _WHEN_OF_ALL_OPERANDS:
-                continue
-            if any(value != value for value in allowed):
-                self._problem(f"when: {name}: nan is equal to no value; remove it", "when", name)
-                continue
-            if operator is None:
-                values.append((name, tuple(allowed)))
-                continue
-            argument = operator.argument(name)
-            if argument is None or argument in tensors:
-                choices = [*known, *_WHEN_OF_ALL_OPERANDS]
-                self._problem(
-                    f"when: {operator.qualified} has no argument {name!r} that is not a tensor"
-                    f"{self._hint(name, choices)} (a condition can name {', '.join(choices)})",
-                    "when", name,
-                )  # fmt: skip
-                continue
-            for value in allowed:
-                if not _fits(value, argument):
-                    self._problem(
-                        f"when: {name} is of kind {argument.kind}; {value!r} is not", "when", name
-                    )
-            values.append((name, tuple(allowed)))
-        conditions: Mapping[str, list[Any]] = self.entry.when
-        return When(
-            tuple(values),
-            tuple(conditions.get("dtypes", ())),
-            tuple(conditions.get("rank", ())),
-            tuple(self._where(operator)),
-        )
+        when, mistakes = read_when(self.entry.when, operator, self._hint)
+        for mistake in mistakes:
+            self._problem(mistake.message, "when", *mistake.keys)
+        return when
 
-    def _where(self, callee: Operator | None) -> Iterator[str]:
-        """The expressions of `where`. Those of a Python function are checked when it is
-        imported."""
-        for text in self.entry.when.get("where", ()):
-            if not isinstance(text, str):
-                self._problem(f"when: where: {text!r} is not an expression", "when", "where")
-                continue
-            try:
-                if callee is None:
-                    parse_condition(text)
-                else:
-                    compile_condition(text, callee.kinds)
-            except ConditionError as error:
-                self._problem(f"when: where: {error}", "when", "where")
-            yield text
+    def _alternatives(self) -> tuple[Alternative, ...]:
+        def place(name: str) -> Location:
+            path = ("composites", self.name, "alternatives", name)
+            return Location(self.source, self.text.line(path))
+
+        return read_alternatives(self.entry.alternatives, place)
+
+    def _check_alternatives(self, entry: Composite) -> None:
+        for number, alternative in enumerate(entry.alternatives):
+            for mistake in mistakes_in(alternative, entry, entry.alternatives[:number]):
+                self._problem(
+                    f"alternatives: {alternative.name}: {mistake.message}",
+                    "alternatives", alternative.name, *mistake.keys,
+                )  # fmt: skip
 
     def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:
         decomposition = Decomposition.parse(self.entry.decomposition)
@@ -611,17 +595,6 @@ class _EntryReader:
             except UnusableFunctionError as error:
                 self._problem(f"decomposition: {error}", "decomposition")
         return decomposition
-
-
-def _fits(value: Any, argument: Argument) -> bool:
-    accepted: dict[str, tuple[type, ...]] = {
-        "int": (int,),
-        "float": (int, float),
-        "scalar": (int, float, bool),
-        "bool": (bool,),
-        "string": (str,),
-    }
-    return type(value) in accepted.get(argument.kind, ())
 
 
 def _tensor(value: Any) -> Tensor | None:

@@ -22,8 +22,14 @@ from composites.errors import (
     LoweringError,
     UnsupportedCallError,
 )
-from composites.registry.model import Composite
+from composites.registry.model import Alternative, Composite, Decomposition
 from composites.registry.operators import Operator, find_overload
+from lowering.dispatch.alternatives import (
+    Alternatives,
+    as_entry,
+    forward_of,
+    lower_alternative,
+)
 from lowering.dispatch.computations import TRANSIENT, NotNowError, remember
 from lowering.dispatch.decomposition import Call, Decomposer
 from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
@@ -43,6 +49,7 @@ class EntryLowering:
     operator: Operator
     frontend: Frontend
     decomposer: Decomposer
+    alternatives: Alternatives
     computations: dict[Hashable, Any]
     """From the key of a call to a computation, or a Fallback."""
     statistics: EntryStatistics
@@ -105,22 +112,37 @@ class EntryLowering:
         attributes: Callable[[], Mapping[str, str | None]],
         call: Call,
     ) -> Any:
-        def check(composite: CompositeHlo) -> None:
-            if self.entry.decomposition.kind != "native":
-                self._check_results(composite, operands, call)
+        def lowered_as(
+            entry: Composite, decompose: Callable[[], DecompositionHlo]
+        ) -> Lowered | Fallback:
+            def check(composite: CompositeHlo) -> None:
+                if entry.decomposition.kind != "native":
+                    self._check_results(entry, composite, operands, call)
 
-        lowered = lower_composite(
-            self.entry,
-            self.statistics,
-            self.entry.composite_name,
-            self.frontend,
-            operands,
-            attributes,
-            lambda: self.decomposer.lower(call, operands),
-            check,
-        )
+            return lower_composite(
+                entry,
+                self.statistics,
+                entry.composite_name,
+                self.frontend,
+                operands,
+                attributes,
+                decompose,
+                check,
+            )
+
+        for alternative in self.alternatives.taking(call, operands):
+            if alternative.decomposition is None:
+                continue
+            decompose = self._alternative(alternative.decomposition, call, operands)
+            lowered = lowered_as(as_entry(self.entry, alternative.decomposition), decompose)
+            if isinstance(lowered, Lowered):
+                self.alternatives.take(alternative)
+                return lowered.handle
+            self.alternatives.decline(alternative, lowered.reason, operands)
+        lowered = lowered_as(self.entry, lambda: self.decomposer.lower(call, operands))
         if isinstance(lowered, Fallback):
             return lowered
+        self.alternatives.take(None)
         if lowered.draws:  # a kernel at the backend has no random state to pass on
             return self._fallback(
                 "its decomposition draws random numbers, which an entry can only do with"
@@ -129,11 +151,23 @@ class EntryLowering:
             )
         return lowered.handle
 
+    def _alternative(
+        self, decomposition: Decomposition, call: Call, operands: Sequence[torch.Tensor | None]
+    ) -> Callable[[], DecompositionHlo]:
+        function = forward_of(self.entry, decomposition, call, saved=False)
+        return lambda: lower_alternative(
+            self.entry, decomposition, self.frontend, function, operands
+        )
+
     def _fallback(self, reason: str, operands: Sequence[torch.Tensor | None]) -> Fallback:
         return self.statistics.fallback(reason, written_operands(operands))
 
     def _check_results(
-        self, composite: CompositeHlo, operands: Sequence[torch.Tensor | None], call: Call
+        self,
+        entry: Composite,
+        composite: CompositeHlo,
+        operands: Sequence[torch.Tensor | None],
+        call: Call,
     ) -> None:
         expected = _meta_results(self.operator, self.frontend, operands, call)
         expected = expected if expected is None else tuple(self.entry.exposed(expected))
@@ -143,8 +177,8 @@ class EntryLowering:
             expected = tuple(e or ours for e, ours in zip(expected, given, strict=True))
         if expected is not None and expected != given:
             raise LoweringError(
-                f"{self.entry.location}: {self.entry.qualified}: decomposition"
-                f" {self.entry.decomposition} gives {_written(given)}, but"
+                f"{entry.location}: {entry.qualified}: decomposition"
+                f" {entry.decomposition} gives {_written(given)}, but"
                 f" {self.operator.qualified} gives {_written(expected)}"
             )
 
@@ -257,11 +291,18 @@ def make_lowering(
     stock: Kernel,
     computations: dict[Hashable, Any],
     statistics: EntryStatistics,
+    chosen: tuple[Alternative, ...] = (),
 ) -> EntryLowering:
-    """The lowering of an entry, with the computations that it has already made."""
+    """The lowering of an entry, with the computations that it has already made.
+
+    `chosen` are the alternatives that may take its calls.
+    """
     decomposer = Decomposer(entry, frontend, stock, operator.implicit_autograd)
+    alternatives = Alternatives(entry, chosen, stock, statistics)
     statistics.caches["backend"] = computations
-    return EntryLowering(entry, operator, frontend, decomposer, computations, statistics)
+    return EntryLowering(
+        entry, operator, frontend, decomposer, alternatives, computations, statistics
+    )
 
 
 def _meta_results(

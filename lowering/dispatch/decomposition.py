@@ -86,7 +86,7 @@ def lower_jax(
         MissingPackageError: jax is not installed.
         UnsupportedCallError: the function leaves the call to the stock lowering.
     """
-    jax = _import_jax()
+    jax = jax_frontend()
     function = jax_function(entry, call)
 
     def lowered(*arrays: Any) -> Any:
@@ -94,7 +94,7 @@ def lower_jax(
         extra = [call(further, *arrays) for further in saved]
         return [*jax.leaves(results), *extra] if extra else results
 
-    return _lowered_jax(entry, frontend, lowered, operands)
+    return lower_jax_function(entry, frontend, lowered, operands)
 
 
 def lower_jax_gradients(
@@ -119,7 +119,7 @@ def lower_jax_gradients(
 
     Raises: see `lower_jax`.
     """
-    jax = _import_jax()
+    jax = jax_frontend()
     function, count = jax_function(entry, call), sum(present)
 
     def gradients(*arrays: Any) -> Any:
@@ -131,7 +131,7 @@ def lower_jax_gradients(
         given = [next(grads) if there else None for there in present]
         return jax.gradients_of(function, inputs, wanted, given)
 
-    return _lowered_jax(entry, frontend, gradients, operands)
+    return lower_jax_function(entry, frontend, gradients, operands)
 
 
 def jax_function(entry: Composite, call: Call) -> Callable[..., Any]:
@@ -141,7 +141,12 @@ def jax_function(entry: Composite, call: Call) -> Callable[..., Any]:
     return lambda *arrays: entry.exposed(call(function, *arrays))
 
 
-def _import_jax() -> Any:
+def jax_frontend() -> Any:
+    """`lowering.frontends.jax`.
+
+    Raises:
+        MissingPackageError: jax is not installed.
+    """
     try:
         from lowering.frontends import jax
     except ModuleNotFoundError as error:
@@ -151,10 +156,14 @@ def _import_jax() -> Any:
     return jax
 
 
-def _lowered_jax(
+def lower_jax_function(
     entry: Composite, frontend: Frontend, function: Callable[..., Any], operands: Sequence[Any]
 ) -> DecompositionHlo:
-    jax = _import_jax()
+    """The HLO of a function of arrays that runs an entry's decomposition.
+
+    Raises: see `lower_jax`.
+    """
+    jax = jax_frontend()
     types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
     try:
         with interrupts.allowed():

@@ -81,6 +81,10 @@ class EntryStatistics:
     """Whether it is a function under `@composite`."""
     logged: set[str] = field(default_factory=set)
     """Call sites for which a message has been logged."""
+    decompositions: dict[str, int] = field(default_factory=dict)
+    """How many computations have which decomposition, while alternatives are chosen."""
+    declined: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many computations an alternative did not take, by its name and the reason."""
     caches: dict[str, Sized] = field(default_factory=dict)
     """The caches of computations of the latest installation, by what they are for."""
 

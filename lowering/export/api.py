@@ -50,6 +50,7 @@ def export(
     train: bool = False,
     optimizer: OptimizerFactory | None = None,
     ops: Sequence[str] | None = None,
+    decompositions: str | None = None,
     passes: Sequence[Pass] = (),
     share_decompositions: bool = True,
     portable: bool = False,
@@ -74,6 +75,8 @@ def export(
             Implies `train`.
         ops: composites to turn on, as in XLA_COMPOSITE_OP; by default the active ones, or all if
             none is active.
+        decompositions: which decompositions they have, as in XLA_COMPOSITE_DECOMPOSITION, such as
+            `fast`; by default those that are active.
         passes: functions from module to module that run on the result.
         share_decompositions: use one function for all equal decompositions. Otherwise each call
             gets its own function, which some consumers use to group operations.
@@ -89,7 +92,7 @@ def export(
         raise ExportError("an ExportedProgram only supports inference; pass the module itself")
     if isinstance(args, torch.Tensor):
         raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
-    with _progress() as step, activation.for_export(ops):
+    with _progress() as step, activation.for_export(ops, decompositions):
         frontend = activation.backend().frontend
         step("tracing")
         if isinstance(module, torch.export.ExportedProgram):

@@ -13,16 +13,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from composites import torch_internals
-from composites.errors import AllowlistError, UnsupportedCallError, UnusableFunctionError
+from composites.errors import (
+    AllowlistError,
+    DecompositionError,
+    MissingPackageError,
+    UnsupportedCallError,
+    UnusableFunctionError,
+)
 from composites.functions import find_function, import_module
+from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
-from composites.registry.model import Composite, Registry
+from composites.registry.model import STOCK, Alternative, Composite, Registry
 from composites.registry.operators import (
     Operator,
     Variant,
@@ -81,6 +89,24 @@ def import_functions(entries: Sequence[Composite]) -> None:
             import_module(module)
 
 
+def import_alternative(alternative: Alternative, entry: Composite) -> None:
+    """Import the functions of an alternative that was chosen, and check that they fit.
+
+    Raises:
+        DecompositionError: they cannot be used.
+        MissingPackageError: jax is not installed.
+    """
+    if any(target.kind == "jax" for target in alternative.targets) and find_spec("jax") is None:
+        raise MissingPackageError(
+            f"{alternative.name}, an alternative of {entry.qualified}, needs jax; pip install jax,"
+            f" or write {entry.name}={STOCK}"
+        )
+    try:
+        check_functions(alternative, entry)
+    except UnusableFunctionError as error:
+        raise DecompositionError(str(error)) from error
+
+
 def install(
     entries: Sequence[Composite],
     operators: Mapping[str, Operator],
@@ -89,19 +115,21 @@ def install(
     compiled_calls: CompiledCalls,
     computations: Computations,
     statistics: Statistics,
+    chosen: Mapping[str, tuple[Alternative, ...]],
 ) -> Installation:
     """Install the hooks of `entries`. If several claim one operator, the first one has priority.
 
     Args:
         computations: the computations that these entries lowered when they were last installed.
         statistics: counts the calls.
+        chosen: the alternatives that may take calls of an entry, by its identity.
 
     Raises:
         AllowlistError: an entry's operator never reaches a hook, or its function does not exist.
     """
     installer = _Installer(
         operators, _registries(catalog), frontend, compiled_calls, computations, statistics,
-        entries, Search.of(entries), [], {},
+        entries, Search.of(entries), chosen, [], {},
     )  # fmt: skip
     try:
         installer.install()
@@ -118,7 +146,7 @@ def composite_function(
     signature. Nothing is turned on."""
     installer = _Installer(
         {}, _registries(catalog), frontend, compiled_calls, Computations(), Statistics(),
-        (), Search(()), [], {},
+        (), Search(()), {}, [], {},
     )  # fmt: skip
     return installer.as_function(entry, _decline)
 
@@ -163,6 +191,8 @@ class _Installer:
     """In the order in which they are asked."""
     search: Search
     """The search for copies of what the entries name."""
+    chosen: Mapping[str, tuple[Alternative, ...]]
+    """The alternatives that may take calls of an entry, by its identity."""
     overrides: list[Override]
     own_operators: dict[Composite, OwnOperator | None]
 
@@ -381,7 +411,10 @@ class _Installer:
     def _lowering(self, entry: Composite, operator: Operator, stock: Kernel) -> EntryLowering:
         computations = self.computations.of(entry, stock)
         statistics = self.statistics.of(entry)
-        return make_lowering(entry, operator, self.frontend, stock, computations, statistics)
+        chosen = self.chosen.get(entry.identity, ())
+        return make_lowering(
+            entry, operator, self.frontend, stock, computations, statistics, chosen
+        )
 
     def _composite(
         self, entry: Composite, native: Kernel, operator: OwnOperator | None = None
@@ -391,7 +424,8 @@ class _Installer:
         of = partial(self.computations.of, entry, native)
         statistics, forward, derived = self.statistics.of(entry), of("forward"), of("backward")
         statistics.caches |= {"forward": forward, "derived backward": derived}
-        definition = Definition(entry, self.frontend, statistics, native, explicit, derived)
+        chosen = self.chosen.get(entry.identity, ())
+        definition = Definition(entry, self.frontend, statistics, native, explicit, derived, chosen)
         return CompositeFunction(definition, self.compiled_calls, operator, forward)
 
     def _backward(self, entry: Composite) -> ExplicitBackward:

@@ -9,18 +9,19 @@ from typing import Any
 import torch
 
 from composites import torch_internals
-from composites.errors import UnsupportedCallError
+from composites.errors import LoweringError, UnsupportedCallError
 from composites.functions import find_function
-from composites.registry.model import Composite
+from composites.registry.model import Alternative, Composite
 from composites.torch_internals import TreeSpec, pytree
+from lowering.dispatch.alternatives import as_entry, forward_of, lower_alternative
 from lowering.dispatch.autograd.definition import Definition, Operands, local_name, result_name
-from lowering.dispatch.backend import lower_composite
+from lowering.dispatch.backend import Lowered, lower_composite
 from lowering.dispatch.decomposition import Call, lower_function, lower_jax, require_tensors
 from lowering.dispatch.differentiable import TensorMeta
 from lowering.dispatch.operand_lists import Groups, grouped, operand_names, ungrouped
 from lowering.dispatch.statistics import Fallback
 from lowering.emission.types import DecompositionHlo
-from lowering.frontends.protocols import Seed
+from lowering.frontends.protocols import Frontend, Seed
 
 Attributes = Callable[[], Mapping[str, str | None]]
 
@@ -90,6 +91,8 @@ class Computation:
     state."""
     attributes: Mapping[str, str | None]
     """MLIR text by name. The derived backward has the same attributes."""
+    alternative: Alternative | None = None
+    """The alternative that has taken the calls; None if the decomposition is that of the entry."""
 
     def insert(
         self, definition: Definition, operands: Operands, seed: Seed | None
@@ -119,6 +122,84 @@ def lower_forward(
     Args:
         wanted: for each operand, whether it needs a gradient; None if no operand does.
     """
+    stock = _lower_stock(definition, arguments, wanted)
+    if not definition.chosen or isinstance(stock, Fallback):
+        return stock
+    alternatives = definition.alternatives
+    for alternative in alternatives.taking(arguments.call, arguments.operands):
+        # Whether a number is drawn must not depend on the decomposition.
+        changed = (
+            "the entry's decomposition draws random numbers"
+            if stock.draws
+            else _with_alternative(stock, alternative, definition, arguments, wanted)
+        )
+        if isinstance(changed, Computation):
+            alternatives.take(alternative)
+            return changed
+        alternatives.decline(alternative, changed, arguments.operands)
+    alternatives.take(None)
+    return stock
+
+
+def _with_alternative(
+    stock: Computation,
+    alternative: Alternative,
+    definition: Definition,
+    arguments: Arguments,
+    wanted: tuple[bool, ...] | None,
+) -> Computation | str:
+    """A computation with an alternative in the place of the entry's decomposition, or why it cannot
+    have it. All else is that of `stock`.
+
+    Raises:
+        LoweringError: the alternative failed, or its results have other types than those of the
+            entry's decomposition.
+    """
+    entry, frontend = definition.entry, definition.frontend
+    if alternative.decomposition is None:
+        return replace(stock, alternative=alternative)
+    autocast = frontend.tracing.autocast_dtype()
+    decomposition, operands = alternative.decomposition, arguments.operands
+    function = forward_of(entry, decomposition, arguments.call, saved=wanted is not None)
+    lowered = lower_composite(
+        as_entry(entry, decomposition),
+        definition.statistics,
+        entry.composite_name,
+        frontend,
+        operands,
+        arguments.attributes,
+        lambda: lower_alternative(entry, decomposition, frontend, function, operands, autocast),
+    )
+    if isinstance(lowered, Fallback):
+        return lowered.reason
+    definition.statistics.lowered -= 1  # one call had two computations made
+    types = _metas(lowered, frontend)
+    if types != stock.types:
+        given, due = _written(types), _written(stock.types)
+        if autocast is not None:  # JAX knows nothing of it
+            return f"under autocast it gives {given}, and not {due}"
+        raise LoweringError(
+            f"{alternative.location}: {entry.qualified}: {alternative.name}: {decomposition} gives"
+            f" {given}, but the entry's decomposition gives {due}"
+        )
+    return replace(stock, handle=lowered.handle, alternative=alternative)
+
+
+def _metas(lowered: Lowered, frontend: Frontend) -> tuple[TensorMeta, ...]:
+    return tuple(
+        (torch.Size(type_.shape), frontend.tensors.dtype(type_.element_type))
+        for type_ in lowered.results
+    )
+
+
+def _written(types: Sequence[TensorMeta]) -> str:
+    return ", ".join(f"{str(dtype).removeprefix('torch.')}{list(shape)}" for shape, dtype in types)
+
+
+def _lower_stock(
+    definition: Definition, arguments: Arguments, wanted: tuple[bool, ...] | None
+) -> Computation | Fallback:
+    """The computation with the entry's own decomposition."""
     entry, frontend = definition.entry, definition.frontend
     traced: list[tuple[TreeSpec, tuple[bool, ...]]] = []
     saved = [find_function(target) for _, target in entry.saved] if wanted else []
@@ -154,10 +235,7 @@ def lower_forward(
     )
     if isinstance(lowered, Fallback):
         return lowered
-    types = tuple(
-        (torch.Size(type_.shape), frontend.tensors.dtype(type_.element_type))
-        for type_ in lowered.results
-    )
+    types = _metas(lowered, frontend)
     if traced:
         spec, differentiable = traced[0]
     else:  # autograd does not see a JAX function

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from composites.functions import find_function
-from composites.registry.model import Composite
+from composites.registry.model import Alternative, Composite
+from lowering.dispatch.alternatives import Alternatives
 from lowering.dispatch.decomposition import Call
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.protocols import Frontend, Kernel, Seed
@@ -55,6 +56,8 @@ class Definition:
     backward: ExplicitBackward | None = None
     derived: dict[Hashable, Any] = field(default_factory=dict)
     """For a derived backward: from the key of a backward to its computation, or a Fallback."""
+    chosen: tuple[Alternative, ...] = ()
+    """The alternatives that may take calls."""
     lowering: ThreadFlag = field(default_factory=ThreadFlag)
     """Whether this thread is inside the entry's decomposition. Calls of its operator or function
     then go to the stock kernel or the original function."""
@@ -66,6 +69,10 @@ class Definition:
         if decomposition.target is None or decomposition.kind == "jax":
             return self.native
         return find_function(decomposition.target)
+
+    @property
+    def alternatives(self) -> Alternatives:
+        return Alternatives(self.entry, self.chosen, self.native, self.statistics)
 
     @property
     def symbol(self) -> str:

@@ -157,7 +157,7 @@ class CompositeFunction:
                 return self._stock(arguments, "torch.compile, and it draws random numbers")
             definition.statistics.caught += 1
             step = self._step(arguments, computation, None)
-            key = (definition.entry.version, self._key(arguments, wanted))
+            key = (definition.entry.version, definition.chosen, self._key(arguments, wanted))
             call = self.compiled_calls.add(definition.entry.qualified, key, step)
             if any(computation.differentiable):
                 results = _Differentiable.apply(call, step, *operands)  # type: ignore[no-untyped-call]

@@ -7,7 +7,7 @@ gradients are those of the stock lowering.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,14 @@ import torch
 
 from composites import attribute_types
 from composites.errors import LoweringError
+from composites.registry.model import Alternative, Decomposition
 from lowering import interrupts
+from lowering.dispatch.alternatives import (
+    as_entry,
+    backward_of,
+    forward_of,
+    lower_alternative,
+)
 from lowering.dispatch.autograd.computation import Computation
 from lowering.dispatch.autograd.definition import (
     Definition,
@@ -25,12 +32,18 @@ from lowering.dispatch.autograd.definition import (
     result_name,
 )
 from lowering.dispatch.autograd.gradients import gradients_of
-from lowering.dispatch.backend import lower_composite
+from lowering.dispatch.backend import Lowered, lower_composite
 from lowering.dispatch.computations import NotNowError, remember
-from lowering.dispatch.decomposition import Call, lower_function, lower_jax_gradients
+from lowering.dispatch.decomposition import (
+    Call,
+    jax_frontend,
+    lower_function,
+    lower_jax_gradients,
+)
 from lowering.dispatch.differentiable import Gradients, TensorMeta
 from lowering.dispatch.operand_lists import Groups, regrouped
 from lowering.dispatch.statistics import Fallback, written_operands
+from lowering.emission.composite import CompositeHlo
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.protocols import Frontend, Seed
 
@@ -249,6 +262,10 @@ class _Backward:
                 "output_mask": attribute_types.boolean_list(wanted),
             }
 
+        lowered = self._alternative(operands, attributes)
+        if lowered is not None:
+            return lowered
+
         def decompose() -> DecompositionHlo:
             if entry.decomposition.kind == "jax":
                 return lower_jax_gradients(
@@ -274,6 +291,144 @@ class _Backward:
             attributes,
             decompose,
         )
+
+    def _alternative(
+        self, operands: Operands, attributes: Callable[[], Mapping[str, str | None]]
+    ) -> Any:
+        """The derived backward as the alternative that took the call computes it; None if it does
+        not."""
+        step, definition = self.step, self.step.definition
+        entry, frontend = definition.entry, definition.frontend
+        alternative = step.computation.alternative
+        if alternative is None:
+            return None
+        function = self._backward_of(alternative)
+        if isinstance(function, str):
+            definition.alternatives.decline(alternative, function, operands)
+            definition.alternatives.take(None, backward=True)
+            return None
+        decomposition = alternative.backward or alternative.decomposition
+        assert decomposition is not None
+        lowered = lower_composite(
+            as_entry(entry, decomposition),
+            definition.statistics,
+            f"{entry.composite_name}_backward",
+            frontend,
+            operands,
+            attributes,
+            lambda: lower_alternative(
+                entry,
+                decomposition,
+                frontend,
+                function,
+                operands,
+                frontend.tracing.autocast_dtype(),
+            ),
+            lambda composite: self._check_gradients(alternative, composite),
+        )
+        taken = isinstance(lowered, Lowered)
+        definition.alternatives.take(alternative if taken else None, backward=True)
+        if taken:
+            return lowered
+        definition.alternatives.decline(alternative, lowered.reason, operands)
+        return None
+
+    def _backward_of(self, alternative: Alternative) -> Callable[..., list[Any]] | str:
+        """An alternative's backward as a function of the derived backward's operands, or why it
+        cannot have these gradients."""
+        step, entry = self.step, self.step.definition.entry
+        if alternative.derives:
+            assert alternative.decomposition is not None
+            return self._derived_from(alternative.decomposition)
+        if alternative.backward is None:
+            return "it has no backward, so the backward is that of the entry"
+        asked = {name for name, w in zip(step.computation.names, self.wanted, strict=True) if w}
+        unknown = sorted(asked - set(alternative.gradients))
+        if unknown:
+            return f"it has no gradient of {', '.join(unknown)}"
+        mask = [name in asked for name in alternative.gradients]
+        run = backward_of(alternative.backward, alternative.gradients, self._values, mask)
+
+        def gradients(*tensors: Any) -> list[Any]:
+            by_name = dict(zip(alternative.gradients, run(*tensors), strict=True))
+            found = [by_name.get(name) for name in entry.operands]
+            if step.computation.groups is not None:
+                found = _of_lists(found, step.computation.groups, step.definition)
+            return [g for g, wanted in zip(found, self.wanted, strict=True) if wanted]
+
+        return gradients
+
+    def _derived_from(self, decomposition: Decomposition) -> Callable[..., list[Any]]:
+        """The gradient of an alternative's decomposition."""
+        step, wanted = self.step, self.wanted
+        entry, frontend = step.definition.entry, step.definition.frontend
+        forward = forward_of(entry, decomposition, step.call, saved=False)
+        present = [grad is not None for grad in self.grads]
+        count = sum(present)
+
+        def gradients(*tensors: Any) -> list[Any]:
+            grads, saved = iter(tensors[:count]), tensors[count:]
+            given = [next(grads) if there else None for there in present]
+
+            def operand(place: int | None, type_: TensorMeta | None) -> Any:
+                if place is not None:
+                    return saved[place]
+                if decomposition.kind == "jax":
+                    found = _type_of(type_, frontend)
+                    return None if found is None else jax_frontend().blank(found)
+                device = next(t.device for t in tensors if t is not None)
+                return _blank(type_, device, wanted=False)
+
+            inputs = [operand(*pair) for pair in zip(self.places, step.types, strict=True)]
+            if decomposition.kind == "jax":
+                return jax_frontend().gradients_of(forward, inputs, wanted, given)  # type: ignore[no-any-return]
+            with frontend.tracing.autocast(step.autocast):
+                found = gradients_of(forward, inputs, wanted, given, create_graph=False)
+            return [gradient for gradient in found if gradient is not None]
+
+        return gradients
+
+    def _values(self, *tensors: Any) -> dict[str, Any]:
+        """The values that an alternative's backward can take, by name."""
+        step, entry = self.step, self.step.definition.entry
+        computation = step.computation
+        count = sum(grad is not None for grad in self.grads)
+        grads, found = (
+            iter(tensors[:count]),
+            dict(zip(computation.taken, tensors[count:], strict=True)),
+        )
+        given = [next(grads) if grad is not None else None for grad in self.grads]
+        operands: Sequence[Any] = [found.get(n) for n in range(len(step.types))]
+        if computation.groups is not None:
+            operands = list(regrouped(operands, computation.groups))
+        values = step.definition.alternatives.plain_arguments(step.call, len(step.types))
+        values |= {local_name(n): t for n, t in zip(entry.operands, operands, strict=True)}
+        first = len(step.types)
+        values |= {result_name(n): found.get(first + n) for n in range(computation.results)}
+        first += computation.results
+        values |= {name: found.get(first + n) for n, (name, _) in enumerate(entry.saved)}
+        values |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(given)}
+        return values
+
+    def _check_gradients(self, alternative: Alternative, composite: CompositeHlo) -> None:
+        """Check the types of what an alternative's backward returns.
+
+        Raises:
+            LoweringError: a gradient has another type than its operand.
+        """
+        definition = self.step.definition
+        due = [
+            _type_of(type_, definition.frontend)
+            for type_, wanted in zip(self.step.types, self.wanted, strict=True)
+            if wanted
+        ]
+        if due != list(composite.results):
+            entry = definition.entry
+            raise LoweringError(
+                f"{alternative.location}: {entry.qualified}: {alternative.name}: the backward gives"
+                f" {', '.join(map(str, composite.results))} as gradients of operands of"
+                f" {', '.join(map(str, due))}"
+            )
 
 
 def _of_lists(found: Sequence[Any], groups: Groups, definition: Definition) -> list[Any]:

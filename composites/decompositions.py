@@ -1,0 +1,82 @@
+"""Which decompositions composites have: from XLA_COMPOSITE_DECOMPOSITION, or `decompositions` in
+code, to a word for each entry.
+
+| item | meaning |
+|---|---|
+| `fast`, `small` | the alternatives with this goal, for every entry that has one |
+| `blockwise` | the alternative of this name, for every entry that has it |
+| `stock` | no alternative |
+| `gelu=fast`, `acme.*=small`, `gelu=stock` | the same for the entries that a name means |
+
+An item with a name wins over one without, and a later item wins over an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from composites.allowlist import resolve
+from composites.errors import AllowlistError, DecompositionError, did_you_mean
+from composites.registry.catalog import Catalog
+from composites.registry.model import GOALS, STOCK, Composite
+
+Words = tuple[tuple[str, str], ...]
+"""Pairs of an entry's identity and the word that was chosen for it: a goal, an alternative's name,
+or `stock`. An entry that is not named has the stock decomposition."""
+
+
+def choose(text: str, catalog: Catalog) -> Words:
+    """The words that a text chooses.
+
+    Raises:
+        DecompositionError: it names an entry or an alternative that does not exist.
+    """
+    if not isinstance(text, str):
+        raise DecompositionError(
+            f"decompositions: {text!r} is not text; write 'fast', or 'gelu=fast,softmax=stock'"
+        )
+    of_all: dict[str, str] = {}
+    of_some: dict[str, str] = {}
+    for item in filter(None, map(str.strip, text.split(","))):
+        name, equals, word = map(str.strip, item.rpartition("="))
+        if equals:
+            of_some |= dict.fromkeys(_named(item, name, word, catalog), word)
+        else:
+            of_all |= dict.fromkeys(_every(word, catalog), word)
+    return tuple(sorted((of_all | of_some).items()))
+
+
+def _every(word: str, catalog: Catalog) -> Iterator[str]:
+    known = (STOCK, *GOALS, *dict.fromkeys(a.name for entry in catalog for a in entry.alternatives))
+    if word not in known:
+        raise DecompositionError(f"there is {_unknown(word, known)}")
+    for entry in catalog:
+        if word == STOCK or entry.chosen(word):
+            yield entry.identity
+
+
+def _named(item: str, name: str, word: str, catalog: Catalog) -> Iterator[str]:
+    try:
+        entries = resolve([name], catalog, every_version=True)
+    except AllowlistError as error:
+        raise DecompositionError(f"{item}: {error}") from None
+    chosen = [entry for entry in entries if word == STOCK or entry.chosen(word)]
+    if not chosen:
+        known = [STOCK, *_words_of(entries)]
+        if len(known) == 1:
+            raise DecompositionError(
+                f"{item}: {name} has no alternatives; `composites list` says which entries have"
+            )
+        raise DecompositionError(f"{item}: {name} has {_unknown(word, known)}")
+    for entry in chosen:
+        yield entry.identity
+
+
+def _words_of(entries: tuple[Composite, ...]) -> Iterator[str]:
+    alternatives = [a for entry in entries for a in entry.alternatives]
+    yield from (goal for goal in GOALS if any(goal in a.goals for a in alternatives))
+    yield from dict.fromkeys(a.name for a in alternatives)
+
+
+def _unknown(word: str, known: list[str] | tuple[str, ...]) -> str:
+    return f"no decomposition {word!r}{did_you_mean(word, known)} (known: {', '.join(known)})"

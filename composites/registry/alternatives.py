@@ -1,0 +1,182 @@
+"""Alternatives to the decomposition of an entry: read from a file, and checked against the entry.
+
+`validation` reads those of a file's own entries. `catalog` gives those that a file has for entries
+of other registries to these entries. The functions that alternatives name are not imported before
+somebody chooses one, because JAX takes a second to import and need not be installed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from composites.errors import UnusableFunctionError, did_you_mean
+from composites.functions import find_function
+from composites.registry.document import AlternativeDocument
+from composites.registry.model import DERIVE, Alternative, Composite, Decomposition, Location, When
+from composites.registry.operators import Operator, find_operator
+from composites.registry.signatures import check_signature, describe_function
+from composites.registry.when import read_when
+
+OUTPUT_MASK = "output_mask"
+"""The parameter of a backward that says which operands need a gradient: a tuple of booleans, one
+for each of `gradients`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What is wrong with an alternative, and the keys where it is."""
+
+    message: str
+    keys: tuple[str, ...]
+
+
+def read_alternatives(
+    documents: Mapping[str, AlternativeDocument], place: Callable[[str], Location]
+) -> tuple[Alternative, ...]:
+    """The alternatives of one entry, not yet checked against it.
+
+    Args:
+        place: where the alternative of a name is defined.
+    """
+    return tuple(
+        Alternative(
+            name=name,
+            goals=tuple(dict.fromkeys(document.goals)),
+            when=_when(document),
+            decomposition=_function(document.decomposition),
+            backward=_function(document.backward),
+            derives=document.backward == DERIVE,
+            gradients=tuple(document.gradients),
+            tolerance=tuple((dtype, float(limit)) for dtype, limit in document.tolerance.items()),
+            location=place(name),
+        )
+        for name, document in documents.items()
+    )
+
+
+def _when(document: AlternativeDocument) -> When:
+    return read_when(document.when, None, lambda name, known: "")[0]
+
+
+def _function(text: str | None) -> Decomposition | None:
+    return None if text is None or text == DERIVE else Decomposition.parse(text)
+
+
+def mistakes_in(
+    alternative: Alternative, entry: Composite, others: Sequence[Alternative] = ()
+) -> Iterator[Mistake]:
+    """What an alternative has that does not fit its entry. No function is imported.
+
+    Args:
+        others: alternatives that the entry has besides.
+    """
+    first = next((a for a in others if a.name == alternative.name), None)
+    if first is not None:
+        yield Mistake(f"{entry.qualified} already has it: {first.location}; take another name", ())
+    conditions: dict[str, Sequence[Any]] = dict(alternative.when.values)
+    for key, found in (
+        ("dtypes", alternative.when.dtypes),
+        ("rank", alternative.when.ranks),
+        ("where", alternative.when.where),
+    ):
+        if found:
+            conditions[key] = found
+    for mistake in read_when(conditions, callee_of(entry), did_you_mean)[1]:
+        yield Mistake(mistake.message, ("when", *mistake.keys))
+    if (alternative.backward is not None or alternative.derives) and not entry.derives:
+        yield Mistake(
+            f"backward: {entry.qualified} has no derived backward"
+            + (
+                f"; write an alternative of {entry.backward}, which is its backward"
+                if entry.backward
+                else ""
+            ),
+            ("backward",),
+        )
+    for name in alternative.gradients:
+        if name not in entry.operands:
+            yield Mistake(
+                f"gradients: {entry.qualified} has no operand {name!r}"
+                f"{did_you_mean(name, entry.operands)} (it has {', '.join(entry.operands)})",
+                ("gradients",),
+            )
+
+
+def callee_of(entry: Composite) -> Operator | None:
+    """The signature that an entry's decomposition has; None for a Python function, which may not
+    be imported."""
+    if entry.adapt is not None or entry.gradients:
+        target = entry.decomposition.target
+        assert target is not None
+        return describe_function(find_function(target), target)
+    return None if entry.op is None else find_operator(entry.op)
+
+
+def check_functions(alternative: Alternative, entry: Composite) -> None:
+    """Import the functions that an alternative names, and check that they fit the entry.
+
+    Raises:
+        UnusableFunctionError: one does not exist, or takes other arguments.
+    """
+    where = f"{alternative.location}: {entry.qualified}: {alternative.name}"
+    try:
+        if alternative.decomposition is not None:
+            target = alternative.decomposition.target
+            assert target is not None
+            function, callee = find_function(target), callee_of(entry)
+            if callee is not None:
+                check_signature(function, target, callee)
+        if alternative.backward is not None:
+            _check_backward(alternative.backward, entry)
+    except UnusableFunctionError as error:
+        raise UnusableFunctionError(f"{where}: {error}") from error
+
+
+def _check_backward(backward: Decomposition, entry: Composite) -> None:
+    target = backward.target
+    assert target is not None
+    parameters = backward_parameters(find_function(target), target)
+    kept = entry.operands if entry.saves is None else entry.saves
+    lost = [name for name in entry.operands if name not in kept]
+    for name in parameters:
+        if name in [operand.replace(".", "_") for operand in lost]:
+            raise UnusableFunctionError(
+                f"{target} takes {name}, which {entry.qualified} does not save for its backward"
+                f" (it saves {', '.join(kept)})"
+            )
+    callee = callee_of(entry)
+    if callee is None:
+        return
+    results = [name for name in kept if name == "result" or name.startswith("result.")]
+    known = [
+        *(operand.replace(".", "_") for operand in kept if operand in entry.operands),
+        *(name.replace(".", "_") for name in results),
+        *(name for name, _ in entry.saved),
+        *(a.name for a in callee.arguments if a.name not in entry.operands),
+        OUTPUT_MASK,
+    ]
+    for name in parameters:
+        if name not in known and not name.startswith("grad_output"):
+            raise UnusableFunctionError(
+                f"{target} takes {name}, and the backward of {entry.qualified} has nothing of that"
+                f" name{did_you_mean(name, known)} (it has grad_output, {', '.join(known)})"
+            )
+
+
+def backward_parameters(function: Callable[..., Any], target: str) -> tuple[str, ...]:
+    """The names of the values that a backward takes.
+
+    Raises:
+        UnusableFunctionError: it takes values that have no name.
+    """
+    parameters = inspect.signature(function).parameters
+    for parameter in parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise UnusableFunctionError(
+                f"{target} takes {parameter}; a backward takes its values by name, such as"
+                " grad_output"
+            )
+    return tuple(parameters)
