@@ -14,7 +14,9 @@ from composites.allowlist import resolve
 from composites.errors import (
     AllowlistError,
     CompositesError,
+    DecompositionError,
     LoweringError,
+    MissingPackageError,
     Problem,
     UnusableFunctionError,
 )
@@ -26,6 +28,7 @@ from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
 from lowering.copies.written import module_names, written_function
 from lowering.example_calls import NoExample, example_calls, refused_words
+from lowering.installation.install import import_alternative
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
                 remarks.extend(_not_imported(entry))
                 remarks.extend(_not_copied(entry))
                 problems.extend(_refused(entry, catalog))
+            problems.extend(_unusable(registry.source, catalog))
     # A backward is tried alone and with each of its forwards.
     return Report(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(remarks)))
 
@@ -128,6 +132,21 @@ def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
         yield _problem(str(error), entry, entries)
     finally:
         installation.remove()
+
+
+def _unusable(file: str, catalog: Catalog) -> Iterator[Problem]:
+    """Alternatives of a file whose functions do not exist or do not fit."""
+    for entry, alternative in ((e, a) for e in catalog for a in e.alternatives):
+        if alternative.location.file != file:
+            continue
+        try:
+            import_alternative(alternative, entry)
+        except DecompositionError as error:
+            place = f"{alternative.location}: {entry.qualified}: "
+            text = f"alternatives: {str(error).removeprefix(place)}"
+            yield Problem(alternative.location.file, alternative.location.line, entry.name, text)
+        except MissingPackageError:
+            continue  # whoever chooses it is told
 
 
 def _call(entry: Composite) -> None:

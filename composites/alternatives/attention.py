@@ -16,14 +16,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 QUERIES, KEYS = 256, 256
 """The largest blocks. Their scores stay in a CPU core's cache."""
-
-Array = jax.Array
 
 
 def blockwise(

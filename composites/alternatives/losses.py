@@ -6,17 +6,14 @@ block of the gradient is written once. Sums are in f32, also where the logits ar
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 BLOCK = 2**19
 """About how many logits of a block there are: 2 MB in f32."""
 
 MEAN, SUM = 1, 2
 """Numbers of PyTorch's reductions; 0 is none."""
-
-Array = jax.Array
 
 
 def cross_entropy_in_rows(

@@ -98,6 +98,8 @@ class Description:
     when: Mapping[str, Any]
     """The conditions, as in a registry file."""
     decomposition: str
+    alternatives: Mapping[str, Mapping[str, Any]]
+    """Other decompositions, as in a registry file."""
     backward: str | None
     """The entry that is its backward, or the name that a derived backward has in StableHLO."""
     derived: bool
@@ -164,6 +166,7 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
         results=_results(entry),
         when=entry_document(entry).get("when", {}),
         decomposition=str(entry.decomposition),
+        alternatives=entry_document(entry).get("alternatives", {}),
         backward=derived if explicit is None else catalog.label(explicit),
         derived=entry.derives,
         saves=saves if entry.derives else (),

@@ -39,6 +39,10 @@ def export(
     ops: Annotated[
         str, typer.Option(help="Composites to turn on, as in XLA_COMPOSITE_OP; default: all.")
     ] = "",
+    decompositions: Annotated[
+        str | None,
+        typer.Option(help="Their decompositions, as in XLA_COMPOSITE_DECOMPOSITION."),
+    ] = None,
     weights: Annotated[
         bool, typer.Option("--weights", help="Also write the module's weights.")
     ] = False,
@@ -64,6 +68,7 @@ def export(
             train=train,
             optimizer=load_function(optimizer) if optimizer else None,
             ops=split_allowlist(ops) or None,
+            decompositions=decompositions,
             share_decompositions=share,
         )
         values = program.module_weights(module) if weights else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypedDict
 
 from rich.table import Table
@@ -25,6 +25,8 @@ class Listed(TypedDict):
     copies: Sequence[str]
     """Packages in which it catches the copies of these functions."""
     attributes: Sequence[str]
+    alternatives: Mapping[str, Sequence[str]]
+    """The goals of each alternative to its decomposition."""
     group: str | None
     on: bool
     file: str
@@ -42,6 +44,7 @@ def listed(catalog: Catalog, on: Collection[Composite]) -> list[Listed]:
             functions=entry.functions,
             copies=entry.copies,
             attributes=[attribute.name for attribute in entry.attributes],
+            alternatives={a.name: a.goals for a in entry.alternatives},
             group=entry.group,
             on=entry in on,
             file=entry.location.file,
@@ -54,7 +57,7 @@ def listed(catalog: Catalog, on: Collection[Composite]) -> list[Listed]:
 def listing_table(entries: Iterable[Listed]) -> Table:
     """One row for each entry."""
     table = Table()
-    for heading in ("composite", "catches", "attributes"):
+    for heading in ("composite", "catches", "attributes", "alternatives"):
         table.add_column(heading, overflow="fold")
     table.add_column("on", no_wrap=True, min_width=len("yes"))
     for entry in entries:
@@ -63,9 +66,15 @@ def listing_table(entries: Iterable[Listed]) -> Table:
             Text(f"{entry['name'].partition('@')[0]} v{entry['version']}"),
             Text(entry["op"] or ", ".join(functions) + _copies(entry)),
             Text(", ".join(entry["attributes"])),
+            Text(", ".join(_alternatives(entry))),
             "yes" if entry["on"] else "",
         )
     return table
+
+
+def _alternatives(entry: Listed) -> Iterator[str]:
+    for name, goals in entry["alternatives"].items():
+        yield f"{name} ({', '.join(goals)})" if goals else name
 
 
 def _copies(entry: Listed) -> str:

@@ -23,12 +23,18 @@ def run(
         list[str] | None, typer.Argument(help="Its arguments.", show_default=False)
     ] = None,
 ) -> None:
-    """Run a script and show which composites were in the graphs that it ran, which calls were not
-    claimed and why, and which entries were on and caught nothing.
+    """Run a script and show which composites were in the graphs that it ran, which decompositions
+    they have if alternatives are chosen, which calls were not claimed and why, and which entries
+    were on and caught nothing.
 
     Example: XLA_COMPOSITE_OP=gelu,softmax composites run train.py
     """
-    from composites.cli.watch import composites_table, fallbacks_table, watch
+    from composites.cli.watch import (
+        composites_table,
+        decompositions_table,
+        fallbacks_table,
+        watch,
+    )
 
     if not Path(script).is_file():
         fail(f"there is no file {script}")
@@ -36,6 +42,9 @@ def run(
         watched = watch([script, *(arguments or [])])
     if watched.graphs:
         print_table(composites_table(watched))
+    decompositions = decompositions_table(watched.stats)
+    if decompositions is not None:
+        print_table(decompositions)
     missed = fallbacks_table(watched.stats)
     if missed is not None:
         print_table(missed)

@@ -112,6 +112,7 @@ def _sections(entry: Description) -> Iterator[tuple[str, list[str]]]:
     yield "results", list(entry.results)
     yield "when", [f"{key}: {_written(value)}" for key, value in entry.when.items()]
     yield "decomposition", [_decomposition(entry)]
+    yield "alternatives", list(_alternatives(entry))
     yield "backward", [_backward(entry)] if entry.backward else []
     if entry.hook:
         yield "hook", [f"{len(entry.hook.splitlines())} lines of Python; --hook prints them"]
@@ -161,6 +162,20 @@ def _decomposition(entry: Description) -> str:
     if entry.decomposition != "native":
         return entry.decomposition
     return "native: the stock lowering" if entry.op else "native: the function's own body"
+
+
+def _alternatives(entry: Description) -> Iterator[str]:
+    for name, about in entry.alternatives.items():
+        goals = ", ".join(about.get("goals", ())) or "only by name"
+        yield f"{name} ({goals}): {about.get('decomposition', 'forward as above')}"
+        conditions = about.get("when", {})
+        yield from (f"  when {key}: {_written(value)}" for key, value in conditions.items())
+        if "backward" in about:
+            gradients = ", ".join(about.get("gradients", ()))
+            of = f", of {gradients}" if gradients else ""
+            yield f"  backward: {about['backward']}{of}"
+        promised = ", ".join(f"{t} {limit:g}" for t, limit in about.get("tolerance", {}).items())
+        yield from [f"  error against f64: {promised}"] if promised else []
 
 
 def _backward(entry: Description) -> str:

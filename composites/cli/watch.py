@@ -128,6 +128,26 @@ def fallbacks_table(stats: Stats) -> Table | None:
     return table if table.row_count else None
 
 
+def decompositions_table(stats: Stats) -> Table | None:
+    """One row for each decomposition that distinct calls have; None if no alternative was
+    chosen."""
+    table = Table(title="decompositions, where alternatives are chosen")
+    table.add_column("entry", overflow="fold")
+    table.add_column("decomposition", overflow="fold")
+    table.add_column("distinct calls", justify="right", no_wrap=True)
+    table.add_column("left out", overflow="fold")
+    for name, entry in stats.entries.items():
+        rows = dict(entry.decompositions)
+        rows |= {d.alternative: rows.get(d.alternative, 0) for d in entry.declined}
+        for decomposition, calls in rows.items():
+            reasons = [
+                f"{d.calls}: {d.reason}" for d in entry.declined if d.alternative == decomposition
+            ]
+            cells = (Text(name), Text(decomposition), str(calls), Text("; ".join(reasons)))
+            table.add_row(*cells)
+    return table if table.row_count else None
+
+
 def _near(site: str) -> str:
     """A call site whose file is named from the working directory, if it is in it."""
     file, colon, line = site.rpartition(":")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from composites.functions import find_function
-from composites.registry.model import Attribute, Composite, Registry
+from composites.registry.model import Alternative, Attribute, Composite, Registry, When
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import describe_function
 
@@ -64,7 +64,7 @@ def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
     if entry.attributes:
         yield "attributes: " + ", ".join(_attribute(a) for a in entry.attributes)
     if entry.when:
-        yield f"when: {_conditions(entry)}"
+        yield f"when: {_conditions(entry.when)}"
     results = _results(entry, callee)
     if results:
         yield f"results: {results}"
@@ -72,6 +72,7 @@ def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
     native = "stock lowering" if entry.op else "the function's own body"
     yield f"decomposition: {native if decomposition == 'native' else f'`{decomposition}`'}"
     yield from _backward(entry, registry)
+    yield from map(_alternative, entry.alternatives)
 
 
 def _callee(entry: Composite) -> Operator | None:
@@ -95,8 +96,7 @@ def _attribute(attribute: Attribute) -> str:
     return f"`{attribute.name}{type_}` {origin}{absent}"
 
 
-def _conditions(entry: Composite) -> str:
-    when = entry.when
+def _conditions(when: When) -> str:
     written = [f"`{name}` is {' or '.join(map(repr, values))}" for name, values in when.values]
     if when.dtypes:
         written.append(f"element types {', '.join(when.dtypes)}")
@@ -116,6 +116,15 @@ def _results(entry: Composite, callee: Operator | None) -> str:
     if callee is not None and callee.results:
         return str(len(callee.results))
     return ""
+
+
+def _alternative(alternative: Alternative) -> str:
+    goals = f" for {', '.join(alternative.goals)}" if alternative.goals else ""
+    conditions = _conditions(alternative.when)
+    parts = ["forward"] * (alternative.decomposition is not None)
+    parts += ["backward"] * (alternative.derives or alternative.backward is not None)
+    when = f"; when {conditions}" if conditions else ""
+    return f"alternative `{alternative.name}`{goals}: {' and '.join(parts)}{when}"
 
 
 def _backward(entry: Composite, registry: Registry) -> Iterator[str]:

@@ -15,7 +15,7 @@ from lowering import activation
 from lowering.copies.search import Search, is_in
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.example_calls import refused_words
-from lowering.stats.data import EntryStats, FallbackStats, Stats
+from lowering.stats.data import DeclinedStats, EntryStats, FallbackStats, Stats
 
 log = logging.getLogger("composites")
 
@@ -49,6 +49,8 @@ def _entry_stats(counted: EntryStatistics, on: bool) -> EntryStats:
         cache_hits=max(counted.caught - counted.lowered, 0),
         cached={use: len(cache) for use, cache in counted.caches.items()},
         fallbacks=tuple(sorted(fallbacks, key=lambda f: -f.calls)),
+        decompositions=dict(counted.decompositions),
+        declined=tuple(DeclinedStats(*key, n) for key, n in list(counted.declined.items())),
     )
 
 

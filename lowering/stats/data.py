@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 
@@ -23,6 +23,15 @@ class FallbackStats:
 
 
 @dataclass(frozen=True, slots=True)
+class DeclinedStats:
+    """Distinct calls that an alternative did not take, for one reason."""
+
+    alternative: str
+    reason: str
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class EntryStats:
     """The calls of one entry since the process began."""
 
@@ -35,6 +44,11 @@ class EntryStats:
     """Sizes of the caches of computations, by what they are for."""
     fallbacks: tuple[FallbackStats, ...]
     """The calls that it did not claim; the most frequent reason first."""
+    decompositions: Mapping[str, int] = field(default_factory=dict)
+    """How many distinct calls have which decomposition: `stock`, or the name of an alternative,
+    and `NAME, backward` for derived backwards. Empty if no alternative was chosen."""
+    declined: tuple[DeclinedStats, ...] = ()
+    """What the alternatives that were chosen did not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,11 @@ class Stats:
         """The statistics that `to_json` wrote."""
         entries = {
             name: EntryStats(
-                **entry | {"fallbacks": tuple(FallbackStats(**f) for f in entry["fallbacks"])}
+                **entry
+                | {
+                    "fallbacks": tuple(FallbackStats(**f) for f in entry["fallbacks"]),
+                    "declined": tuple(DeclinedStats(**d) for d in entry["declined"]),
+                }
             )
             for name, entry in json.loads(line)["entries"].items()
         }
@@ -87,8 +105,12 @@ def _entry(parts: list[EntryStats]) -> EntryStats:
     calls: Counter[tuple[str, str]] = Counter()
     sites: dict[tuple[str, str], Counter[str]] = {}
     cached: Counter[str] = Counter()
+    decompositions: Counter[str] = Counter()
+    declined: Counter[tuple[str, str]] = Counter()
     for part in parts:
         cached.update(part.cached)
+        decompositions.update(part.decompositions)
+        declined.update({(d.alternative, d.reason): d.calls for d in part.declined})
         for fallback in part.fallbacks:
             key = (fallback.reason, fallback.operands)
             calls[key] += fallback.calls
@@ -101,4 +123,6 @@ def _entry(parts: list[EntryStats]) -> EntryStats:
         fallbacks=tuple(
             FallbackStats(*key, count, dict(sites[key])) for key, count in calls.most_common()
         ),
+        decompositions=dict(decompositions),
+        declined=tuple(DeclinedStats(*key, count) for key, count in declined.most_common()),
     )

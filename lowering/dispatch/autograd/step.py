@@ -326,11 +326,11 @@ class _Backward:
             ),
             lambda composite: self._check_gradients(alternative, composite),
         )
-        taken = isinstance(lowered, Lowered)
-        definition.alternatives.take(alternative if taken else None, backward=True)
-        if taken:
+        if isinstance(lowered, Lowered):
+            definition.alternatives.take(alternative, backward=True)
             return lowered
         definition.alternatives.decline(alternative, lowered.reason, operands)
+        definition.alternatives.take(None, backward=True)
         return None
 
     def _backward_of(self, alternative: Alternative) -> Callable[..., list[Any]] | str:
