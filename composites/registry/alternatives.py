@@ -51,6 +51,7 @@ def read_alternatives(
             derives=document.backward == DERIVE,
             gradients=tuple(document.gradients),
             tolerance=tuple((dtype, float(limit)) for dtype, limit in document.tolerance.items()),
+            samples=document.samples,
             location=place(name),
         )
         for name, document in documents.items()

@@ -216,6 +216,7 @@ class AlternativeDocument(_Strict):
     tolerance: Annotated[dict[str, float], AfterValidator(_check_tolerance)] = Field(
         default_factory=dict
     )
+    samples: FunctionName | None = None
 
     @model_validator(mode="after")
     def _something(self) -> AlternativeDocument:

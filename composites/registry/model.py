@@ -124,6 +124,8 @@ class Alternative:
     """The operands whose gradients `backward` returns."""
     tolerance: tuple[tuple[str, float], ...]
     """The greatest error against f64 that it promises, by element type."""
+    samples: str | None
+    """`package.module:function`, which yields calls that it takes, for `composites verify`."""
     location: Location = field(compare=False)
 
     @property

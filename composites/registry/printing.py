@@ -91,6 +91,8 @@ def _alternative(alternative: Alternative) -> dict[str, Any]:
         document["gradients"] = list(alternative.gradients)
     if alternative.tolerance:
         document["tolerance"] = dict(alternative.tolerance)
+    if alternative.samples is not None:
+        document["samples"] = alternative.samples
     return document
 
 

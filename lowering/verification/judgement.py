@@ -31,6 +31,9 @@ class Outcomes:
     """Whether the numbers depend on the random generator; then only stock's can be compared."""
     is_native: bool = False
     """Whether the decomposition is the stock lowering, whose bits it must have."""
+    limit: float | None = None
+    """The greatest error of floating-point numbers that is accepted, if it is not that of their
+    dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ def _findings(outcomes: Outcomes, ours: Values, stock: Values | None) -> Iterato
             if outcomes.is_random and check is not Check.OPERANDS:
                 wrong = _form(mine, right)
             else:
-                wrong = _difference(mine, right, wides[number])
+                wrong = _difference(mine, right, wides[number], outcomes.limit)
             if wrong is None:
                 continue
             subject = f"{word} {number}" + (" after the call" if check is Check.OPERANDS else "")
@@ -120,7 +123,7 @@ def _form(mine: Any, right: Any) -> str | None:
     return None
 
 
-def _difference(mine: Any, right: Any, wide: Any) -> str | None:
+def _difference(mine: Any, right: Any, wide: Any, accepted: float | None) -> str | None:
     """What is wrong with a result, a gradient or an operand; None if nothing is."""
     wrong = _form(mine, right)
     if wrong is not None:
@@ -133,6 +136,8 @@ def _difference(mine: Any, right: Any, wide: Any) -> str | None:
     if not isinstance(right, torch.Tensor):
         return None if mine == right else f"{mine!r}, but PyTorch gives {right!r}"
     limit = tolerance_of(_name(right.dtype))
+    if accepted is not None and right.is_floating_point():
+        limit = accepted
     bad = ~_close(mine, right, wide, limit)
     if not bool(bad.any()):
         return None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from composites.allowlist import resolve
+from composites.decompositions import Words
 from composites.errors import UnusableFunctionError
 from composites.functions import load_function
 from composites.registry.catalog import Catalog
-from composites.registry.model import Composite
+from composites.registry.model import Alternative, Composite
 from lowering.decorator import ENTRY
 
 
@@ -29,6 +30,13 @@ class Target:
     """Of an entry under `@composite`: the function."""
     samples: str | None = None
     """`package.module:function`, or the same with a file, which yields its samples."""
+    alternative: Alternative | None = None
+    """The decomposition that the entry has, if it is not its own."""
+
+    @property
+    def words(self) -> Words:
+        """The decomposition, as it is chosen."""
+        return () if self.alternative is None else ((self.entry.identity, self.alternative.name),)
 
     @property
     def is_backward(self) -> bool:
@@ -47,8 +55,19 @@ class Target:
 
 
 def targets_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Target, ...]:
-    """Entries of registries."""
-    return tuple(_target(entry, catalog) for entry in entries)
+    """Entries of registries, each followed by its alternatives."""
+    own = [_target(entry, catalog) for entry in entries]
+    return tuple(each for target in own for each in (target, *_alternatives(target)))
+
+
+def _alternatives(target: Target) -> Iterator[Target]:
+    for alternative in target.entry.alternatives:
+        yield replace(
+            target,
+            label=f"{target.label}={alternative.name}",
+            samples=alternative.samples or target.samples,
+            alternative=alternative,
+        )
 
 
 def _target(entry: Composite, catalog: Catalog) -> Target:

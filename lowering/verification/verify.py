@@ -12,10 +12,11 @@ from composites.element_types import TABLE
 from composites.errors import CompositesError, LoweringError, UnusableFunctionError
 from composites.functions import import_module
 from composites.registry.catalog import Catalog
-from composites.registry.model import Composite
+from composites.registry.model import Alternative, Composite
 from lowering import activation
 from lowering.dispatch.statistics import EntryStatistics, Statistics
 from lowering.frontends.protocols import Frontend
+from lowering.installation.install import import_alternative
 from lowering.verification import runs
 from lowering.verification.graphs import ambiguous
 from lowering.verification.judgement import Judged, Outcomes, greatest, judge
@@ -25,6 +26,7 @@ from lowering.verification.samples import (
     NoSamples,
     Sample,
     Samples,
+    chosen,
     sources,
     without_gradients,
 )
@@ -35,6 +37,8 @@ DTYPES = ("f32", "bf16")
 """The element types that are run where the user names none."""
 COUNT = 8
 """How many samples of an entry are run in each dtype."""
+_MORE = 4
+"""How many times as many samples are tried where an alternative may take few of them."""
 _TWICE = 2
 """How many of them are called a second time."""
 
@@ -42,7 +46,8 @@ _TWICE = 2
 def element_types(target: Target, chosen: Sequence[str]) -> tuple[str, ...]:
     """Those of the chosen element types that the entry's conditions allow; if there are none, the
     first that they allow."""
-    allowed = target.entry.when.dtypes
+    own = target.alternative.when.dtypes if target.alternative is not None else ()
+    allowed = own or target.entry.when.dtypes
     found = tuple(name for name in chosen if not allowed or name in allowed)
     if found:
         return found
@@ -67,7 +72,7 @@ def verify(
             began = time.monotonic()
             row = _Verifier(target, catalog, frontend, dtype, count).row()
             rows.append(replace(row, seconds=time.monotonic() - began))
-    return _with_claims(target.entry, rows)
+    return _with_claims(target.entry, rows) if target.alternative is None else tuple(rows)
 
 
 def _with_claims(entry: Composite, rows: list[Row]) -> tuple[Row, ...]:
@@ -105,7 +110,11 @@ def turned_on(target: Target, catalog: Catalog) -> Iterator[Statistics]:
         for function in entry.functions[:1]:
             import_module(function.partition(":")[0])
     counted = Statistics()
-    installation = activation.install_from(catalog, target.entries, counted=counted)
+    if target.alternative is not None:
+        import_alternative(target.alternative, target.entry)
+    installation = activation.install_from(
+        catalog, target.entries, counted=counted, words=target.words
+    )
     try:
         yield counted
     finally:
@@ -163,7 +172,7 @@ class _Verifier:
     count: int
 
     def row(self) -> Row:
-        bare = Row(self.target.label, self.dtype, "", 0, tolerance=tolerance_of(self.dtype))
+        bare = Row(self.target.label, self.dtype, "", 0, tolerance=self._tolerance())
         for function in self.target.entry.functions[:1] if not self.target.function else ():
             try:
                 import_module(function.partition(":")[0])
@@ -225,13 +234,22 @@ class _Verifier:
                 again=ours.again.get(number),
                 is_random=item.is_random,
                 is_native=self._is_native(),
+                limit=None if self.target.alternative is None else self._tolerance(),
             )
         )
+
+    def _tolerance(self) -> float:
+        """The greatest error that is accepted."""
+        alternative = self.target.alternative
+        promised = {} if alternative is None else dict(alternative.tolerance)
+        return promised.get(self.dtype, tolerance_of(self.dtype))
 
     def _is_native(self) -> bool:
         """Whether all that is on is the stock lowering of operators. A function's own body can be
         fused in another way than the calls that it stands for."""
-        return all(e.op and e.decomposition.kind == "native" for e in self.target.entries)
+        return self.target.alternative is None and all(
+            e.op and e.decomposition.kind == "native" for e in self.target.entries
+        )
 
     def _indistinguishable(self, ours: Run) -> Iterator[Finding]:
         names = {entry.composite_name for entry in self.target.entries}
@@ -257,6 +275,8 @@ def select(
         UnusableFunctionError: a function that the entry names cannot be used.
         CompositesError: the entry cannot be turned on.
     """
+    if target.alternative is not None:
+        return _taken(target, target.alternative, catalog, frontend, dtype, count)
     identity = counted_entry(target).identity
     last: Samples | NoSamples = NoSamples("no samples")
     for found in sources(target, dtype, count):
@@ -270,6 +290,28 @@ def select(
         if failed or reached.claimed or reached.unclaimed:
             break
     return last
+
+
+def _taken(
+    target: Target,
+    alternative: Alternative,
+    catalog: Catalog,
+    frontend: Frontend,
+    dtype: str,
+    count: int,
+) -> Samples | NoSamples:
+    """The samples of the first source that has some which the alternative takes."""
+    names = {alternative.name, f"{alternative.name}, backward"}
+    for found in sources(target, dtype, _MORE * count):
+        taken: list[Sample] = []
+        for sample in () if isinstance(found, NoSamples) else found.samples:
+            with turned_on(target, catalog) as statistics:
+                failed = _fails(frontend, [sample])
+                if failed or names & statistics.of(target.entry).decompositions.keys():
+                    taken.append(sample)
+        if taken and not isinstance(found, NoSamples):
+            return Samples(found.source, chosen(taken, count))
+    return NoSamples("it takes no sample; name some that it takes with its key `samples`")
 
 
 def _fails(frontend: Frontend, samples: Sequence[Sample]) -> bool:

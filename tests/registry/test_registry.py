@@ -95,11 +95,11 @@ def test_an_entry_with_everything_prints_back() -> None:
 
 def test_json_schema_names_every_key_of_an_entry() -> None:
     schema = json_schema()
-    assert set(schema["properties"]) == {"schema", "namespace", "composites"}
+    assert set(schema["properties"]) == {"schema", "namespace", "composites", "alternatives"}
     assert set(schema["$defs"]["CompositeDocument"]["properties"]) == {
         "op", "function", "composite", "version", "operands", "attributes", "when", "adapt",
         "decomposition", "backward", "results", "saves", "gradients",
-        "group", "rewrites", "example", "samples", "copies",
+        "group", "rewrites", "example", "samples", "copies", "alternatives",
     }  # fmt: skip
 
 
