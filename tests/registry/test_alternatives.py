@@ -1,0 +1,252 @@
+"""Alternatives in registry files: what is read, what is wrong, and which ones a text chooses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from composites.decompositions import choose
+from composites.errors import DecompositionError, RegistryError, UnusableFunctionError
+from composites.registry.alternatives import check_functions
+from composites.registry.catalog import Catalog, builtin_registry_path, load_catalog
+from composites.registry.model import Composite
+from composites.registry.printing import registry_yaml
+from composites.registry.validation import load_registry, parse_registry
+
+HEAD = "schema: 1\nnamespace: acme\ncomposites:\n"
+
+
+def entry(alternatives: str, more: str = "backward: derive") -> str:
+    """A file whose one entry, `e`, has alternatives on line 7."""
+    return f"{HEAD}  e:\n    op: aten::gelu\n    {more}\n    alternatives: {{{alternatives}}}\n"
+
+
+def messages(text: str) -> list[str]:
+    with pytest.raises(RegistryError) as raised:
+        parse_registry(text, "acme.yaml")
+    return [str(problem).removeprefix("acme.yaml:") for problem in raised.value.problems]
+
+
+F = "decomposition: 'a:f'"
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "message"),
+    [
+        ("fast: {decomposition: 'a:f'}", "'fast' cannot be the name of an alternative"),
+        ("'x y': {decomposition: 'a:f'}", "'x y' is not the name of an alternative: letters"),
+        ("a: {goals: fast}", "an alternative needs `decomposition`, `backward`, or both"),
+        (f"a: {{goals: quick, {F}}}", "must be 'fast' or 'small', not 'quick'"),
+        (f"a: {{gaols: fast, {F}}}", "unknown key 'gaols'; did you mean 'goals'? (the keys are"),
+        ("a: {decomposition: native}", "'native' is not a function; write package.module:"),
+        ("a: {backward: derive}", "backward: derive needs `decomposition`"),
+        ("a: {backward: 'a:b'}", "write both `backward: package.module:function` and `gradients`"),
+        (f"a: {{{F}, gradients: [self]}}", "write both `backward: package.module:function` and"),
+        (f"a: {{{F}, backward: 'a:b', gradients: [slef]}}", "no operand 'slef'; did you mean"),
+        (f"a: {{{F}, tolerance: {{f23: 0.1}}}}", "'f23' is not an element type; did you mean"),
+        (f"a: {{{F}, tolerance: {{f32: -0.1}}}}", "-0.1 is not an error; write a number"),
+        (f"a: {{{F}, when: {{aproximate: none}}}}", "has no argument 'aproximate' that is not a"),
+        (f"a: {{{F}, when: {{approximate: 3}}}}", "approximate is of kind string; 3 is not"),
+        (f"a: {{{F}, when: {{where: ['slef.dim()']}}}}", "there is no argument 'slef'"),
+        (f"a: {{{F}, when: {{dtypes: [f23]}}}}", "'f23' is not an element type"),
+    ],
+)
+def test_what_is_wrong(alternatives: str, message: str) -> None:
+    (found,) = messages(entry(alternatives))
+    assert message in found
+    assert found.startswith("7: e: ")
+
+
+def test_a_backward_needs_a_derived_one() -> None:
+    function = "a: {backward: 'a:b', gradients: [self]}"
+    assert "acme.e has no derived backward" in messages(entry(function, "version: 1"))[0]
+    text = entry(function, "backward: back") + "  back: {op: aten::gelu_backward}\n"
+    assert "write an alternative of back, which is its backward" in messages(text)[0]
+
+
+def test_the_printed_text_reads_back() -> None:
+    written = entry(
+        f"a: {{goals: fast, {F}, when: {{approximate: none, rank: 2, where: ['self.dim() > 1']}},"
+        " backward: 'jax:a:b', gradients: [self], tolerance: {f32: 0.001}, samples: 'a:s'}, b:"
+        f" {{{F}, backward: derive}}"
+    )
+    written += f"alternatives:\n  ptxla.gelu: {{c: {{{F}}}}}\n"
+    registry = parse_registry(written, "acme.yaml")
+    again = parse_registry(registry_yaml(registry), "acme.yaml")
+    assert again.composites == registry.composites
+    assert again.additions == registry.additions
+    (e,) = registry.composites
+    assert [a.name for a in e.alternatives] == ["a", "b"]
+    assert e.alternatives[0].tolerance == (("f32", 0.001),)
+    assert (e.alternatives[1].derives, e.alternatives[1].backward) == (True, None)
+
+
+def test_functions_are_imported_only_when_they_are_chosen() -> None:
+    for name in ("composites.alternatives.attention", "no_such_module"):
+        sys.modules.pop(name, None)
+    load_registry(builtin_registry_path(), builtin=True)
+    assert "composites.alternatives.attention" not in sys.modules
+    registry = parse_registry(entry("a: {decomposition: 'no_such_module:f'}"), "acme.yaml")
+    (e,) = registry.composites
+    with pytest.raises(UnusableFunctionError, match=r"acme\.e: a: .*no_such_module"):
+        check_functions(e.alternatives[0], e)
+
+
+FUNCTIONS = """
+def short(self): ...
+def fits(self, *, approximate="none"): ...
+def backward(grad_output, self, approximate, output_mask): ...
+def unknown(grad_output, slef): ...
+def many(*values): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("decomposition: 'alt_f:fits', backward: 'alt_f:backward', gradients: [self]", None),
+        ("decomposition: 'alt_f:short'", "does not take the arguments of aten::gelu"),
+        ("backward: 'alt_f:unknown', gradients: [self]", "nothing of that name; did you mean"),
+        ("backward: 'alt_f:many', gradients: [self]", "a backward takes its values by name"),
+    ],
+)
+def test_functions_fit(
+    keys: str, message: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "alt_f.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "alt_f", raising=False)
+    (e,) = parse_registry(entry(f"a: {{{keys}}}"), "acme.yaml").composites
+    if message is None:
+        check_functions(e.alternatives[0], e)
+        return
+    with pytest.raises(UnusableFunctionError, match=message):
+        check_functions(e.alternatives[0], e)
+
+
+def test_a_backward_takes_only_what_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "alt_f.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "alt_f", raising=False)
+    keys = "a: {backward: 'alt_f:backward', gradients: [self]}"
+    text = entry(keys, "{}: derive\n    saves: [result]".format("backward"))
+    (e,) = parse_registry(text, "acme.yaml").composites
+    with pytest.raises(UnusableFunctionError, match="takes self, which acme.e does not save"):
+        check_functions(e.alternatives[0], e)
+
+
+# ---- given to entries of other registries ----
+
+
+def catalog(tmp_path: Path, text: str) -> Catalog:
+    path = tmp_path / "acme.yaml"
+    path.write_text(text)
+    return load_catalog([str(path)])
+
+
+def gelu_of(catalog: Catalog) -> Composite:
+    return next(e for e in catalog if e.identity == "ptxla.gelu@1")
+
+
+def test_a_vendor_adds_to_a_builtin_entry(tmp_path: Path) -> None:
+    text = "schema: 1\nnamespace: acme\ncomposites: {}\nalternatives:\n"
+    text += f"  ptxla.gelu: {{a: {{goals: fast, {F}}}, b: {{{F}}}}}\n"
+    found = catalog(tmp_path, text)
+    assert [a.name for a in gelu_of(found).alternatives] == ["a", "b"]
+    assert gelu_of(found).alternatives[0].location.file.endswith("acme.yaml")
+    assert gelu_of(load_catalog([])).alternatives == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "message"),
+    [
+        ("ptxla.gleu", "", "alternatives: ptxla.gleu: there is no such entry; did you mean"),
+        ("gelu", "", "write its name with the namespace, such as ptxla.gelu"),
+        ("ptxla.gelu@7", "", "alternatives: ptxla.gelu@7: there is no such entry"),
+        ("acme.e", "", "is an entry of this file; write `alternatives` under the entry itself"),
+        ("ptxla.gelu", ", when: {approx: none}", "has no argument 'approx'"),
+        ("ptxla.gelu", ", when: {where: ['self.shape[']}", "is not an expression"),
+        ("ptxla.gelu", ", backward: derive", "ptxla.gelu has no derived backward; write an"),
+        ("ptxla.gelu", ", goals: quick", "must be 'fast' or 'small'"),
+    ],
+)
+def test_wrong_additions(tmp_path: Path, name: str, body: str, message: str) -> None:
+    text = f"{HEAD}  e: {{op: aten::gelu}}\nalternatives:\n  {name}:\n    a: {{{F}{body}}}\n"
+    with pytest.raises(RegistryError) as raised:
+        catalog(tmp_path, text)
+    (problem,) = raised.value.problems
+    assert message in problem.message
+    assert problem.line in (6, 7)
+
+
+def test_two_vendors_cannot_use_one_name(tmp_path: Path) -> None:
+    files = []
+    for name in ("acme", "umbra"):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(
+            f"schema: 1\nnamespace: {name}\ncomposites: {{}}\n"
+            f"alternatives: {{ptxla.gelu: {{a: {{{F}}}}}}}\n"
+        )
+        files.append(str(path))
+    with pytest.raises(RegistryError, match="ptxla.gelu already has it: .*acme.yaml:4; take"):
+        load_catalog(files)
+
+
+# ---- which are chosen ----
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    text = f"{HEAD}  e: {{op: aten::relu6, alternatives: {{a: {{goals: small, {F}}}}}}}\n"
+    text += f"alternatives:\n  ptxla.gelu: {{a: {{goals: fast, {F}}}, b: {{{F}}}}}\n"
+    return catalog(tmp_path_factory.mktemp("two"), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "gelu", "e"),
+    [
+        ("fast", "fast", None),
+        ("small", None, "small"),
+        ("a", "a", "a"),
+        ("b", "b", None),
+        ("stock", "stock", "stock"),
+        ("", None, None),
+        ("gelu=b", "b", None),
+        (" gelu = b , small", "b", "small"),
+        ("gelu=b,fast", "b", None),
+        ("fast,gelu=stock", "stock", None),
+        ("gelu=b,gelu=fast", "fast", None),
+        ("all=a", "a", "a"),
+        ("acme.*=small", None, "small"),
+        ("small,a", "a", "a"),
+    ],
+)
+def test_the_choice(two: Catalog, text: str, gelu: str | None, e: str | None) -> None:
+    words = dict(choose(text, two))
+    assert words.get("ptxla.gelu@1") == gelu
+    assert words.get("acme.e@1") == e
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fsat", r"there is no decomposition 'fsat'; did you mean 'fast'\? \(known: stock, fast"),
+        ("gleu=fast", "gleu=fast: there is no composite 'gleu'; did you mean 'glu'"),
+        ("gelu=small", r"gelu=small: gelu has no decomposition 'small' \(known: stock, fast, a"),
+        ("silu=fast", "silu=fast: silu has no alternatives; `composites list` says"),
+        ("=fast", "there is no composite ''"),
+        ("gelu=", "gelu has no decomposition ''"),
+    ],
+)
+def test_wrong_choices(two: Catalog, text: str, message: str) -> None:
+    with pytest.raises(DecompositionError, match=message):
+        choose(text, two)
+
+
+def test_the_choice_is_text(two: Catalog) -> None:
+    with pytest.raises(DecompositionError, match="is not text; write 'fast'"):
+        choose(["fast"], two)  # type: ignore[arg-type]
