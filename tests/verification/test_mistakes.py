@@ -27,6 +27,10 @@ def right(self, *, approximate="none"):
     return torch.nn.functional.gelu(self, approximate=approximate)
 
 
+def slightly_wrong(self, *, approximate="none"):
+    return torch.nn.functional.gelu(self, approximate=approximate) * 1.0003
+
+
 def relu(self, *, approximate="none"):
     return torch.relu(self)
 
@@ -149,8 +153,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
         file.write_text(f"schema: 1\nnamespace: planted\ncomposites:\n{entries}")
         catalog = load_catalog([str(file)], in_place=True)
         (entry,) = [e for e in catalog.registries[0].composites if e.name == name]
-        (target,) = targets_of([entry], catalog)
-        return list(verify(target, catalog, dtypes))
+        targets = targets_of([entry], catalog)
+        return [row for target in targets for row in verify(target, catalog, dtypes)]
 
     return run
 
@@ -301,3 +305,55 @@ def test_functions(run: Verify, name: str, samples: str | None, verdict: Verdict
     assert row.source == ("samples" if samples else "generated")
     assert bool(row.claimed) == (verdict is Verdict.VERIFIED)
     assert row.numbers.gradient is not None
+
+
+# ---- alternatives ----
+
+BACK = ", backward: 'planted:backward', gradients: [self]"
+ALTERNATIVE = "alternatives: {a: {decomposition: 'planted:%s'%s}}"
+
+
+def alternative_rows(rows: Sequence[Row]) -> list[Row]:
+    assert [row.verdict for row in rows if "=" not in row.entry] == [Verdict.VERIFIED]
+    return [row for row in rows if row.entry == "planted.planted=a"]
+
+
+def test_an_alternative_keeps_its_promise(run: Verify) -> None:
+    keys = ALTERNATIVE % ("right", ", backward: derive, tolerance: {f32: 1.0e-5}")
+    (row,) = alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}")))
+    assert row.verdict is Verdict.VERIFIED, row
+    assert row.tolerance == 1e-5
+    assert row.claimed
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "check", "message"),
+    [
+        ("relu", "", Check.FORWARD, "result 0: "),
+        ("slightly_wrong", ", tolerance: {f32: 1.0e-6}", Check.FORWARD, "accepted 1e-06"),
+        ("right", BACK, Check.GRADIENT, "gradient 0: "),
+        ("none", "", Check.CALL, "it returns None"),
+    ],
+)
+def test_a_wrong_alternative(
+    run: Verify, function: str, more: str, check: Check, message: str
+) -> None:
+    keys = ALTERNATIVE % (function, more)
+    rows = alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}")))
+    found = failures(rows)
+    assert message in found[check], found
+
+
+def test_what_is_slightly_wrong_can_be_promised(run: Verify) -> None:
+    keys = ALTERNATIVE % ("slightly_wrong", ", tolerance: {f32: 1.0e-3}")
+    (row,) = alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}")))
+    assert row.verdict is Verdict.VERIFIED, row
+    assert row.numbers.forward_f64 is not None
+    assert row.numbers.forward_f64 > 1e-5
+
+
+def test_an_alternative_that_takes_no_sample(run: Verify) -> None:
+    keys = ALTERNATIVE % ("right", ", when: {where: ['self.shape[-1] > 999']}")
+    (row,) = alternative_rows(run(entry(f"{GELU}, {keys}")))
+    assert row.verdict is Verdict.NOT_VERIFIED
+    assert "it takes no sample; name some" in row.findings[0].message
