@@ -1,0 +1,131 @@
+"""What the commands say of alternatives: list, show, check, run and export."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from composites.cli.app import app
+from lowering import activation
+
+FUNCTIONS = """
+def two(self):
+    return self * 2
+
+
+def pair(one, two):
+    return one
+"""
+
+REGISTRY = """\
+schema: 1
+namespace: umbra
+composites:
+  e:
+    op: aten::relu
+    alternatives:
+      a: {goals: [fast, small], decomposition: "umbra_f:two", when: {rank: 2}, tolerance: {f32: 9}}
+      b: {decomposition: "umbra_f:two"}
+"""
+
+SCRIPT = """\
+import torch, torch_xla
+for shape in ((2, 2), (2, 2), (3, 3), (3,)):
+    torch.relu(torch.ones(*shape, device="xla")).cpu()
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "umbra_f.py").write_text(FUNCTIONS)
+    (tmp_path / "umbra.yaml").write_text(REGISTRY)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", "umbra.yaml")
+    monkeypatch.setenv("COLUMNS", "200")
+    activation.catalog.cache_clear()
+    yield
+    activation.catalog.cache_clear()
+    sys.modules.pop("umbra_f", None)
+
+
+def invoke(*arguments: str, **variables: str) -> Result:
+    return CliRunner().invoke(app, arguments, env=variables)
+
+
+def test_list() -> None:
+    result = invoke("list", "--json")
+    entries = {e["name"]: e for e in json.loads(result.stdout)["composites"]}
+    assert entries["umbra.e"]["alternatives"] == {"a": ["fast", "small"], "b": []}
+    assert entries["ptxla.cross_entropy_loss"]["alternatives"] == {"rows": ["fast", "small"]}
+    assert "a (fast, small), b" in invoke("list").stdout
+
+
+def test_show() -> None:
+    shown = invoke("show", "umbra.e").stdout
+    assert "a (fast, small): umbra_f:two" in shown
+    assert "when rank: 2" in shown
+    assert "error against f64: f32 9" in shown
+    assert "b (only by name): umbra_f:two" in shown
+    shown = invoke("show", "scaled_dot_product_attention").stdout
+    assert "blockwise_backward, of query, key, value" in shown
+    described = json.loads(invoke("show", "umbra.e", "--json").stdout)["composites"][0]
+    assert described["alternatives"]["b"] == {"decomposition": "umbra_f:two"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("umbra_f:six", "umbra.yaml:7: e: alternatives: a: module umbra_f has no function six"),
+        ("umbra_f:pair", "umbra.yaml:7: e: alternatives: a: umbra_f:pair(one, two) does not take"),
+    ],
+)
+def test_check(text: str, message: str) -> None:
+    assert invoke("check", "umbra.yaml").exit_code == 0
+    wrong = REGISTRY.replace("umbra_f:two", text, 1)
+    Path("umbra.yaml").write_text(wrong)
+    result = invoke("check", "umbra.yaml")
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_check_of_what_a_file_adds() -> None:
+    Path("umbra.yaml").write_text(
+        "schema: 1\nnamespace: umbra\ncomposites: {}\nalternatives:\n"
+        "  ptxla.silu: {a: {decomposition: 'umbra_f:pair'}}\n"
+    )
+    result = invoke("check", "umbra.yaml")
+    assert result.exit_code == 1
+    assert "umbra.yaml:5: silu: alternatives: a: umbra_f:pair(one, two) does not" in result.stderr
+
+
+def test_run(capfd: pytest.CaptureFixture[str]) -> None:
+    variables = {"XLA_COMPOSITE_OP": "umbra.e", "XLA_COMPOSITE_DECOMPOSITION": "fast"}
+    result = invoke("run", "train.py", **variables)
+    assert result.exit_code == 0, result.output
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines()]
+    assert ["umbra.e", "a", "2", "1: the rank of self is not 2"] in rows
+    assert ["umbra.e", "stock", "1", ""] in rows
+    assert "where alternatives are chosen" not in invoke("run", "train.py").stdout
+
+
+def test_export(tmp_path: Path) -> None:
+    Path("model.py").write_text(
+        "import torch\n\n\ndef relu():\n    return torch.nn.ReLU(), (torch.ones(2, 2),)\n"
+    )
+    texts = []
+    for choice in ((), ("--decompositions", "fast")):
+        result = invoke("export", "model.py:relu", "-o", "out", "--ops", "umbra.e", *choice)
+        assert result.exit_code == 0, result.output
+        texts.append("".join(path.read_text() for path in Path("out").glob("*.mlir")))
+    assert ["stablehlo.maximum" in text for text in texts] == [True, False]
+    result = invoke("export", "model.py:relu", "-o", "out", "--decompositions", "fats")
+    assert result.exit_code == 1
+    assert "there is no decomposition 'fats'" in result.stderr
