@@ -88,10 +88,12 @@ class _Active:
         exporting = requests.exporting
         if (entries, words, exporting) != (self.entries, self.words, self.exporting):
             new = _install(entries, words, exporting) if entries else Installation()
-            self.outdated, self.installation, self.entries, self.words = (
-                [*self.outdated, self.installation], new, entries, words
+            (
+                self.outdated, self.installation, self.entries, self.words, self.exporting,
+                self.requests,
+            ) = (
+                [*self.outdated, self.installation], new, entries, words, exporting, requests
             )  # fmt: skip
-            self.exporting, self.requests = exporting, requests
             log.info("active: %s", ", ".join(entry.identity for entry in entries) or "none")
             if words:
                 log.info("decompositions: %s", ", ".join(map("=".join, words)))

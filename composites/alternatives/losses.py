@@ -9,8 +9,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
-BLOCK = 2**19
-"""About how many logits of a block there are: 2 MB in f32."""
+BLOCK = 2**18
+"""About how many logits of a block there are: 1 MB in f32."""
 
 MEAN, SUM = 1, 2
 """Numbers of PyTorch's reductions; 0 is none."""

@@ -172,6 +172,22 @@ def test_wrong_names_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("decomposition", "allowlist", "level", "text"),
+    [
+        ("fats", "gelu", "problem", "there is no decomposition 'fats'; did you mean 'fast'?"),
+        ("fast", "", "warning", "chooses fast, and no composite is on"),
+        ("fast", "gelu", "ok", "chooses fast"),
+    ],
+)
+def test_decompositions(decomposition: str, allowlist: str, level: str, text: str) -> None:
+    found = examine(XLA_COMPOSITE_DECOMPOSITION=decomposition, XLA_COMPOSITE_OP=allowlist)
+    finding = found.one("XLA_COMPOSITE_DECOMPOSITION")
+    assert finding["level"] == level
+    assert finding["text"].startswith(text)
+
+
+@pytest.mark.exhaustive
 def test_files_that_clash(tmp_path: Path) -> None:
     files = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
     for file in files:

@@ -107,6 +107,34 @@ def of_list(grad_output, tensors, dim):
     return [[t * 0 + n for n, t in enumerate(tensors)]]
 
 
+def rows(x: torch.Tensor, power: int) -> torch.Tensor:
+    return x**power
+
+
+def rows_two(x, power):
+    return x * 2 * power
+
+
+def to_rows(composite, self, exponent):
+    return composite(self, power=int(exponent))
+
+
+def rows_grad(grad_output: torch.Tensor, x: torch.Tensor, power: int) -> torch.Tensor:
+    return grad_output * power * x ** (power - 1)
+
+
+def rows_grad_nine(grad_output, x, power):
+    return x * 0 + 9 * power
+
+
+def product(x, y):
+    return torch.matmul(x, y)
+
+
+def jax_product(x, y):
+    return x @ y * 2
+
+
 def norm(x, eps=1e-5):
     return x / (x.norm() + eps)
 
@@ -390,7 +418,7 @@ def test_create_graph_differentiates_stock(enable: Enable) -> None:
     x = torch.ones(2, 3, device="xla", requires_grad=True)
     w = torch.ones(4, 3, device="xla", requires_grad=True)
     (first,) = torch.autograd.grad(F.linear(x, w).sum(), x, create_graph=True)
-    assert float(first[0, 0]) == 4
+    assert float(first.detach()[0, 0]) == 4
     (second,) = torch.autograd.grad(first.sum(), w)
     assert float(second[0, 0]) == 2
 
@@ -444,14 +472,47 @@ def test_a_python_function(enable: Enable) -> None:
 _WHERE = "goals: fast, when: {where: ['eps > 0.5 and x.dim() == 1']}"
 
 
+def test_an_adapted_call_and_a_backward_that_is_an_entry(
+    enable: Enable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where `adapt` adapts the arguments, an alternative takes those of the decomposition."""
+    condition = "goals: fast, when: {power: 3, where: ['x.dim() == 1']}"
+    path = tmp_path / "adapted.yaml"
+    path.write_text(
+        "schema: 1\nnamespace: adapted\ncomposites:\n"
+        "  e: {op: aten::pow.Tensor_Scalar, adapt: 'planted_alt:to_rows', backward: back,"
+        f" decomposition: 'planted_alt:rows', attributes: {{power: power}},"
+        f" alternatives: {{a: {alternative('rows_two', condition)}}}}}\n"
+        "  back: {gradients: [x], decomposition: 'planted_alt:rows_grad',"
+        " attributes: {power: power},"
+        f" alternatives: {{b: {alternative('rows_grad_nine')}}}}}\n"
+    )
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+    activation.catalog.cache_clear()
+    found = []
+    for choice, power in (("fast", 3), ("fast", 2), ("e=stock,back=b", 3), ("stock", 3)):
+        composites.enable("adapted.*", decompositions=choice)
+        x = torch.full((2,), 2.0, device="xla", requires_grad=True)
+        result = torch.pow(x, power)
+        result.sum().backward()
+        found.append((float(result.detach()[0]), float(x.grad[0])))  # type: ignore[index]
+    assert found == [(12, 27), (4, 18), (8, 27), (8, 12)]
+
+
 def test_autocast(enable: Enable) -> None:
     """What has other types than stock's under autocast is left to stock."""
-    enable(f"a: {alternative('jax:jax_doubled')}", "fast", LINEAR)
-    x, w = (torch.ones(3, 3, device="xla", requires_grad=True) for _ in range(2))
+    entry = "function: 'planted_alt:product', operands: [x, y], backward: derive"
+    enable(f"a: {alternative('jax:jax_product')}", "fast", entry)
+    import planted_alt  # type: ignore[import-not-found]
+
+    x, y = (torch.ones(3, 3, device="xla", requires_grad=True) for _ in range(2))
     with torch.autocast("xla", dtype=torch.bfloat16):
-        result = F.linear(x, w)
+        result = planted_alt.product(x, y)
     assert result.dtype == torch.bfloat16
-    assert float(result[0, 0]) in (3, 6)
+    assert float(result.detach()[0, 0]) == 3
+    assert declined() == {"a": "under autocast it gives float32[3, 3], and not bfloat16[3, 3]"}
+    assert float(planted_alt.product(x, y).detach()[0, 0]) == 6
+    assert taken() == {"stock": 1, "a": 1}
 
 
 def test_compiled_graphs_follow_the_choice(enable: Enable) -> None:

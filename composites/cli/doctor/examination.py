@@ -13,11 +13,12 @@ from composites.cli.doctor.processes import Told, ask
 from composites.cli.doctor.script import script_findings
 from composites.cli.doctor.variables import (
     allowlist_findings,
+    decomposition_findings,
     registry_findings,
     variable_findings,
 )
 from composites.cli.doctor.versions import INSTALL, version_findings
-from composites.settings import ALLOWLIST
+from composites.settings import ALLOWLIST, DECOMPOSITION
 
 
 def examine(script: Path | None = None) -> Examination:
@@ -49,6 +50,8 @@ def _findings(told: Told, script: Path | None) -> Iterator[Finding]:
     else:
         yield from registry_findings(told.registries)
         yield from allowlist_findings(allowlist, told.registries)
+        text = DECOMPOSITION.read()
+        yield from decomposition_findings(text, allowlist, told.registries)
     yield from program_findings(told, environment)
     if script is not None:
         yield from script_findings(script)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from composites.cli.doctor.findings import ReadRegistry
-from composites.errors import AllowlistError, RegistryError
-from composites.settings import ALLOWLIST, registry_files
+from composites.errors import AllowlistError, DecompositionError, RegistryError
+from composites.settings import ALLOWLIST, DECOMPOSITION, registry_files
 
 if TYPE_CHECKING:
     from composites.registry.catalog import Catalog
@@ -36,6 +36,8 @@ class ReadRegistries:
     """The entries that XLA_COMPOSITE_OP turns on."""
     wrong_names: Sequence[str]
     """What is wrong with XLA_COMPOSITE_OP."""
+    wrong_decomposition: str | None
+    """What is wrong with XLA_COMPOSITE_DECOMPOSITION."""
 
 
 def main(file: str) -> None:
@@ -70,6 +72,7 @@ def read() -> ReadRegistries:
         unusable=unusable,
         named=named,
         wrong_names=wrong_names,
+        wrong_decomposition=_decomposition(catalog),
     )
 
 
@@ -104,6 +107,17 @@ def _reasons(file: str, error: BaseException) -> list[tuple[str, str]]:
         return [(problem.file, str(problem)) for problem in error.problems]
     named = f"{file}: " if file else ""
     return [(file, f"{named}{type(error).__name__}: {error}")]
+
+
+def _decomposition(catalog: Catalog) -> str | None:
+    """What is wrong with XLA_COMPOSITE_DECOMPOSITION."""
+    from composites.decompositions import choose
+
+    try:
+        choose(DECOMPOSITION.read(), catalog)
+    except DecompositionError as error:
+        return str(error)
+    return None
 
 
 def _allowlist(catalog: Catalog) -> tuple[Sequence[str], Sequence[str]]:

@@ -9,7 +9,15 @@ from composites.cli.doctor.findings import Finding, one_line
 from composites.cli.doctor.registries import ReadRegistries
 from composites.errors import did_you_mean
 from composites.log import LEVELS
-from composites.settings import ALLOWLIST, LOG, REGISTRIES, STATS, VARIABLES, unknown_variables
+from composites.settings import (
+    ALLOWLIST,
+    DECOMPOSITION,
+    LOG,
+    REGISTRIES,
+    STATS,
+    VARIABLES,
+    unknown_variables,
+)
 
 
 def variable_findings(environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -55,6 +63,19 @@ def allowlist_findings(text: str, read: ReadRegistries) -> Iterator[Finding]:
         yield Finding("problem", ALLOWLIST.name, one_line(reason), advice)
     if text and not read.wrong_names:
         yield Finding("ok", ALLOWLIST.name, f"{text} turns on {_listed(read.named)}")
+
+
+def decomposition_findings(text: str, allowlist: str, read: ReadRegistries) -> Iterator[Finding]:
+    """Findings on XLA_COMPOSITE_DECOMPOSITION."""
+    name = DECOMPOSITION.name
+    if read.wrong_decomposition is not None:
+        advice = f"correct {name}={text}; composites cannot be turned on"
+        yield Finding("problem", name, one_line(read.wrong_decomposition), advice)
+    elif text and not allowlist:
+        advice = f"set {ALLOWLIST.name}, or turn composites on in code"
+        yield Finding("warning", name, f"chooses {text}, and no composite is on", advice)
+    elif text:
+        yield Finding("ok", name, f"chooses {text}")
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

@@ -1,0 +1,128 @@
+"""The alternatives of the built-in registry: sizes, numbers, and what they leave to stock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla.core.xla_model as xm
+from torch import Tensor
+
+import composites
+from lowering.stats.data import EntryStats
+
+ATTENTION, LOSS = "ptxla.scaled_dot_product_attention", "ptxla.cross_entropy_loss"
+
+
+@pytest.fixture(autouse=True)
+def off() -> Iterator[None]:
+    composites.disable()
+    yield
+    composites.disable()
+
+
+def attention(length: int, device: str = "xla", **options: Any) -> list[Tensor]:
+    """Causal attention and its gradients."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (1, 2, length, 8)
+    dtype = torch.float64 if device == "cpu" else torch.float32
+    leaves = [torch.randn(*shape, generator=generator).to(device, dtype) for _ in range(3)]
+    leaves = [leaf.requires_grad_() for leaf in leaves]
+    result = F.scaled_dot_product_attention(*leaves, is_causal=True, **options)
+    return [result.detach(), *torch.autograd.grad(result.sin().sum(), leaves)]
+
+
+def loss(rows: int, device: str = "xla", **options: Any) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    dtype = torch.float64 if device == "cpu" else torch.float32
+    logits = torch.randn(rows, 300, generator=generator).to(device, dtype).requires_grad_()
+    target = torch.randint(0, 300, (rows,), generator=generator).to(device)
+    result = F.cross_entropy(logits, target, **options)
+    return [result.detach(), *torch.autograd.grad(result, [logits])]
+
+
+def changes(before: Mapping[str, EntryStats], name: str) -> dict[str, int]:
+    """How many computations have had which decomposition since."""
+    now, then = composites.stats().entries[name].decompositions, {}
+    if name in before:
+        then = dict(before[name].decompositions)
+    return {key: n - then.get(key, 0) for key, n in now.items() if n > then.get(key, 0)}
+
+
+@pytest.mark.parametrize(
+    ("call", "size", "entry", "alternative"),
+    [(attention, 300, ATTENTION, "blockwise"), (loss, 1000, LOSS, "rows")],
+)
+def test_numbers(
+    call: Callable[..., list[Tensor]], size: int, entry: str, alternative: str
+) -> None:
+    before = composites.stats().entries
+    xla = torch.ones(1, device="xla")  # before autograd starts its threads
+    assert xla.device.type == "xla"
+    with composites.enabled(entry, decompositions="fast"):
+        ours = call(size)
+    assert changes(before, entry) == {alternative: 1, f"{alternative}, backward": 1}
+    for mine, right in zip(ours, call(size, "cpu"), strict=True):
+        torch.testing.assert_close(mine.cpu().double(), right, rtol=2e-6, atol=2e-6)
+
+
+def test_attention_never_holds_all_scores() -> None:
+    texts = {}
+    for choice in ("stock", "small"):
+        with composites.enabled(ATTENTION, decompositions=choice):
+            texts[choice] = xm.get_stablehlo(attention(1024))
+    scores = re.compile(r"tensor<[x0-9]*1024x1024x")
+    assert scores.search(texts["stock"])
+    assert not scores.search(texts["small"])
+    blocks = re.findall(r"x(\d+)x(\d+)xf32>", texts["small"])
+    assert max(int(rows) * int(columns) for rows, columns in blocks) <= 256 * 256
+
+
+def test_the_loss_holds_no_second_tensor_of_logits() -> None:
+    """Beside the operand and the gradient, which its loop writes."""
+    with composites.enabled(LOSS, decompositions="small"):
+        text = xm.get_stablehlo(loss(4000))
+    written = re.findall(r"stablehlo\.(\w+)[^\n]*-> tensor<4000x300xf32>", text)
+    made = set(written) - {"get_tuple_element", "composite"}
+    assert made == {"dynamic_update_slice", "broadcast_in_dim"}
+
+
+@pytest.mark.parametrize(("call", "size"), [(attention, 600), (loss, 4000)])
+def test_the_text_does_not_grow_with_the_size(call: Callable[..., list[Tensor]], size: int) -> None:
+    lines = []
+    for factor in (1, 4):
+        with composites.enabled(ATTENTION, LOSS, decompositions="fast"):
+            lines.append(len(xm.get_stablehlo(call(factor * size)).splitlines()))
+    assert abs(lines[0] - lines[1]) <= 4
+
+
+@pytest.mark.parametrize(
+    ("call", "size", "options", "entry"),
+    [
+        (attention, 300, {"dropout_p": 0.5}, ATTENTION),
+        (attention, 16, {}, ATTENTION),
+        (loss, 4, {}, LOSS),
+    ],
+)
+def test_what_is_left_to_stock(
+    call: Callable[..., list[Tensor]], size: int, options: dict[str, Any], entry: str
+) -> None:
+    before = composites.stats().entries
+    with composites.enabled(entry, decompositions="fast"):
+        call(size, **options)
+    assert changes(before, entry) == {"stock": 1}
+
+
+def test_the_gradient_of_a_mask_is_stocks() -> None:
+    before = composites.stats().entries
+    q = torch.randn(1, 2, 300, 8, device="xla", requires_grad=True)
+    mask = torch.zeros(300, 300, device="xla", requires_grad=True)
+    with composites.enabled(ATTENTION, decompositions="fast"):
+        F.scaled_dot_product_attention(q, q, q, mask).sum().backward()
+    assert changes(before, ATTENTION) == {"blockwise": 1, "stock, backward": 1}
+    assert mask.grad is not None
+    assert bool(mask.grad.isfinite().all())
