@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -503,7 +504,7 @@ def test_autocast(enable: Enable) -> None:
     """What has other types than stock's under autocast is left to stock."""
     entry = "function: 'planted_alt:product', operands: [x, y], backward: derive"
     enable(f"a: {alternative('jax:jax_product')}", "fast", entry)
-    import planted_alt  # type: ignore[import-not-found]
+    import planted_alt
 
     x, y = (torch.ones(3, 3, device="xla", requires_grad=True) for _ in range(2))
     with torch.autocast("xla", dtype=torch.bfloat16):
@@ -534,7 +535,7 @@ def test_an_export_has_them(enable: Enable) -> None:
     enable(f"a: {alternative('two')}, b: {alternative('three', 'goals: small')}")
     module, inputs = torch.nn.GELU(), (torch.ones(2, 3),)
 
-    def factor(**options: str) -> float:
+    def factor(**options: Any) -> float:
         ran = composites.export(module, inputs, ops=["planted.e"], **options).run(*inputs)
         (result,) = ran.values()
         return round(float(result.reshape(-1)[0]), 3)

@@ -32,7 +32,8 @@ def attention(length: int, device: str = "xla", **options: Any) -> list[Tensor]:
     dtype = torch.float64 if device == "cpu" else torch.float32
     leaves = [torch.randn(*shape, generator=generator).to(device, dtype) for _ in range(3)]
     leaves = [leaf.requires_grad_() for leaf in leaves]
-    result = F.scaled_dot_product_attention(*leaves, is_causal=True, **options)
+    query, key, value = leaves
+    result = F.scaled_dot_product_attention(query, key, value, is_causal=True, **options)
     return [result.detach(), *torch.autograd.grad(result.sin().sum(), leaves)]
 
 
@@ -87,8 +88,7 @@ def test_the_loss_holds_no_second_tensor_of_logits() -> None:
     with composites.enabled(LOSS, decompositions="small"):
         text = xm.get_stablehlo(loss(4000))
     written = re.findall(r"stablehlo\.(\w+)[^\n]*-> tensor<4000x300xf32>", text)
-    made = set(written) - {"get_tuple_element", "composite"}
-    assert made == {"dynamic_update_slice", "broadcast_in_dim"}
+    assert set(written) - {"get_tuple_element", "composite"} == {"dynamic_update_slice"}
 
 
 @pytest.mark.parametrize(("call", "size"), [(attention, 600), (loss, 4000)])
