@@ -107,7 +107,12 @@ class Requests:
             return replace(self, enabled=left, words=words)
         if names is None:
             names = self.enabled.union(*(b.names for b in self.blocks))
-        changed = replace(block, names=block.names - names, hidden=block.hidden | names)
+        changed = replace(
+            block,
+            names=block.names - names,
+            hidden=block.hidden | names,
+            words={name: word for name, word in block.words.items() if name not in names},
+        )
         return self._with_changed(changed)
 
     @property

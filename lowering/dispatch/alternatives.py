@@ -64,11 +64,11 @@ class Alternatives:
 
     def decline(self, alternative: Alternative, reason: str, operands: Sequence[Any]) -> None:
         """Note that a call has another decomposition, and why."""
-        types = written_operands(operands)
-        key = (alternative.name, reason)
-        if key not in self.statistics.declined:
-            log.info("%s: %s(%s): %s", alternative.name, self.entry.qualified, types, reason)
-        self.statistics.declined[key] = self.statistics.declined.get(key, 0) + 1
+        if self.statistics.decline(alternative.name, reason):
+            log.info(
+                "%s=%s does not take %s: %s",
+                self.entry.qualified, alternative.name, written_operands(operands), reason,
+            )  # fmt: skip
 
     def take(self, alternative: Alternative | None, *, backward: bool = False) -> None:
         """Note which decomposition a computation has."""

@@ -88,6 +88,16 @@ class EntryStatistics:
     caches: dict[str, Sized] = field(default_factory=dict)
     """The caches of computations of the latest installation, by what they are for."""
 
+    def decline(self, alternative: str, reason: str) -> bool:
+        """Count a computation that an alternative did not take. Returns whether the reason is
+        new."""
+        key = (alternative, reason)
+        is_new = key not in self.declined
+        if is_new and len(self.declined) >= MAX_FALLBACKS:
+            key = (alternative, _FURTHER)
+        self.declined[key] = self.declined.get(key, 0) + 1
+        return is_new
+
     def fallback(self, reason: str, operands: str) -> Fallback:
         """The fallback for a reason. It is kept, and its calls are not counted yet."""
         known = self.fallbacks.get((operands, reason))

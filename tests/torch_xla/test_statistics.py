@@ -341,5 +341,8 @@ def test_reasons_are_bounded() -> None:
     statistics = EntryStatistics(entry)
     for number in range(MAX_FALLBACKS + 50):
         statistics.fallback("reason", f"float32[{number}]").count_call()
+        statistics.decline("a", f"reason {number}")
     assert len(statistics.fallbacks) == MAX_FALLBACKS + 1
+    assert len(statistics.declined) == MAX_FALLBACKS + 1
+    assert sum(statistics.declined.values()) == MAX_FALLBACKS + 50
     assert sum(f.calls for f in statistics.fallbacks.values()) == MAX_FALLBACKS + 50
