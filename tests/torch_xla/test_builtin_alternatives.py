@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
+from composites_testing.processes import run_python
 from torch import Tensor
 
 import composites
@@ -81,6 +83,37 @@ def test_attention_never_holds_all_scores() -> None:
     assert not scores.search(texts["small"])
     blocks = re.findall(r"x(\d+)x(\d+)xf32>", texts["small"])
     assert max(int(rows) * int(columns) for rows, columns in blocks) <= 256 * 256
+
+
+SHARDED = """
+import numpy, torch, torch_xla, torch_xla.runtime, torch_xla.distributed.spmd as spmd
+import composites
+
+torch_xla.runtime.use_spmd()
+composites.enable("scaled_dot_product_attention", decompositions="fast")
+mesh = spmd.Mesh(numpy.arange(4), (4,), ("heads",))
+operands = [torch.randn(1, 8, 300, 4, device="xla", requires_grad=True) for _ in range(3)]
+for operand in operands:
+    spmd.mark_sharding(operand, mesh, (None, "heads", None, None))
+torch_xla.sync()
+result = torch.nn.functional.scaled_dot_product_attention(*operands, is_causal=True)
+gradients = torch.autograd.grad(result.sin().sum(), operands)
+torch_xla.sync()
+for gradient in gradients:
+    print(tuple(gradient.shape), bool(gradient.cpu().isfinite().all()))
+"""
+
+
+@pytest.mark.exhaustive
+def test_attention_with_sharded_heads_needs_no_collective(tmp_path: Path) -> None:
+    done = run_python(
+        SHARDED, CPU_NUM_DEVICES="4", XLA_FLAGS=f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text"
+    )
+    assert done.stdout.splitlines() == ["(1, 8, 300, 4) True"] * 3, done.stderr
+    texts = [path.read_text() for path in tmp_path.glob("*after_optimizations.txt")]
+    (graph,) = [text for text in texts if " while(" in text]
+    assert "f32[1,2," in graph  # two heads on each device
+    assert not re.search(r" (all-\w+|collective-\w+|reduce-scatter)(-start)?\(", graph)
 
 
 def test_the_loss_holds_no_second_tensor_of_logits() -> None:
