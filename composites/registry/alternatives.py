@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import UnusableFunctionError, did_you_mean
@@ -18,19 +17,11 @@ from composites.registry.document import AlternativeDocument
 from composites.registry.model import DERIVE, Alternative, Composite, Decomposition, Location, When
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import check_signature, describe_function
-from composites.registry.when import read_when
+from composites.registry.when import Mistake, read_when
 
 OUTPUT_MASK = "output_mask"
 """The parameter of a backward that says which operands need a gradient: a tuple of booleans, one
 for each of `gradients`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """What is wrong with an alternative, and the keys where it is."""
-
-    message: str
-    keys: tuple[str, ...]
 
 
 def read_alternatives(
@@ -69,7 +60,8 @@ def _function(text: str | None) -> Decomposition | None:
 def mistakes_in(
     alternative: Alternative, entry: Composite, others: Sequence[Alternative] = ()
 ) -> Iterator[Mistake]:
-    """What an alternative has that does not fit its entry. No function is imported.
+    """What an alternative has that does not fit its entry, with the keys where it is. Its functions
+    are not imported.
 
     Args:
         others: alternatives that the entry has besides.

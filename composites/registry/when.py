@@ -21,7 +21,7 @@ Hint = Callable[[str, Sequence[str]], str]
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A problem, and the keys under `when` where it is."""
+    """A problem, and the keys where it is; those of `read_when` are under `when`."""
 
     message: str
     keys: tuple[str, ...]

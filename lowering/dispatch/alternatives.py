@@ -18,7 +18,7 @@ from composites.errors import LoweringError
 from composites.functions import find_function
 from composites.registry.alternatives import OUTPUT_MASK, backward_parameters, callee_of
 from composites.registry.condition_types import ANY
-from composites.registry.conditions import ConditionError, compile_condition
+from composites.registry.conditions import compile_condition
 from composites.registry.model import STOCK, Alternative, Composite, Decomposition
 from composites.registry.operators import Operator
 from composites.registry.signatures import describe_function
@@ -142,7 +142,7 @@ class _Conditions:
             expression = compile_condition(text, kinds)
             scope = {"torch": torch, "__builtins__": {"len": len}}
             return bool(eval(expression, scope, known))
-        except (ConditionError, Exception) as error:
+        except Exception as error:  # also a condition that does not fit a Python function
             raise LoweringError(
                 f"{self.alternative.location}: {self.entry.qualified}: {self.alternative.name}:"
                 f" when: where: {text!r} cannot be evaluated for"
