@@ -210,11 +210,10 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
     if of_files := [p for p in problems if p.registry.package is None]:
         raise RegistryError([p.problem for p in of_files])
     if problems:  # without the packages that they are of
-        wrong = {p.registry.source: p for p in problems}
-        left_out += [
-            LeftOut(p.registry.package or "", str(RegistryError([p.problem])))
-            for p in wrong.values()
-        ]
+        wrong = {p.registry.source: p.registry.package or "" for p in problems}
+        for source, package in wrong.items():
+            of_package = [p.problem for p in problems if p.registry.source == source]
+            left_out.append(LeftOut(package, str(RegistryError(of_package))))
         kept = (*named, *(r for r in installed if r.source not in wrong), *last)
         registries, _ = with_additions(kept)
     return Catalog(registries, tuple(left_out))

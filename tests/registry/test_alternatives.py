@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from composites_testing.packages import install, returning
 
 from composites.decompositions import choose
 from composites.errors import DecompositionError, RegistryError, UnusableFunctionError
@@ -250,3 +251,24 @@ def test_wrong_choices(two: Catalog, text: str, message: str) -> None:
 def test_the_choice_is_text(two: Catalog) -> None:
     with pytest.raises(DecompositionError, match="is not text; write 'fast'"):
         choose(["fast"], two)  # type: ignore[arg-type]
+
+
+def test_a_package_with_a_wrong_addition_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another package keeps the alternatives that it gives."""
+    modules = {}
+    for name, entry in (("good", "ptxla.gelu"), ("wrong", "ptxla.gleu")):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(
+            f"schema: 1\nnamespace: {name}\ncomposites: {{}}\n"
+            f"alternatives: {{{entry}: {{a: {{{F}}}}}, {entry}@1: {{b: {{{F}}}}}}}\n"
+        )
+        modules[f"{name}_ops"] = returning(path)
+    for name, source in modules.items():
+        install(tmp_path, name.replace("_", "-"), monkeypatch, **{name: source})
+    found = load_catalog([])
+    assert [a.name for a in gelu_of(found).alternatives] == ["b", "a"]
+    (left,) = found.left_out
+    assert left.package == "wrong-ops"
+    assert left.reason.count("there is no such entry") == 2
