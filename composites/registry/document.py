@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -17,8 +17,10 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from composites import attribute_types
 from composites.element_types import BY_NAME, REGISTRY_TYPES
@@ -42,10 +44,25 @@ MAX_VERSION = 2**31 - 1
 
 Scalar = bool | int | float | str
 
-if TYPE_CHECKING:
-    AttributeTypeName = str
-else:  # pydantic and the JSON Schema need the names themselves
-    AttributeTypeName = Literal[attribute_types.NAMES]
+
+def _attribute_type(value: Any) -> Any:
+    if isinstance(value, str) and attribute_types.attribute_type(value) is None:
+        raise PydanticCustomError("attribute_type", "not an attribute type")
+    return value
+
+
+AttributeTypeName = Annotated[
+    str,
+    BeforeValidator(_attribute_type),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": list(attribute_types.NAMES)},
+                {"type": "string", "pattern": r"^array<.+>$"},
+            ]
+        }
+    ),
+]
 
 
 def _matching(pattern: re.Pattern[str], what: str) -> BeforeValidator:
@@ -137,7 +154,7 @@ class AttributeDocument(_Strict):
     """An attribute: `{from: ARGUMENT}` or `{value: CONSTANT}`, with an optional type."""
 
     from_: str | None = Field(default=None, alias="from")
-    value: Scalar | list[Scalar] | None = None
+    value: Scalar | list[Any] | None = None
     type: AttributeTypeName | None = None
     normalize: Literal["dim"] | None = None
     optional: bool = False
@@ -282,10 +299,10 @@ def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
     if kind in ("model_type", "dict_type"):
         return f"{_where(path)} must be a mapping of keys to values, not {_written(detail)}"
     message = str(detail["msg"]).removeprefix("Value error, ")
-    if kind == "literal_error" and key == "type":
+    if kind == "attribute_type":
         hint = did_you_mean(str(detail["input"]), attribute_types.NAMES) if hints else ""
         known = ", ".join(attribute_types.NAMES)
-        return f"{_written(detail)} is not an attribute type{hint} (known: {known})"
+        return f"{_written(detail)} is not an attribute type{hint} (known: {known}, and arrays of these such as array<i32>)"
     if kind == "literal_error":
         return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"
     if kind == "value_error":
