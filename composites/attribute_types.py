@@ -165,6 +165,8 @@ class AttributeType:
     def takes_argument(self, kind: ArgumentKind) -> bool:
         """Whether an argument of this kind can become the attribute."""
         if self.item is not None:
+            if self.item.is_list:  # no schema has lists of lists, and no annotation is read as one
+                return kind == "other"
             one = _ITEM_OF.get(kind)
             return one is not None and self.item.takes_argument(one)
         return kind in (*self.default_for, *self.also_for)

@@ -461,7 +461,9 @@ class _EntryReader:
         if argument.kind == "other" and document.type is None and not operator.results:
             return Attribute(name, None, source, optional=document.optional)
         types = types_of_argument(argument.kind)
-        if not types:
+        named = None if document.type is None else attribute_type(document.type)
+        fits = named is not None and named.takes_argument(argument.kind)
+        if not types and not fits:
             what = (
                 "a tensor; list it in `operands`"
                 if argument.is_tensor
@@ -485,8 +487,6 @@ class _EntryReader:
                 "attributes", name, "normalize",
             )  # fmt: skip
         described = f"argument {source} ({argument.kind})"
-        named = None if document.type is None else attribute_type(document.type)
-        fits = named is not None and named.takes_argument(argument.kind)
         type_ = self._type(name, document, types, described, fits=fits)
         if type_ is None:
             return None

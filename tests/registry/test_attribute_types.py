@@ -103,6 +103,7 @@ def test_arguments_of_arrays() -> None:
     assert kinds("array<f64>") == {"ints", "floats"}
     assert kinds("array<bool>") == {"bools"}
     assert kinds("array<i64[]>") == set()
+    assert attribute_type("array<i64[]>").takes_argument("other")
     assert kinds("type") == {"dtype"}
 
 
