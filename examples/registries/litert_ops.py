@@ -7,7 +7,8 @@ runs, because LiteRT runs them wherever no delegate has a kernel for the composi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ from torch import Tensor
 from composites.errors import UnsupportedCallError
 
 Composite = Callable[..., Tensor]
+Sample = tuple[tuple[Any, ...], dict[str, Any]]
 
 # Pooling.
 
@@ -364,3 +366,143 @@ def dynamic_update_slice(x: Tensor, update: Tensor, begin: Tensor) -> Tensor:
 def bmm_4d_adj_y(lhs: Tensor, rhs: Tensor) -> Tensor:
     """`[B, N, T, H]` and `[B, N, S, H]` to `[B, N, T, S]`."""
     return torch.matmul(lhs, rhs.transpose(-2, -1))
+
+
+def slice(x: Tensor, begin: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The part of `x` with these sizes at `begin`, an i32 tensor `[rank]`. The position is clamped
+    to fit."""
+    return slice_of(x, begin, torch.tensor(sizes, dtype=torch.int32), sizes=sizes)
+
+
+def slice_of(x: Tensor, begin: Tensor, size: Tensor, *, sizes: Sequence[int]) -> Tensor:
+    """What `slice` is. `size` has the same numbers as `sizes`, for the consumer."""
+    for dim, (length, wanted) in enumerate(zip(x.shape, sizes, strict=True)):
+        first = begin[dim].clamp(0, length - wanted)
+        x = x.index_select(dim, first + torch.arange(wanted, device=x.device))
+    return x
+
+
+def to_slice(composite: Composite, x: Tensor, begin: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Give the sizes as a tensor too."""
+    size = torch.tensor(sizes, dtype=torch.int32, device=x.device)
+    return composite(x, begin, size, sizes=sizes)
+
+
+def slice_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """A part of a matrix."""
+    x = torch.arange(12).reshape(3, 4).to(dtype)
+    yield (x, torch.tensor([1, 2], dtype=torch.int32), [2, 1]), {}
+
+
+def unpack(x: Tensor, num: int, axis: int = 0) -> list[Tensor]:
+    """The `num` slices of `x` along a dimension, as tensors of their own."""
+    if x.shape[axis] != num:
+        raise UnsupportedCallError(f"dimension {axis} has another size than {num}")
+    return [x.select(axis, number).clone() for number in range(num)]
+
+
+def unpack_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Rows and columns."""
+    x = torch.arange(6).reshape(2, 3).to(dtype)
+    yield (x, 2), {}
+    yield (x, 3, 1), {}
+
+
+# Operators of LiteRT's runtime.
+
+
+def random_uniform(sizes: Sequence[int], seed: int = 0, seed2: int = 0) -> Tensor:
+    """Numbers from [0, 1) in f32, which depend on the seeds alone."""
+    return random_uniform_of(torch.tensor(sizes, dtype=torch.int32), sizes, seed=seed, seed2=seed2)
+
+
+def random_uniform_of(shape: Tensor, sizes: Sequence[int], *, seed: int, seed2: int) -> Tensor:
+    """What `random_uniform` is. `shape` has the same numbers as `sizes`, for the consumer.
+
+    The numbers are those of SplitMix64: a product and shifts of each place's number.
+    """
+    places = torch.arange(1, math.prod(sizes) + 1, device=shape.device)
+    mixed = places * -7046029254386353131 + (seed * 0x9E37 + seed2)
+    for shift, factor in ((30, -4658895280553007687), (27, -7723592293110705685)):
+        mixed = (mixed ^ _shifted(mixed, shift)) * factor
+    return (_shifted(mixed ^ _shifted(mixed, 31), 40).to(torch.float32) / 2**24).reshape(sizes)
+
+
+def _shifted(bits: Tensor, places: int) -> Tensor:
+    """Shift to the right without copies of the sign."""
+    return (bits >> places) & ((1 << (64 - places)) - 1)
+
+
+def to_random_uniform(
+    composite: Composite, sizes: Sequence[int], seed: int = 0, seed2: int = 0
+) -> Tensor:
+    """Give the shape as a tensor too."""
+    shape = torch.tensor(sizes, dtype=torch.int32, device="xla")
+    return composite(shape, sizes, seed=seed, seed2=seed2)
+
+
+def random_uniform_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Two seeds."""
+    if dtype == torch.float32:
+        yield ([2, 3], 1, 2), {}
+
+
+def update_kv_cache(
+    k_cache: Tensor,
+    v_cache: Tensor,
+    positions: Tensor,
+    key: Tensor,
+    value: Tensor,
+    kv_cache_max: int,
+) -> tuple[Tensor, Tensor]:
+    """Caches `[B, S, N, H]` with new rows `[B, T, N, H]` at positions `[T]`
+    (generative/layers/kv_cache.py of ai-edge-torch)."""
+    return (
+        k_cache.index_copy(1, positions, key),
+        v_cache.index_copy(1, positions, value),
+    )
+
+
+def update_kv_cache_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Two rows of a cache of four."""
+    caches = [torch.randn(1, 4, 2, 3, dtype=dtype) for _ in range(2)]
+    rows = [torch.randn(1, 2, 2, 3, dtype=dtype) for _ in range(2)]
+    yield (*caches, torch.tensor([1, 2]), *rows, 4), {}
+
+
+def quantize_and_dequantize(
+    weight: Tensor, axis: int, bits: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Symmetric integers along `axis`: the rounded weight, its integers, and the scales."""
+    largest = 2 ** (bits - 1) - 1
+    scale = weight.abs().amax(axis, keepdim=True) / largest
+    scale = torch.where(scale == 0, 1.0, scale).to(weight.dtype)
+    integers = (weight / scale).round().clamp(-largest - 1, largest)
+    return integers * scale, integers, scale
+
+
+def quantize_and_dequantize_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Four bits and eight; ones, as numbers between two integers may be rounded either way."""
+    weight = torch.arange(-6.0, 6.0).reshape(4, 3).to(dtype)
+    yield (weight, 0, 4), {}
+    yield (weight, 1, 8), {}
+
+
+def rope(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
+    """Rotate the two halves of each head of `[B, T, N, H]` by angles for positions `[T]`
+    (generative/layers of litert-torch)."""
+    half = x.shape[-1] // 2
+    exponents = torch.arange(half, device=x.device, dtype=torch.float32) * (2.0 / x.shape[-1])
+    frequencies = torch.exp(exponents * -math.log(base))
+    angles = (positions.to(torch.float32).unsqueeze(-1) * frequencies).unsqueeze(1)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., :half], x[..., half:]
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def rope_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Two bases."""
+    if dtype != torch.float32:
+        return
+    for base in (10000.0, 500000.0):
+        yield (torch.randn(1, 3, 2, 8), torch.tensor([0, 1, 5], dtype=torch.int32), base), {}
