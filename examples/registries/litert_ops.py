@@ -411,40 +411,40 @@ def unpack_samples(dtype: torch.dtype) -> Iterator[Sample]:
 # Operators of LiteRT's runtime.
 
 
-def random_uniform(sizes: Sequence[int], seed: int = 0, seed2: int = 0) -> Tensor:
-    """Numbers from [0, 1) in f32, which depend on the seeds alone."""
-    return random_uniform_of(torch.tensor(sizes, dtype=torch.int32), sizes, seed=seed, seed2=seed2)
+def random_uniform(like: Tensor, seed: int = 0, seed2: int = 0) -> Tensor:
+    """Numbers from [0, 1) in f32 of the shape of `like`, which depend on the seeds alone."""
+    return random_uniform_of(like, like.shape, seed=seed, seed2=seed2)
 
 
 def random_uniform_of(shape: Tensor, sizes: Sequence[int], *, seed: int, seed2: int) -> Tensor:
-    """What `random_uniform` is. `shape` has the same numbers as `sizes`, for the consumer.
-
-    The numbers are those of SplitMix64: a product and shifts of each place's number.
-    """
-    places = torch.arange(1, math.prod(sizes) + 1, device=shape.device)
-    mixed = places * -7046029254386353131 + (seed * 0x9E37 + seed2)
-    for shift, factor in ((30, -4658895280553007687), (27, -7723592293110705685)):
-        mixed = (mixed ^ _shifted(mixed, shift)) * factor
-    return (_shifted(mixed ^ _shifted(mixed, 31), 40).to(torch.float32) / 2**24).reshape(sizes)
+    """What `random_uniform` is. `shape` has the numbers of `sizes`, for the consumer."""
+    places = torch.arange(math.prod(sizes), device=shape.device)
+    bits = _mixed(_mixed(_mixed(places) + seed % 2**32) + seed2 % 2**32)
+    return ((bits >> 8).to(torch.float32) / 2**24).reshape(sizes)
 
 
-def _shifted(bits: Tensor, places: int) -> Tensor:
-    """Shift to the right without copies of the sign."""
-    return (bits >> places) & ((1 << (64 - places)) - 1)
+def _mixed(numbers: Tensor) -> Tensor:
+    """A hash of 32-bit numbers, in i64 (lowbias32 of Chris Wellons' hash-prospector)."""
+    numbers = numbers & 0xFFFFFFFF
+    numbers = (numbers ^ (numbers >> 16)) * 0x7FEB352D & 0xFFFFFFFF
+    numbers = (numbers ^ (numbers >> 15)) * 0x846CA68B & 0xFFFFFFFF
+    return numbers ^ (numbers >> 16)
 
 
 def to_random_uniform(
-    composite: Composite, sizes: Sequence[int], seed: int = 0, seed2: int = 0
+    composite: Composite, like: Tensor, seed: int = 0, seed2: int = 0
 ) -> Tensor:
-    """Give the shape as a tensor too."""
-    shape = torch.tensor(sizes, dtype=torch.int32, device="xla")
+    """Give the shape as a tensor."""
+    sizes = list(like.shape)
+    shape = torch.tensor(sizes, dtype=torch.int32, device=like.device)
     return composite(shape, sizes, seed=seed, seed2=seed2)
 
 
 def random_uniform_samples(dtype: torch.dtype) -> Iterator[Sample]:
     """Two seeds."""
     if dtype == torch.float32:
-        yield ([2, 3], 1, 2), {}
+        yield (torch.zeros(2, 3), 1, 2), {}
+        yield (torch.zeros(7), -1), {}
 
 
 def update_kv_cache(

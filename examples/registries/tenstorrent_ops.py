@@ -553,20 +553,21 @@ def _check_adamw(
 def uniform(key: Tensor, low: Tensor, high: Tensor, *, shape: Sequence[int]) -> Tensor:
     """Numbers from `[low, high)`, which depend on the key `[2]` in ui32.
 
-    They are those of SplitMix64: products and shifts of each element's number.
+    They are hashes of the key and of the element's number.
     """
     wide = key.to(torch.int64)
-    start = wide[0] * 2**32 + wide[1]
-    mixed = start + torch.arange(math.prod(shape), device=key.device) * -7046029254386353131
-    for shift, factor in ((30, -4658895280553007687), (27, -7723592293110705685)):
-        mixed = (mixed ^ _shifted(mixed, shift)) * factor
-    unit = _shifted(mixed ^ _shifted(mixed, 31), 40).to(torch.float32) / 2**24
+    places = torch.arange(math.prod(shape), device=key.device)
+    bits = _mixed(_mixed(_mixed(places) + wide[0]) + wide[1])
+    unit = (bits >> 8).to(torch.float32) / 2**24
     return low + (high - low) * unit.reshape(shape)
 
 
-def _shifted(bits: Tensor, places: int) -> Tensor:
-    """Shift to the right without copies of the sign."""
-    return (bits >> places) & ((1 << (64 - places)) - 1)
+def _mixed(numbers: Tensor) -> Tensor:
+    """A hash of 32-bit numbers, in i64 (lowbias32 of Chris Wellons' hash-prospector)."""
+    numbers = numbers & 0xFFFFFFFF
+    numbers = (numbers ^ (numbers >> 16)) * 0x7FEB352D & 0xFFFFFFFF
+    numbers = (numbers ^ (numbers >> 15)) * 0x846CA68B & 0xFFFFFFFF
+    return numbers ^ (numbers >> 16)
 
 
 def to_uniform(
