@@ -9,12 +9,15 @@ import jax.numpy as jnp
 from jax import lax
 
 import xla_ops
+from composites.errors import UnsupportedCallError
 
 
 def mx_mm(
     lhs: jax.Array, rhs: jax.Array, lhs_scale: jax.Array, rhs_scale: jax.Array, out_dtype: Any
 ) -> jax.Array:
     """`xla_ops.mx_mm`, with JAX's own composite `xla.scaled_dot`."""
+    if not hasattr(lax, "scaled_dot"):
+        raise UnsupportedCallError("this version of JAX has no jax.lax.scaled_dot")
     return lax.scaled_dot(
         _elements(lhs),
         _elements(rhs),
