@@ -133,6 +133,6 @@ class Lock:
     """The file, for messages."""
 
 
-def plain(value: Any) -> Constant:
+def plain(value: Any) -> Any:
     """A constant of a registry, as a lock holds it."""
     return tuple(map(plain, value)) if isinstance(value, list | tuple) else value

@@ -302,7 +302,8 @@ def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
     if kind == "attribute_type":
         hint = did_you_mean(str(detail["input"]), attribute_types.NAMES) if hints else ""
         known = ", ".join(attribute_types.NAMES)
-        return f"{_written(detail)} is not an attribute type{hint} (known: {known}, and arrays of these such as array<i32>)"
+        arrays = "and arrays of these such as array<i32>"
+        return f"{_written(detail)} is not an attribute type{hint} (known: {known}, {arrays})"
     if kind == "literal_error":
         return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"
     if kind == "value_error":

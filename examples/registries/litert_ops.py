@@ -431,9 +431,7 @@ def _mixed(numbers: Tensor) -> Tensor:
     return numbers ^ (numbers >> 16)
 
 
-def to_random_uniform(
-    composite: Composite, like: Tensor, seed: int = 0, seed2: int = 0
-) -> Tensor:
+def to_random_uniform(composite: Composite, like: Tensor, seed: int = 0, seed2: int = 0) -> Tensor:
     """Give the shape as a tensor."""
     sizes = list(like.shape)
     shape = torch.tensor(sizes, dtype=torch.int32, device=like.device)
@@ -470,9 +468,7 @@ def update_kv_cache_samples(dtype: torch.dtype) -> Iterator[Sample]:
     yield (*caches, torch.tensor([1, 2]), *rows, 4), {}
 
 
-def quantize_and_dequantize(
-    weight: Tensor, axis: int, bits: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def quantize_and_dequantize(weight: Tensor, axis: int, bits: int) -> tuple[Tensor, Tensor, Tensor]:
     """Symmetric integers along `axis`: the rounded weight, its integers, and the scales."""
     largest = 2 ** (bits - 1) - 1
     scale = weight.abs().amax(axis, keepdim=True) / largest

@@ -6,9 +6,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import xla_ops
 from jax import lax
 
-import xla_ops
 from composites.errors import UnsupportedCallError
 
 

@@ -1,7 +1,7 @@
 """The functions that chlo.yaml and xla.yaml name: decompositions, adapters and samples.
 
-A vendor ships such a module in its own package. M, N and K are rows, columns and what is contracted;
-G is the number of groups.
+A vendor ships such a module in its own package. M, N and K are rows, columns and what is
+contracted; G is the number of groups.
 """
 
 from __future__ import annotations
@@ -77,10 +77,8 @@ def ragged_dot(
         return torch.matmul(spread.transpose(1, 2), rhs)
     if [*map(list, dimension_numbers)] == ROWS_TRANSPOSED:
         rhs = rhs.transpose(1, 2)
-    groups, _, columns = rhs.shape
-    return torch.matmul(
-        spread.transpose(0, 1).reshape(lhs.shape[0], -1), rhs.reshape(-1, columns)
-    )
+    columns = rhs.shape[2]
+    return torch.matmul(spread.transpose(0, 1).reshape(lhs.shape[0], -1), rhs.reshape(-1, columns))
 
 
 def to_ragged_dot(

@@ -1,5 +1,5 @@
-"""The registries for XLA: what each form is in StableHLO, that it computes the same, and that XLA takes
-what it is made for.
+"""The registries for XLA: what each form is in StableHLO, that it computes the same, and that XLA
+takes what it is made for.
 
 XLA takes a composite of CHLO by its name, whatever its decomposition is. Here the decomposition is
 replaced by something else; results that are right nevertheless are XLA's own.
@@ -62,7 +62,10 @@ def codes(*shape: int, least: int = 0, kinds: int = 256) -> torch.Tensor:
 
 
 ENDS = torch.tensor([3, 3, 8], dtype=torch.int32)
-SCALES = {"lhs_scale": codes(4, 2, least=125, kinds=5), "rhs_scale": codes(8, 2, least=126, kinds=3)}
+SCALES = {
+    "lhs_scale": codes(4, 2, least=125, kinds=5),
+    "rhs_scale": codes(8, 2, least=126, kinds=3),
+}
 FORMS: dict[str, dict[str, Any]] = {
     **{
         name: {
@@ -246,8 +249,10 @@ def test_scales_of_rows_and_a_bias(registries: Any, stablehlo: Any, emitted: Any
     rows, columns = torch.linspace(0.5, 2, 16).unsqueeze(1), torch.linspace(1, 3, 48).unsqueeze(0)
     bias = torch.linspace(-4, 4, 48)
     with composites.enabled("xla.*"):
-        given = [tensor.to("xla") for tensor in (lhs, rhs.t(), rows, columns, bias.to(BF16))]
-        result = torch._scaled_mm(*given, out_dtype=BF16)
+        a, b, *scales, added = (
+            tensor.to("xla") for tensor in (lhs, rhs.t(), rows, columns, bias.to(BF16))
+        )
+        result = torch._scaled_mm(a, b, scales[0], scales[1], added, out_dtype=BF16)
         (call,) = emitted(stablehlo([result]))
     assert call.startswith('"xla.scaled_dot"')
     assert "preferred_element_type = f32}" in call  # the bias comes before the rounding
