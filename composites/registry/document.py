@@ -20,7 +20,6 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from composites import attribute_types
 from composites.element_types import BY_NAME, REGISTRY_TYPES
@@ -45,9 +44,12 @@ MAX_VERSION = 2**31 - 1
 Scalar = bool | int | float | str
 
 
+_NO_ATTRIBUTE_TYPE = "is not an attribute type"
+
+
 def _attribute_type(value: Any) -> Any:
     if isinstance(value, str) and attribute_types.attribute_type(value) is None:
-        raise PydanticCustomError("attribute_type", "not an attribute type")
+        raise ValueError(_NO_ATTRIBUTE_TYPE)
     return value
 
 
@@ -299,11 +301,11 @@ def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
     if kind in ("model_type", "dict_type"):
         return f"{_where(path)} must be a mapping of keys to values, not {_written(detail)}"
     message = str(detail["msg"]).removeprefix("Value error, ")
-    if kind == "attribute_type":
+    if message == _NO_ATTRIBUTE_TYPE:
         hint = did_you_mean(str(detail["input"]), attribute_types.NAMES) if hints else ""
         known = ", ".join(attribute_types.NAMES)
         arrays = "and arrays of these such as array<i32>"
-        return f"{_written(detail)} is not an attribute type{hint} (known: {known}, {arrays})"
+        return f"{_written(detail)} {message}{hint} (known: {known}, {arrays})"
     if kind == "literal_error":
         return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"
     if kind == "value_error":
