@@ -502,3 +502,98 @@ def rope_samples(dtype: torch.dtype) -> Iterator[Sample]:
         return
     for base in (10000.0, 500000.0):
         yield (torch.randn(1, 3, 2, 8), torch.tensor([0, 1, 5], dtype=torch.int32), base), {}
+
+
+# Calls for `composites verify` of operators. PyTorch's own samples need gradients, which these
+# entries leave to the stock lowering.
+
+
+def avg_pool2d_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Padding that is counted or SAME; a divisor is left alone."""
+    x = torch.randn(1, 2, 6, 8, dtype=dtype)
+    yield (x, [2, 2]), {}
+    yield (x, [3, 3], [2, 2], [1, 1]), {}
+    yield (x, [3, 3], [1, 1], [1, 1], False, False), {}
+    yield (x, [2, 2]), {"divisor_override": 3}
+
+
+def adaptive_avg_pool2d_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Windows of one size; others are left alone."""
+    x = torch.randn(1, 2, 6, 8, dtype=dtype)
+    yield (x, [3, 2]), {}
+    yield (x, [4, 4]), {}
+
+
+def embedding_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Rows of a table."""
+    yield (torch.randn(4, 3, dtype=dtype), torch.tensor([[0, 3], [1, 1]])), {}
+
+
+def norm_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """With a weight and without."""
+    x = torch.randn(2, 3, 4, dtype=dtype)
+    yield (x, [4], torch.randn(4, dtype=dtype), 1e-6), {}
+    yield (x, [4]), {}
+    yield (x, [3, 4]), {}
+
+
+def layer_norm_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """With a weight and a bias; without, it is left alone."""
+    x, weight, bias = (torch.randn(*size, dtype=dtype) for size in ((2, 3, 4), (4,), (4,)))
+    yield (x, [4], weight, bias), {}
+    yield (x, [4]), {}
+
+
+def group_norm_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Images with a weight and a bias; without, they are left alone."""
+    x, weight, bias = (torch.randn(*size, dtype=dtype) for size in ((2, 4, 3, 3), (4,), (4,)))
+    yield (x, 2, weight, bias), {}
+    yield (x, 2), {}
+
+
+def l2_norm_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """The last dimension, and the first, which is left alone."""
+    x = torch.randn(3, 4, dtype=dtype)
+    yield (x,), {"dim": -1}
+    yield (x,), {"dim": 0}
+
+
+def attention_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Without a mask, causal, and with shared heads."""
+    q, k, v = (torch.randn(2, 4, 5, 8, dtype=dtype) for _ in range(3))
+    yield (q, k, v), {}
+    yield (q, k, v), {"is_causal": True}
+    yield (q, k[:, :2].clone(), v[:, :2].clone()), {"enable_gqa": True, "scale": 0.5}
+    yield (q[0].clone(), k[0].clone(), v[0].clone()), {}
+
+
+def resize_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Multiples of the sizes; others are left alone."""
+    x = torch.randn(1, 2, 3, 4, dtype=dtype)
+    yield (x, [6, 12]), {}
+    yield (x, [5, 4]), {}
+
+
+def mirror_pad_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Images, and one without a batch, which is left alone."""
+    yield (torch.randn(1, 2, 4, 5, dtype=dtype), [1, 2, 3, 0]), {}
+    yield (torch.randn(2, 4, 5, dtype=dtype), [1, 2, 3, 0]), {}
+
+
+def pack_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Four tensors, and three, which are left alone."""
+    tensors = [torch.randn(2, 3, dtype=dtype) for _ in range(4)]
+    yield (tensors, -1), {}
+    yield (tensors[:3],), {}
+
+
+def dynamic_update_slice_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Inside, and beyond the end."""
+    x, update = torch.randn(3, 4, dtype=dtype), torch.randn(2, 2, dtype=dtype)
+    for begin in ([1, 1], [2, 9]):
+        yield (x, update, torch.tensor(begin, dtype=torch.int32)), {}
+
+
+def bmm_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Of two heads."""
+    yield (torch.randn(1, 2, 3, 4, dtype=dtype), torch.randn(1, 2, 5, 4, dtype=dtype)), {}

@@ -137,9 +137,9 @@ def grouped_mm_samples(dtype: torch.dtype) -> Iterator[Sample]:
 def scaled_dot(
     lhs: Tensor, rhs: Tensor, lhs_scale: Tensor, rhs_scale: Tensor, *, out_dtype: torch.dtype
 ) -> Tensor:
-    """lhs `[M, K]`, rhs `[K, N]`, scales `[M, 1]` and `[1, N]`: `[M, N]`."""
-    product = torch.matmul(lhs.to(torch.float32), rhs.to(torch.float32))
-    return (product * lhs_scale * rhs_scale).to(out_dtype)
+    """lhs `[M, K]`, rhs `[N, K]`, scales `[M, 1]` and `[N, 1]`: `[M, N]`."""
+    product = torch.matmul(lhs.to(torch.float32), rhs.to(torch.float32).t())
+    return (product * lhs_scale * rhs_scale.t()).to(out_dtype)
 
 
 def to_scaled_dot(
@@ -165,11 +165,12 @@ def to_scaled_dot(
         raise UnsupportedCallError("the result is an 8-bit float")
     scales = (
         scale_a.reshape(-1, 1).expand(rows, 1),
-        scale_b.reshape(1, -1).expand(1, columns),
+        scale_b.reshape(-1, 1).expand(columns, 1),
     )
+    rhs = mat2.t()
     if bias is None:
-        return composite(self, mat2, *scales, out_dtype=result_type)
-    wide = composite(self, mat2, *scales, out_dtype=torch.float32)
+        return composite(self, rhs, *scales, out_dtype=result_type)
+    wide = composite(self, rhs, *scales, out_dtype=torch.float32)
     return (wide + bias.to(torch.float32)).to(result_type)
 
 

@@ -22,6 +22,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "f64": (float,),
     "bool": (bool,),
     "string": (str,),
+    "type": (str,),
 }
 
 
