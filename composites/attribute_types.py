@@ -20,10 +20,14 @@ from composites.element_types import BY_NAME as BY_STABLEHLO_NAME
 from composites.element_types import NAME_OF_PYTORCH
 
 ArgumentKind = Literal[
-    "tensor", "tensors", "int", "float", "bool", "string", "scalar", "ints", "floats", "bools",
-    "dtype", "other",
+    "tensor", "tensors", "optional_tensors", "int", "float", "bool", "string", "scalar", "ints",
+    "floats", "bools", "dtype", "other",
 ]  # fmt: skip
-"""The kinds of operator arguments. A `scalar` is a number of any type."""
+"""The kinds of operator arguments. A `scalar` is a number of any type; `tensors` is a list, and
+`optional_tensors` one whose items can be None."""
+
+SEGMENT_SIZES = "operand_segment_sizes"
+"""The attribute that says how many operands of a composite belong to each of its arguments."""
 
 _BARE_KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
 
@@ -127,6 +131,31 @@ def dim(value: int, rank: int) -> int:
 
 def dims(values: Iterable[int], rank: int) -> list[int]:
     return [dim(value, rank) for value in values]
+
+
+def rank(value: Any) -> int:
+    """The number of dimensions of a tensor, or of the tensors of a list.
+
+    `torch.cat` skips vectors without elements among tensors of any rank.
+    """
+    if isinstance(value, list | tuple):
+        return max((tensor.dim() for tensor in value), default=0)
+    return int(value.dim())
+
+
+def segment_sizes(*arguments: Any) -> str:
+    """How many operands each argument is: the length of a list, 1 for a tensor, and -1 for an
+    absent one, since an absent list is not an empty one."""
+    return i64_list(
+        len(value) if isinstance(value, list | tuple) else -1 if value is None else 1
+        for value in arguments
+    )
+
+
+def segment_sizes_of_lists(*arguments: Any) -> str | None:
+    """The same for arguments of which no annotation says what they are. None without lists."""
+    lists = any(isinstance(value, list | tuple) for value in arguments)
+    return segment_sizes(*arguments) if lists else None
 
 
 def dictionary(attributes: Mapping[str, str | None]) -> str:

@@ -59,6 +59,10 @@ class ExportError(CompositesError):
     """The module cannot be exported as requested."""
 
 
+class SuggestionError(CompositesError):
+    """No step of a model can be recorded to suggest entries for it."""
+
+
 class ProgramError(CompositesError):
     """A program cannot be saved, loaded or run as requested."""
 

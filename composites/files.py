@@ -50,7 +50,7 @@ def replace_folder(
 
     Args:
         folder: created if missing, with its parents.
-        files: their content by name.
+        files: their content by name; a name may be a path, such as src/a.py.
         check: called with the names of what is in the folder already, those of folders with a "/"
             at the end; raises if that is not to be replaced.
     """
@@ -69,6 +69,7 @@ def replace_folder(
     try:
         new.mkdir()
         for name, content in files.items():
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
             (new / name).write_bytes(content.encode() if isinstance(content, str) else content)
         _take_the_place(new, target, old, check)
         replaced = True

@@ -91,10 +91,23 @@ def _run_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     _make_importable(str(path.parent.resolve()))
     try:
+        _register(module)
         spec.loader.exec_module(module)
     except SystemExit as error:  # other errors are shown with their traceback
         raise UnusableFunctionError(f"running {path} failed: SystemExit: {error}") from error
     return module
+
+
+_RUN: dict[str, ModuleType] = {}
+"""The modules of files that were run, by name."""
+
+
+def _register(module: ModuleType) -> None:
+    """Let imports find the module of a file, as Python's own recipe does: dataclasses look their
+    module up, and entries with `function` name it. Another module of that name stays."""
+    name = module.__name__
+    if name not in sys.modules or sys.modules[name] is _RUN.get(name):
+        sys.modules[name] = _RUN[name] = module
 
 
 def _make_importable(folder: str) -> None:

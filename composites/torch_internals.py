@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad, grad_mode
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 __all__ = ["DispatchKeySet", "TreeSpec", "pytree", "wrappers"]
 
@@ -120,6 +120,14 @@ def excluding_key(key: Any) -> AbstractContextManager[Any]:
     return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key))
 
 
+def asking_key(key: Any) -> AbstractContextManager[Any]:
+    """A context in which a key that this thread includes is not excluded. What `calls_through`
+    calls has all keys above it excluded."""
+    included = torch._C._dispatch_tls_local_include_set()
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    return torch._C._ForceDispatchKeyGuard(included, excluded.remove(key))
+
+
 def fresh_dispatch_state() -> DispatchState:
     """The dispatcher state of a new thread, which is the state in which a user's call starts."""
     found: list[Any] = []
@@ -142,6 +150,35 @@ def dispatching_from(state: DispatchState) -> AbstractContextManager[Any]:
 def without_modes() -> AbstractContextManager[Any]:
     """A context without the active dispatch modes, such as those of torch.compile."""
     return _disable_current_modes()
+
+
+class _Watching(TorchDispatchMode):
+    def __init__(self, around: Callable[..., Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._around = around
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self._around(func, args, kwargs or {})
+
+
+def calls_through(around: Callable[..., Any]) -> AbstractContextManager[Any]:
+    """A context in which `around(overload, arguments, keywords)` is asked to make each call that
+    comes out of autograd and functionalization, in this thread and those that work for it."""
+    return _Watching(around)
+
+
+def sequence_number() -> int:
+    """The number of the next node of autograd that this thread makes."""
+    return torch._C._autograd._get_sequence_nr()
+
+
+def running_node() -> int | None:
+    """The number of the node of autograd whose backward this thread runs; None outside a backward.
+
+    Nodes that add to `.grad` have no number of their own, but a very large one.
+    """
+    node: Any = torch._C._current_autograd_node()
+    return None if node is None else int(node._sequence_nr())
 
 
 @contextmanager
@@ -180,6 +217,32 @@ def was_written(tensor: torch.Tensor) -> bool:
 def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:
     """A context in which writing to a tensor does not raise the version that autograd checks."""
     return grad_mode._unsafe_preserve_version_counter(tensor)
+
+
+def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """`tensor.copy_(value)`, after which the tensor of a lazy backend is as new as after any other
+    operation in place.
+
+    `copy_` on torch_xla (2.9) keeps the number of the tensor, by which the results of a graph are
+    ordered. XLA gives the buffers of arguments to results in this order, so the buffers of
+    parameters and of an optimizer's state would change places, for which they are copied.
+    """
+    if (
+        torch.compiler.is_compiling()
+        or stands_for_a_tensor(tensor)
+        or not torch._is_functional_tensor(tensor)
+        or not torch._is_functional_tensor(value)
+        or (tensor.shape, tensor.dtype) != (value.shape, value.dtype)
+        or tensor.device != value.device
+    ):
+        tensor.copy_(value)
+        return
+    new = torch._from_functional_tensor(value.clone())
+    torch.ops.aten._propagate_xla_data(torch._from_functional_tensor(tensor), new)
+    torch._functionalize_replace(tensor, new)
+    torch._functionalize_commit_update(tensor)
+    torch._functionalize_sync(tensor)
+    torch.autograd.graph.increment_version(tensor)
 
 
 def is_transformed() -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from composites.attribute_types import SEGMENT_SIZES
 from composites.errors import Problem, RegistryError, UnusableFunctionError
-from composites.registry.document import NAME, NAMESPACE
+from composites.registry.document import ATTRIBUTE_NAME, NAME, NAMESPACE
 from composites.registry.model import (
     DERIVE,
     Attribute,
@@ -34,7 +35,7 @@ def composite(
     name: str,
     *,
     operands: Sequence[str] | None = None,
-    attributes: Sequence[str] = (),
+    attributes: Sequence[str] | Mapping[str, str] = (),
     version: int = 1,
     saves: Sequence[str] | None = None,
 ) -> Callable[[Function], Function]:
@@ -47,12 +48,16 @@ def composite(
     methods, for functions that read tensors other than their arguments, and for functions that
     return anything but tensors, tuples or lists.
 
+    The function may be a method, static or of a class, with the decorators in either order. What it
+    reads of `self` or `cls` is listed as a path such as `self.weight`.
+
     Args:
         name: the composite's name, `namespace.name`.
-        operands: tensor arguments in the composite's order, including paths such as `self.weight`;
-            by default every argument that is not an attribute.
+        operands: tensor arguments in the composite's order, including paths such as `self.weight`,
+            and lists of tensors; by default every argument that is not an attribute.
         attributes: the other arguments, which become attributes of the composite: bool, int (i64),
-            float (f32), str, or lists of one of these.
+            float (f32), str, or lists of one of these. A mapping gives each attribute's name and
+            its argument or path, as in `{"eps": "self.eps"}`.
         version: the version of the composite's meaning.
         saves: operands and results (`result`, `result.1`) that the backward takes; by default all
             operands.
@@ -62,7 +67,11 @@ def composite(
             takes `*args` or `**kwargs`.
     """
 
-    def decorate(function: Function) -> Function:
+    def decorate(decorated: Function) -> Function:
+        if isinstance(decorated, staticmethod | classmethod):
+            kind = type(decorated)
+            return kind(decorate(decorated.__func__))
+        function = decorated
         entry = _entry(function, name, operands, attributes, version, saves)
         made: list[Replacement] = []  # empty until torch_xla is imported
         after_import(LAST_IMPORTED_MODULE, lambda: made.append(_replacement(entry, function)))
@@ -83,10 +92,14 @@ def _entry(
     function: Callable[..., Any],
     name: str,
     operands: Sequence[str] | None,
-    attributes: Sequence[str],
+    attributes: Sequence[str] | Mapping[str, str],
     version: int,
     saves: Sequence[str] | None,
 ) -> Composite:
+    if isinstance(function, type) or not hasattr(function, "__qualname__"):
+        what = function.__qualname__ if isinstance(function, type) else repr(function)
+        problem = f"{what} is not a function; put @composite on a function or a method"
+        raise RegistryError([Problem(getattr(function, "__module__", ""), 0, name, problem)])
     target = f"{function.__module__}:{function.__qualname__}"
     code = getattr(function, "__code__", None)
     location = Location(code.co_filename, code.co_firstlineno) if code else Location(target, 0)
@@ -95,12 +108,30 @@ def _entry(
     except UnusableFunctionError as error:
         raise RegistryError([Problem(location.file, location.line, name, str(error))]) from error
     namespace, _, own = name.rpartition(".")
+    sources = attributes if isinstance(attributes, Mapping) else _by_last_part(attributes)
+    owner = _owner(function, parameters)
     listed = parameters if operands is None else operands
     problems = [
         f"{function.__qualname__} has no argument {item!r}; it has {', '.join(parameters)}"
-        for item in (*listed, *attributes)
+        for item in (*listed, *sources.values())
         if item.partition(".")[0] not in parameters
     ]
+    problems += [
+        f"{item!r} has more than one step; list an attribute of {item.partition('.')[0]}, such as"
+        f" {'.'.join(item.split('.')[:2])}, or take the value as an argument"
+        for item in (*listed, *sources.values())
+        if item.count(".") > 1
+    ]
+    problems += [
+        f"{item!r} is not the name of an attribute; write letters, digits and _"
+        for item in sources
+        if not ATTRIBUTE_NAME.fullmatch(item) or item == SEGMENT_SIZES
+    ]
+    if not isinstance(attributes, Mapping) and len(sources) < len(attributes):
+        problems.append(
+            f"two of the attributes {', '.join(attributes)} have one name; write a mapping of names"
+            ' to arguments, as in {"eps": "self.eps"}'
+        )
     if not (NAMESPACE.fullmatch(namespace) and NAME.fullmatch(own)):
         problems.append(f"{name!r} is not a valid composite name; write namespace.name")
     if problems:
@@ -114,9 +145,9 @@ def _entry(
         op=None,
         functions=(target,),
         version=version,
-        operands=tuple(item for item in listed if item not in (*attributes, "self")),
+        operands=tuple(item for item in listed if item not in (*sources.values(), owner)),
         attributes=tuple(
-            Attribute(item.rpartition(".")[2], None, item, optional=True) for item in attributes
+            Attribute(n, None, source, optional=True) for n, source in sources.items()
         ),
         when=When(),
         decomposition=Decomposition(),
@@ -124,6 +155,25 @@ def _entry(
         location=location,
         saves=None if saves is None else tuple(saves),
     )
+
+
+def _by_last_part(sources: Sequence[str]) -> dict[str, str]:
+    """Attributes with the names of their arguments, or of the last parts of paths."""
+    return {source.rpartition(".")[2]: source for source in sources}
+
+
+def _owner(function: Callable[..., Any], parameters: Sequence[str]) -> str | None:
+    """The argument of a method that is its object or class; None for other functions.
+
+    A function may have a tensor `cls`, such as the token of a classifier.
+    """
+    first = parameters[0] if parameters else None
+    if first == "self":
+        return first
+    outer = function.__qualname__.rpartition(".")[0]
+    in_class = bool(outer) and not outer.endswith("<locals>")
+    annotated = first in getattr(function, "__annotations__", {})
+    return first if first == "cls" and in_class and not annotated else None
 
 
 def _replacement(entry: Composite, function: Callable[..., Any]) -> Replacement:

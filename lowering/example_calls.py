@@ -45,12 +45,15 @@ class ExampleCall:
 
     def run(self, place: Place) -> Any:
         """Call the function with `place(tensor)` in the place of each tensor."""
-        placed = {
-            name: place(value) if isinstance(value, torch.Tensor) else value
-            for name, value in self.values.items()
-        }
+        placed = {name: _placed(value, place) for name, value in self.values.items()}
         positional = [value for name, value in placed.items() if name not in self.keyword_only]
         return self.function(*positional, **{name: placed[name] for name in self.keyword_only})
+
+
+def _placed(value: Any, place: Place) -> Any:
+    if isinstance(value, list):
+        return [_placed(item, place) for item in value]
+    return place(value) if isinstance(value, torch.Tensor) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +205,14 @@ def _value(argument: Argument, entry: Composite, shape: tuple[int, ...], dtype: 
             return getattr(torch, PYTORCH_NAMES[str(value)])
         if isinstance(value, Tensor):
             return _tensor(value.shape, value.element_type)
-        return list(value) if isinstance(value, tuple) else value
-    if argument.is_tensor:
+        if not isinstance(value, tuple):
+            return value
+        return [_tensor(v.shape, v.element_type) if isinstance(v, Tensor) else v for v in value]
+    if argument.is_tensor or argument.is_list:
         if argument.optional and (argument.name not in entry.operands or entry.example):
             return None
+        if argument.is_list:
+            return [_tensor(shape, dtype) for _ in range(2)]
         return _tensor(shape, dtype)
     allowed = dict(entry.when.values).get(argument.name)
     if allowed:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import ModuleType
+from typing import Any
 
 
 def after_import(module: str, action: Callable[[], None]) -> Callable[[], object]:
     """Run `action` once `module` is imported, or now if it is already imported.
 
+    The import may be under way: the module itself, or one that it imports, may call this.
+
     Returns:
         A function that stops waiting for the module.
     """
     if module in sys.modules:
-        action()
-        return lambda: None
-    watcher = _ImportWatcher(module, action)
+        return _at_end_of_import(module, action)
+    watcher = _ModuleWatcher(module, action)
     sys.meta_path.insert(0, watcher)
     if module in sys.modules and watcher.stop():  # another thread has begun to import it
         importlib.import_module(module)  # waits for that thread
@@ -29,14 +29,76 @@ def after_import(module: str, action: Callable[[], None]) -> Callable[[], object
     return watcher.stop
 
 
-class _ImportWatcher(importlib.abc.MetaPathFinder):
-    """Finds one module as the other finders do, with a loader that runs an action after the
-    import."""
+def after_imports(packages: Collection[str], action: Callable[[str], None]) -> Callable[[], object]:
+    """Run `action` with the name of each module of some packages, once the module is imported.
 
-    def __init__(self, module: str, action: Callable[[], None]) -> None:
-        self.module = module
-        self.action = action
-        self.searching = threading.local()
+    Modules that are already imported, or of which the import has begun, are left out.
+
+    Returns:
+        A function that stops this.
+    """
+    watcher = _PackageWatcher(packages, action)
+    sys.meta_path.insert(0, watcher)
+    return watcher.stop
+
+
+def _at_end_of_import(module: str, action: Callable[[], None]) -> Callable[[], object]:
+    spec = getattr(sys.modules[module], "__spec__", None)
+    if not isinstance(spec, importlib.machinery.ModuleSpec) or not _is_under_way(spec):
+        action()
+        return lambda: None
+    waiting = [action]
+
+    def end() -> None:
+        for waited in waiting[:1]:
+            waiting.clear()
+            if module in sys.modules:  # it is not if the import has failed
+                waited()
+
+    ends = vars(spec).setdefault(_ENDS, [])
+    ends.append(end)
+    if type(spec) is importlib.machinery.ModuleSpec:
+        spec.__class__ = _SpecUnderWay
+    if not _is_under_way(spec):  # another thread imported it
+        end()
+    return waiting.clear
+
+
+_ENDS = "_composites_ends"
+"""The attribute of a spec that holds what to do when the import ends."""
+
+
+def _is_under_way(spec: importlib.machinery.ModuleSpec) -> bool:
+    return bool(getattr(spec, "_initializing", False))
+
+
+class _SpecUnderWay(importlib.machinery.ModuleSpec):
+    """The spec of a module while it is imported.
+
+    importlib sets `_initializing` to False where the import ends, which it tells nobody else.
+    """
+
+    @property
+    def _initializing(self) -> bool:
+        return bool(vars(self)["_initializing"])
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        vars(self)["_initializing"] = value
+        if not value:
+            self.__class__ = importlib.machinery.ModuleSpec  # type: ignore[assignment]
+            for end in vars(self).pop(_ENDS, ()):
+                end()
+
+
+class _Watcher(importlib.abc.MetaPathFinder):
+    """Finds modules as the other finders do, with a loader that runs an action after the import."""
+
+    def watches(self, name: str) -> bool:
+        raise NotImplementedError
+
+    def imported(self, name: str) -> None:
+        raise NotImplementedError
 
     def stop(self) -> bool:
         """Stop waiting. Returns whether it was waiting until now."""
@@ -49,31 +111,70 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != self.module or getattr(self.searching, "active", False):
+        if not self.watches(name):
             return None
-        self.searching.active = True
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self.searching.active = False
+        spec = self._found_by_others(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _LoaderWithAction(spec.loader, self._imported)
+            spec.loader = _LoaderWithAction(spec.loader, lambda: self.imported(name))
         return spec
 
-    def _imported(self) -> None:
+    def _found_by_others(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """What the finders after this one find. Those before it have been asked."""
+        finders = list(sys.meta_path)
+        start = finders.index(self) + 1 if self in finders else len(finders)
+        for finder in finders[start:]:
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+        return None
+
+
+class _ModuleWatcher(_Watcher):
+    def __init__(self, module: str, action: Callable[[], None]) -> None:
+        self.module = module
+        self.action = action
+
+    def watches(self, name: str) -> bool:
+        return name == self.module
+
+    def imported(self, name: str) -> None:
         # It waits until here, as an import can fail, or a program may only look for the module.
         if self.stop():
             self.action()
 
 
+class _PackageWatcher(_Watcher):
+    def __init__(self, packages: Collection[str], action: Callable[[str], None]) -> None:
+        self.packages = frozenset(packages)
+        self.beginnings = tuple(f"{package}." for package in packages)
+        self.action = action
+
+    def watches(self, name: str) -> bool:
+        return name.startswith(self.beginnings) or name in self.packages
+
+    def imported(self, name: str) -> None:
+        self.action(name)
+
+
 class _LoaderWithAction(importlib.abc.Loader):
-    def __init__(self, loader: importlib.abc.Loader, action: Callable[[], None]) -> None:
+    """A loader that runs an action after the import. In all else it is the other loader."""
+
+    def __init__(self, loader: Any, action: Callable[[], None]) -> None:
         self.loader = loader
         self.action = action
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self.loader.create_module(spec)
+        return self.loader.create_module(spec)  # type: ignore[no-any-return]
 
     def exec_module(self, module: ModuleType) -> None:
+        # The module asks its loader for its data and source.
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
         self.loader.exec_module(module)
         self.action()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 
 from composites.allowlist import resolve
 from composites.errors import (
@@ -21,6 +22,9 @@ from composites.functions import find_function, import_module
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite, Registry
 from lowering import activation
+from lowering.copies.original import original_function
+from lowering.copies.same import is_copy
+from lowering.copies.written import module_names, written_function
 from lowering.example_calls import NoExample, example_calls, refused_words
 
 
@@ -47,6 +51,7 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
             remarks.extend(_clashes(registry, catalog))
             for entry in registry.composites:
                 remarks.extend(_not_imported(entry))
+                remarks.extend(_not_copied(entry))
                 problems.extend(_refused(entry, catalog))
     # A backward is tried alone and with each of its forwards.
     return Report(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(remarks)))
@@ -72,8 +77,34 @@ def _not_imported(entry: Composite) -> Iterator[str]:
             yield f"{entry.location}: {entry.name}: {target} was not checked: {error}"
 
 
+def _not_copied(entry: Composite) -> Iterator[str]:
+    """What keeps an entry with `copies` from finding any."""
+    for package in entry.copies:
+        if next(module_names(package), None) is None:
+            yield f"{entry.location}: {entry.name}: copies: package {package} is not installed"
+
+
+def _uncopied(entry: Composite) -> Iterator[str]:
+    for target in entry.functions if entry.copies else ():
+        try:
+            function = original_function(find_function(target))
+        except UnusableFunctionError:
+            continue  # this was said of `function`
+        written = written_function(target)
+        if written is None:
+            yield f"copies: the source of {target} cannot be read, or has it more than once"
+        elif not isinstance(function, FunctionType) or not is_copy(function, written):
+            yield (
+                f"copies: {target} cannot have copies: a decorator wraps it, or it uses `super()`"
+                " or a variable of an enclosing function, imports something, or writes a global"
+                " variable; leave `copies` out, or name another function"
+            )
+
+
 def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
     entries = resolve([entry.identity], catalog)
+    for text in _uncopied(entry):
+        yield _problem(text, entry, entries)
     if entry.samples is not None:
         try:
             find_function(entry.samples)

@@ -9,6 +9,7 @@
 | `export` | `export` |
 | `run` | `run` |
 | `verify` | `verify` |
+| `suggest` | `suggest` |
 | `stablehlo` | `inspect`, `lower`; both work without torch, and in a child process |
 | `compare` | `compare`, without torch too |
 | `doctor` | `doctor` |

@@ -9,9 +9,20 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import composites
-from composites.cli import compare, contracts, export, registry, run, show, stablehlo, verify
+from composites.cli import (
+    compare,
+    contracts,
+    export,
+    registry,
+    run,
+    show,
+    stablehlo,
+    suggest,
+    verify,
+)
 from composites.cli.doctor import command as doctor
 from composites.cli.errors import clear_errors
+from composites.cli.init import command as init
 from composites.cli.output import print_table
 from composites.settings import VARIABLES, warn_of_unknown_variables
 
@@ -22,7 +33,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for module in (registry, contracts, show, verify, export, run, stablehlo, compare, doctor):
+COMMANDS = (
+    init, registry, contracts, show, suggest, verify, export, run, stablehlo, compare, doctor
+)  # fmt: skip
+for module in COMMANDS:
     module.register(app)
 
 

@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.allowlist import resolve
-from composites.attribute_types import types_of_argument, types_of_constant
+from composites.attribute_types import SEGMENT_SIZES, types_of_argument, types_of_constant
 from composites.errors import CompositesError, MissingPackageError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.catalog import Catalog
 from composites.registry.conditions import ConditionError
 from composites.registry.model import Attribute, Composite, Registry, split_version
+from composites.registry.operand_lists import has_segment_sizes
 from composites.registry.operators import Operator, find_operator
 from composites.registry.printing import entry_document
 from composites.registry.signatures import describe_function
 from composites.settings import ALLOWLIST, REGISTRIES
 from lowering.codegen.excerpt import function_hooks, operator_hooks
 from lowering.codegen.source import is_caught_at_autograd
+from lowering.copies.search import copies_everywhere
 from lowering.example_calls import NoExample
 from lowering.frontends.chosen import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
 
@@ -34,6 +36,8 @@ class DescribedOperand:
     name: str
     optional: bool
     """Whether it is left out if the call does not pass it."""
+    variadic: bool
+    """Whether it is a list of tensors, each of which is an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,12 @@ class Description:
     group: str | None
     op: str | None
     functions: Sequence[str]
+    copies_in: Sequence[str]
+    """Packages in which it catches the copies of these functions."""
+    copies: Sequence[str] | None
+    """The copies there; None if they were not asked for."""
+    copies_unknown: Sequence[str]
+    """Modules that cannot be imported, and why; they may have copies."""
     signatures: Sequence[str]
     """The operator's schema, or the signatures of those of the functions that are installed."""
     rewrites: Mapping[str, str]
@@ -116,10 +126,11 @@ def chosen(name: str, catalog: Catalog) -> tuple[Composite, ...]:
     return named if len(named) == 1 else found
 
 
-def described(entry: Composite, catalog: Catalog) -> Description:
-    """All that is known of an entry."""
+def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> Description:
+    """All that is known of an entry. For its `copies`, modules are imported."""
     registry = next(r for r in catalog.registries if any(e is entry for e in r.composites))
     callee = _callee(entry)
+    found = copies_everywhere([entry]) if copies else None
     example = _example(entry, catalog)
     explicit = catalog.backward_of(entry)
     derived = f"{entry.composite_name}_backward" if entry.derives else None
@@ -141,12 +152,15 @@ def described(entry: Composite, catalog: Catalog) -> Description:
         group=entry.group,
         op=entry.op,
         functions=entry.functions,
+        copies_in=entry.copies,
+        copies=None if found is None else tuple(copy.target for copy in found[0]),
+        copies_unknown=() if found is None else tuple(found[1]),
         signatures=tuple(_signatures(entry)),
         rewrites=dict(entry.rewrites),
         adapt=entry.adapt,
         caught_at=_caught_at(entry, registry),
         operands=tuple(_operand(name, callee) for name in entry.operands),
-        attributes=tuple(_attribute(a, callee) for a in entry.attributes),
+        attributes=tuple(_attributes(entry, callee)),
         results=_results(entry),
         when=entry_document(entry).get("when", {}),
         decomposition=str(entry.decomposition),
@@ -204,7 +218,21 @@ def _caught_at(entry: Composite, registry: Registry) -> tuple[str, ...]:
 
 def _operand(name: str, callee: Operator | None) -> DescribedOperand:
     argument = callee.argument(name) if callee else None
-    return DescribedOperand(name, argument is not None and argument.is_tensor and argument.optional)
+    known = argument is not None and (argument.is_tensor or argument.is_list)
+    return DescribedOperand(
+        name,
+        optional=known and argument is not None and argument.optional,
+        variadic=argument is not None and argument.is_list,
+    )
+
+
+def _attributes(entry: Composite, callee: Operator | None) -> Iterator[DescribedAttribute]:
+    for attribute in entry.attributes:
+        yield _attribute(attribute, callee)
+    if has_segment_sizes(entry, callee):
+        yield DescribedAttribute(
+            SEGMENT_SIZES, "i64[]", SEGMENT_SIZES, None, normalized=False, optional=False
+        )
 
 
 def _attribute(attribute: Attribute, callee: Operator | None) -> DescribedAttribute:

@@ -1,11 +1,13 @@
-"""Factories for `composites export`: functions that return a module and its example arguments."""
+"""Factories for `composites export` and `suggest`: functions that return a module and its example
+arguments."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from composites.errors import UnusableFunctionError
+from composites.errors import CompositesError, UnusableFunctionError
 from composites.functions import load_function
 
 
@@ -13,9 +15,17 @@ def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
     """Call a factory and return the module, its example arguments and its keyword arguments.
 
     Raises:
-        UnusableFunctionError: there is no such function, or it returns something else.
+        UnusableFunctionError: there is no such function, it raises, or it returns something else.
     """
-    made = load_function(target)()
+    factory = load_function(target)
+    try:
+        made = factory()
+    except CompositesError:
+        raise
+    except Exception as error:
+        raise UnusableFunctionError(
+            f"{_place(error)}{target} raised {type(error).__name__}: {error}"
+        ) from error
     parts = (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None,) * 3
     if not (isinstance(parts[1], Sequence) and isinstance(parts[2], Mapping)):
         raise UnusableFunctionError(
@@ -29,3 +39,9 @@ def _described(value: Any) -> str:
     if isinstance(value, tuple):
         return f"a tuple of {', '.join(type(item).__name__ for item in value) or 'nothing'}"
     return type(value).__name__
+
+
+def _place(error: BaseException) -> str:
+    """`file:line: ` of where an error was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""

@@ -22,6 +22,8 @@ class Listed(TypedDict):
     version: int
     op: str | None
     functions: Sequence[str]
+    copies: Sequence[str]
+    """Packages in which it catches the copies of these functions."""
     attributes: Sequence[str]
     group: str | None
     on: bool
@@ -38,6 +40,7 @@ def listed(catalog: Catalog, on: Collection[Composite]) -> list[Listed]:
             version=entry.version,
             op=entry.op,
             functions=entry.functions,
+            copies=entry.copies,
             attributes=[attribute.name for attribute in entry.attributes],
             group=entry.group,
             on=entry in on,
@@ -58,8 +61,12 @@ def listing_table(entries: Iterable[Listed]) -> Table:
         functions = dict.fromkeys(target.partition(":")[2] for target in entry["functions"])
         table.add_row(
             Text(f"{entry['name'].partition('@')[0]} v{entry['version']}"),
-            Text(entry["op"] or ", ".join(functions)),
+            Text(entry["op"] or ", ".join(functions) + _copies(entry)),
             Text(", ".join(entry["attributes"])),
             "yes" if entry["on"] else "",
         )
     return table
+
+
+def _copies(entry: Listed) -> str:
+    return f", and copies in {', '.join(entry['copies'])}" if entry["copies"] else ""

@@ -139,20 +139,20 @@ def schema(
 
 
 def _hooks(registry: Path) -> str:
-    from composites.registry.catalog import BUILTIN_NAMESPACE
-    from composites.registry.validation import load_registry
+    from composites.registry.catalog import load_file
+    from composites.registry.model import BUILTIN_NAMESPACE
     from lowering.codegen.source import generate
 
-    loaded = load_registry(registry)
+    loaded = load_file(registry)
     # Told by its namespace: an installed package has a copy of the file.
     return generate(replace(loaded, builtin=loaded.namespace == BUILTIN_NAMESPACE), registry.name)
 
 
 def _reference(registry: Path) -> str:
+    from composites.registry.catalog import load_file
     from composites.registry.reference import reference
-    from composites.registry.validation import load_registry
 
-    return reference(load_registry(registry), registry.name)
+    return reference(load_file(registry), registry.name)
 
 
 def _generated(text: str, output: Path, command: str, *, check: bool) -> None:

@@ -12,12 +12,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from composites.attribute_types import SEGMENT_SIZES
 from composites.cli.errors import clear_errors, warn
 from composites.cli.output import print_table
 from composites.settings import ALLOWLIST
 
 if TYPE_CHECKING:
-    from composites.cli.description import DescribedAttribute, Description
+    from composites.cli.description import DescribedAttribute, DescribedOperand, Description
 
 
 def register(app: typer.Typer) -> None:
@@ -34,6 +35,10 @@ def show(
         typer.Option("--registry", help="Registry files, in place of XLA_COMPOSITE_REGISTRY."),
     ] = None,
     hook: Annotated[bool, typer.Option("--hook", help="Also print the generated hook.")] = False,
+    copies: Annotated[
+        bool,
+        typer.Option("--copies", help="Also list the copies that it catches, in all modules."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the hook.")] = False,
 ) -> None:
     """Show what an entry catches, its operands and attributes, and the StableHLO of an example
@@ -54,10 +59,10 @@ def show(
             warn(text)
         entries = chosen(name, catalog)
         if as_json:
-            found = [asdict(described(entry, catalog)) for entry in entries]
+            found = [asdict(described(entry, catalog, copies=copies)) for entry in entries]
             typer.echo(json.dumps({"composites": found}, indent=2))
         elif len(entries) == 1:
-            _print(described(entries[0], catalog), with_hook=hook)
+            _print(described(entries[0], catalog, copies=copies), with_hook=hook)
         else:
             labels = {catalog.label(entry) for entry in entries}
             print_table(listing_table(e for e in listed(catalog, ()) if e["name"] in labels))
@@ -99,9 +104,10 @@ def _sections(entry: Description) -> Iterator[tuple[str, list[str]]]:
     missing = [f"{f} (not found here)" for f in entry.functions if f not in installed]
     rewritten = [f"{call}, rewritten by {by}" for call, by in entry.rewrites.items()]
     yield "catches", [*entry.signatures, *missing, *rewritten]
+    yield "copies", list(_copies(entry))
     yield "caught at", [_where(entry)]
     yield "adapted by", [entry.adapt] if entry.adapt else []
-    yield "operands", [o.name + " (may be absent)" * o.optional for o in entry.operands]
+    yield "operands", [_operand(o) for o in entry.operands]
     yield "attributes", [_attribute(attribute) for attribute in entry.attributes]
     yield "results", list(entry.results)
     yield "when", [f"{key}: {_written(value)}" for key, value in entry.when.items()]
@@ -111,6 +117,18 @@ def _sections(entry: Description) -> Iterator[tuple[str, list[str]]]:
         yield "hook", [f"{len(entry.hook.splitlines())} lines of Python; --hook prints them"]
 
 
+def _copies(entry: Description) -> Iterator[str]:
+    if not entry.copies_in:
+        return
+    where = ", ".join(entry.copies_in)
+    if entry.copies is None:
+        yield f"all in {where}; --copies lists them"
+        return
+    yield f"{len(entry.copies)} in {where}"
+    yield from entry.copies
+    yield from (f"unknown: {line}" for line in entry.copies_unknown)
+
+
 def _where(entry: Description) -> str:
     if not entry.caught_at:
         return "the Python function, which is replaced" if entry.functions else "no call by itself"
@@ -118,8 +136,15 @@ def _where(entry: Description) -> str:
     return f"dispatch key {first}" + "".join(f"; in inference mode {key}" for key in others)
 
 
+def _operand(operand: DescribedOperand) -> str:
+    listed = " (a list: one operand for each tensor)" * operand.variadic
+    return f"{operand.name}{listed}{' (may be absent)' * operand.optional}"
+
+
 def _attribute(attribute: DescribedAttribute) -> str:
-    if attribute.argument is None:
+    if attribute.name == SEGMENT_SIZES:
+        origin = "the number of tensors of each operand"
+    elif attribute.argument is None:
         origin = f"= {attribute.value!r}"
     else:
         origin = f"from the argument {attribute.argument}"

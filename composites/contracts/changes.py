@@ -167,6 +167,9 @@ def _operands(before: Contract, after: Contract, meaning: Verdict) -> Iterator[C
                 yield _change(after, what, Verdict.BROKEN)
             elif was.optional and not now.optional:
                 yield _change(after, f"operand {now.name} is always there now", Verdict.SAME)
+            if now.variadic != was.variadic:
+                what = "is a list of tensors now" if now.variadic else "is one tensor now"
+                yield _change(after, f"operand {now.name} {what}", Verdict.BROKEN)
         return
     added = [name for name in new if name not in old]
     removed = [name for name in old if name not in new]

@@ -29,6 +29,8 @@ class Operand:
 
     name: str
     optional: bool = False
+    variadic: bool = False
+    """Whether it is a list of tensors, which can have any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Contract:
     functions: tuple[str, ...] = ()
     attributes: tuple[Attribute, ...] = ()
     results: tuple[str, ...] | None = None
-    """None if only a call tells: those of a Python function."""
+    """None if only a call tells: those of a Python function, or a list."""
     saved: tuple[str, ...] = ()
     """Further results, if a backward follows."""
     when: Conditions = field(default_factory=Conditions)

@@ -27,6 +27,54 @@ def new_gelu(input: Tensor) -> Tensor:
     return half * (1.0 + torch.tanh(inner))
 
 
+def fast_gelu(input: Tensor) -> Tensor:
+    """The same formula with its constant rounded, and the roundings of `FastGELUActivation`.
+
+    Args:
+        input: any shape, floating point.
+    """
+    half = 0.5 * input
+    return half * (1.0 + torch.tanh(input * 0.7978845608 * (1.0 + 0.044715 * input * input)))
+
+
+def quick_gelu(input: Tensor) -> Tensor:
+    """`x * sigmoid(1.702 x)`: Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016).
+
+    Args:
+        input: any shape, floating point.
+    """
+    return input * torch.sigmoid(1.702 * input)
+
+
+def relu_squared(input: Tensor) -> Tensor:
+    """`relu(x)^2`: So et al., "Primer" (2021).
+
+    Args:
+        input: any shape, floating point.
+    """
+    return torch.square(torch.relu(input))
+
+
+def bloom_gelu(input: Tensor) -> Tensor:
+    """GELU by its tanh formula, with the constants and roundings of BLOOM.
+
+    Args:
+        input: any shape, floating point.
+    """
+    return input * 0.5 * (1.0 + torch.tanh(0.79788456 * input * (1 + 0.044715 * input * input)))
+
+
+def bloom_gelu_backward(grad_output: Tensor, input: Tensor) -> Tensor:
+    """The gradient that BLOOM defines for it.
+
+    With `t = tanh(0.79788456 x (1 + 0.044715 x^2))`, it is
+    `0.5 x (1 - t^2) (0.79788456 + 0.1070322243 x^2) + 0.5 (1 + t)`.
+    """
+    tanh = torch.tanh(0.79788456 * input * (1 + 0.044715 * input * input))
+    slope = (1 - tanh * tanh) * (0.79788456 + 0.1070322243 * input * input)
+    return (0.5 * input * slope + 0.5 * (1 + tanh)) * grad_output
+
+
 def of_module(composite: Callable[..., Tensor], module: Any, input: Tensor) -> Tensor:
     """Adapt an activation module's `forward` to the composite's operand."""
     return composite(input)

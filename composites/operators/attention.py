@@ -1,11 +1,16 @@
-"""The value that attention saves for its backward."""
+"""Attention as models write it in Python, and the value that attention saves for its backward."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
+
+from composites.errors import UnsupportedCallError
 
 
 def log_sum_exp(
@@ -45,3 +50,223 @@ def log_sum_exp(
     elif attn_mask is not None:
         scores = scores + attn_mask
     return torch.logsumexp(scores, -1)
+
+
+def eager_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,
+    *,
+    scaling: float,
+    softcap: float | None = None,
+) -> Tensor:
+    """Attention with bounded scores: `softcap * tanh(scores / softcap)`, if `softcap` is given.
+
+    Gemma Team, "Gemma 2" (2024), section 2. The softmax is in f32.
+
+    Args:
+        query: `[N, Hq, L, E]`, floating point.
+        key, value: `[N, H, S, E]`; H divides Hq.
+        attention_mask: added to the scores after they are bounded; broadcast to `[N, Hq, L, S]`.
+
+    Returns:
+        `[N, L, Hq, E]`.
+    """
+    weights = attention_weights(query, key, attention_mask, scaling, softcap)
+    result = torch.matmul(weights, _repeated(value, query))
+    return result.transpose(1, 2).contiguous()
+
+
+def attention_weights(
+    query: Tensor,
+    key: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float,
+    softcap: float | None = None,
+) -> Tensor:
+    """What `eager_attention` weighs the values by, `[N, Hq, L, S]`."""
+    scores = torch.matmul(query, _repeated(key, query).transpose(2, 3)) * scaling
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    return functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+
+
+def of_interface(
+    composite: Callable[..., Tensor],
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor]:
+    """Adapt an `eager_attention_forward` of transformers, which gets keywords for other
+    implementations of attention too."""
+    _check_dropout(module, dropout)
+    scaling = module.head_dim**-0.5 if scaling is None else scaling
+    result = composite(query, key, value, attention_mask, scaling=scaling, softcap=softcap)
+    # Beside the composite: most models do not use the weights, and then XLA never sees them.
+    return result, attention_weights(query, key, attention_mask, scaling, softcap)
+
+
+def attention_with_sinks(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sinks: Tensor,
+    attention_mask: Tensor | None = None,
+    *,
+    scaling: float,
+) -> Tensor:
+    """Attention in which each head has one more score, its sink, that no value belongs to.
+
+    Xiao et al., "Efficient Streaming Language Models with Attention Sinks" (2023); OpenAI,
+    "gpt-oss model card" (2025).
+
+    Args:
+        query: `[N, Hq, L, E]`, floating point.
+        key, value: `[N, H, S, E]`; H divides Hq.
+        sinks: `[Hq]`.
+        attention_mask: added to the scores; broadcast to `[N, Hq, L, S]`.
+
+    Returns:
+        `[N, L, Hq, E]`.
+    """
+    weights = attention_weights_with_sinks(query, key, sinks, attention_mask, scaling)
+    result = torch.matmul(weights.to(value.dtype), _repeated(value, query))
+    return result.transpose(1, 2).contiguous()
+
+
+def attention_weights_with_sinks(
+    query: Tensor, key: Tensor, sinks: Tensor, attention_mask: Tensor | None, scaling: float
+) -> Tensor:
+    """What `attention_with_sinks` weighs the values by, `[N, Hq, L, S]`."""
+    scores = torch.matmul(query, _repeated(key, query).transpose(2, 3)) * scaling
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    sink = sinks.reshape(1, -1, 1, 1).expand(query.shape[0], -1, query.shape[-2], -1)
+    scores = torch.cat([scores, sink], dim=-1)
+    scores = scores - scores.max(dim=-1, keepdim=True).values
+    return functional.softmax(scores, dim=-1, dtype=scores.dtype)[..., :-1]
+
+
+def of_interface_with_sinks(
+    composite: Callable[..., Tensor],
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor]:
+    """Adapt the `eager_attention_forward` of gpt-oss."""
+    _check_dropout(module, dropout)
+    sinks = module.sinks
+    result = composite(query, key, value, sinks, attention_mask, scaling=scaling)
+    weights = attention_weights_with_sinks(query, key, sinks, attention_mask, scaling)
+    return result, weights.to(value.dtype)
+
+
+def scaled_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,
+    *,
+    scale_attn: float,
+    mask_first: bool,
+) -> Tensor:
+    """Attention whose scores are computed in f32 and divided by `scale_attn`.
+
+    Args:
+        query: `[N, H, L, E]`, floating point.
+        key, value: `[N, H, S, E]`.
+        attention_mask: added to the scores; broadcast to `[N, H, L, S]`.
+        mask_first: the mask is divided too.
+
+    Returns:
+        `[N, H, L, E]`.
+    """
+    weights = scaled_weights(query, key, attention_mask, scale_attn, mask_first)
+    return torch.matmul(weights.to(value.dtype), value)
+
+
+def scaled_weights(
+    query: Tensor, key: Tensor, attention_mask: Tensor | None, scale_attn: float, mask_first: bool
+) -> Tensor:
+    """What `scaled_attention` weighs the values by, `[N, H, L, S]` in f32."""
+    wide = torch.matmul(query.to(torch.float32), key.to(torch.float32).transpose(-1, -2))
+    if attention_mask is not None and mask_first:
+        wide = wide + attention_mask
+    wide = wide / scale_attn
+    if attention_mask is not None and not mask_first:
+        wide = wide + attention_mask
+    return functional.softmax(wide, dim=-1)
+
+
+def of_gptj(
+    composite: Callable[..., Tensor],
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Adapt the `_attn` of GPT-J and CodeGen."""
+    _check_dropout(module, module.attn_dropout.p)
+    scale = float(module.scale_attn)
+    mask_first = type(module).__name__ == "CodeGenAttention"  # GPT-J divides, then masks
+    result = composite(query, key, value, attention_mask, scale_attn=scale, mask_first=mask_first)
+    weights = scaled_weights(query, key, attention_mask, scale, mask_first)
+    return result, weights.to(value.dtype)
+
+
+def relative_position_bias(
+    relative_position_bias_table: Tensor, relative_position_index: Tensor, *, window_area: int
+) -> Tensor:
+    """What Swin adds to the scores of each pair of positions in a window.
+
+    Liu et al., "Swin Transformer" (2021), section 3.2.
+
+    Args:
+        relative_position_bias_table: `[R, H]`, a row for each relative position.
+        relative_position_index: `[window_area * window_area]`, the row of each pair.
+
+    Returns:
+        `[1, H, window_area, window_area]`.
+    """
+    bias = relative_position_bias_table[relative_position_index]
+    bias = bias.view(window_area, window_area, -1)
+    return bias.permute(2, 0, 1).contiguous().unsqueeze(0)
+
+
+def relative_position_bias_of_module(composite: Callable[..., Tensor], module: Any) -> Tensor:
+    """Adapt the `forward` of Swin's module to the composite's operands and attribute."""
+    return composite(
+        module.relative_position_bias_table,
+        module.relative_position_index,
+        window_area=module.window_area,
+    )
+
+
+def _check_dropout(module: Any, dropout: float) -> None:
+    if dropout and module.training:
+        raise UnsupportedCallError("the weights are dropped out, so both results must share them")
+
+
+def _repeated(tensor: Tensor, query: Tensor) -> Tensor:
+    """Keys or values of `[N, H, S, E]` for each head of `query`, as `repeat_kv` of transformers."""
+    batch, heads, length, width = tensor.shape
+    times = query.shape[1] // heads
+    if times == 1:
+        return tensor
+    repeated = tensor[:, :, None, :, :].expand(batch, heads, times, length, width)
+    return repeated.reshape(batch, heads * times, length, width)

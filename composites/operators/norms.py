@@ -1,4 +1,4 @@
-"""Root-mean-square norms as models write them in Python, and batch norm in training."""
+"""Norms as models write them in Python, batch norm in training, and weight norm."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from composites.errors import UnsupportedCallError
+from composites.operators.opmath import opmath_type
 
 
 def llama_rms_norm(
@@ -47,6 +49,120 @@ def t5_rms_norm(
     return weight * normed
 
 
+def olmo2_rms_norm(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> Tensor:
+    """The same norm with the rounding of OLMo 2 and gpt-oss: all of it in f32, then rounded to the
+    dtype of `input`.
+
+    Args:
+        input: any shape `[…, C]`, floating point.
+        weight: `[C]`.
+        normalized_shape: `[C]`.
+    """
+    wide = input.to(torch.float32)
+    variance = wide.pow(2).mean(-1, keepdim=True)
+    return (weight * (wide * torch.rsqrt(variance + eps))).to(input.dtype)
+
+
+def weightless_rms_norm(input: Tensor, *, normalized_shape: Sequence[int], eps: float) -> Tensor:
+    """The same norm without a weight, in f32.
+
+    Args:
+        input: any shape `[…, C]`, floating point.
+        normalized_shape: `[C]`.
+    """
+    wide = input.float()
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).type_as(input)
+
+
+def weightless_of_module(
+    composite: Callable[..., Tensor], module: Any, hidden_states: Tensor
+) -> Tensor:
+    """Adapt the `forward` of a norm without weight."""
+    return composite(hidden_states, normalized_shape=[hidden_states.shape[-1]], eps=module.eps)
+
+
+def gemma_rms_norm(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> Tensor:
+    """`(1 + weight) * (x / sqrt(mean(x^2) + eps))` over the last dimension, in f32.
+
+    Gemma Team, "Gemma" (2024): a weight of zero leaves the normalized value as it is.
+
+    Args:
+        input: any shape `[…, C]`, floating point.
+        weight: `[C]`.
+        normalized_shape: `[C]`.
+    """
+    wide = input.float()
+    normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+    return (normed * (1.0 + weight.float())).type_as(input)
+
+
+def gemma_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
+    """Adapt the `forward` of Gemma's norm to the composite's operands and attributes."""
+    shape = list(module.weight.shape)
+    return composite(x, module.weight, normalized_shape=shape, eps=module.eps)
+
+
+def cohere_layer_norm(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> Tensor:
+    """Layer norm without a bias, in f32: Ba et al., "Layer Normalization" (2016).
+
+    Args:
+        input: any shape `[…, C]`, floating point.
+        weight: `[C]`.
+        normalized_shape: `[C]`.
+    """
+    wide = input.to(torch.float32)
+    mean = wide.mean(-1, keepdim=True)
+    variance = (wide - mean).pow(2).mean(-1, keepdim=True)
+    normed = (wide - mean) * torch.rsqrt(variance + eps)
+    return (weight.to(torch.float32) * normed).to(input.dtype)
+
+
+def rms_norm_gated(
+    input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float
+) -> Tensor:
+    """The norm of `input * silu(gate)` over groups of the last dimension, with the roundings of
+    Llama.
+
+    Args:
+        input: `[…, C]`, floating point.
+        weight: `[C]`.
+        gate: the shape of `input`.
+        group_size: divides C.
+    """
+    wide = input.to(torch.float32)
+    if gate is not None:
+        wide = wide * functional.silu(gate.to(torch.float32))
+    *before, last = wide.shape
+    grouped = wide.view(*before, last // group_size, group_size)
+    variance = grouped.pow(2).mean(-1, keepdim=True)
+    normed = (grouped * torch.rsqrt(variance + eps)).view(*before, last)
+    return weight * normed.to(input.dtype)
+
+
+def gated_of_module(
+    composite: Callable[..., Tensor],
+    module: Any,
+    hidden_states: Tensor,
+    gate: Tensor | None = None,
+) -> Tensor:
+    """Adapt the `forward` of Mamba 2's norm to the composite's operands and attributes."""
+    if hidden_states.shape[-1] % module.group_size:
+        raise UnsupportedCallError("the groups do not divide the last dimension")
+    return composite(
+        hidden_states,
+        module.weight,
+        gate,
+        group_size=module.group_size,
+        eps=module.variance_epsilon,
+    )
+
+
 def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tensor) -> Tensor:
     """Adapt a norm module's `forward` to the composite's operands and attributes."""
     weight = module.weight
@@ -55,6 +171,27 @@ def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tens
     return composite(
         hidden_states, weight, normalized_shape=list(weight.shape), eps=module.variance_epsilon
     )
+
+
+def frozen_batch_norm(
+    input: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor
+) -> Tensor:
+    """Batch norm by given statistics, as DETR's backbones have it: eps is 1e-5.
+
+    Args:
+        input: `[N, C, H, W]`, floating point.
+        weight, bias, running_mean, running_var: `[C]`.
+    """
+    weight, bias, running_var, running_mean = (
+        tensor.reshape(1, -1, 1, 1) for tensor in (weight, bias, running_var, running_mean)
+    )
+    scale = weight * (running_var + 1e-5).rsqrt()
+    return input * scale + (bias - running_mean * scale)
+
+
+def frozen_batch_norm_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
+    """Adapt the `forward` of a frozen batch norm to the composite's operands."""
+    return composite(x, module.weight, module.bias, module.running_mean, module.running_var)
 
 
 def batch_norm_training(
@@ -112,3 +249,59 @@ def train_batch_norm(
         running_mean.copy_(mean)
         running_var.copy_(variance)
     return result
+
+
+def instance_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float
+) -> Tensor:
+    """Each channel of each sample, normalized by its own mean and biased variance.
+
+    Ulyanov, Vedaldi and Lempitsky, "Instance Normalization" (2016).
+
+    Args:
+        input: `[N, C, …]`, floating point.
+        weight, bias: `[C]`.
+    """
+    return torch.instance_norm(input, weight, bias, None, None, True, 0.0, eps, False)
+
+
+def of_instance_norm(
+    composite: Callable[..., Tensor],
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """Adapt aten::instance_norm without moving averages. With them, PyTorch makes a batch norm of
+    it, which is another composite in training."""
+    if running_mean is not None or running_var is not None or not use_input_stats:
+        raise UnsupportedCallError("the call has moving averages")
+    return composite(input, weight, bias, eps=eps)
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """`g * v / norm(v)`, with one Euclidean norm for each index along `dim`.
+
+    Salimans and Kingma, "Weight Normalization" (2016). Half precision is computed in f32, as
+    PyTorch's kernels do.
+
+    Args:
+        v: floating point.
+        g: of size 1 in every dimension but `dim`.
+        dim: the dimension to keep, the first or the last one.
+
+    Returns:
+        Of the shape and dtype of `v`.
+    """
+    opmath = opmath_type(v.dtype)
+    return (v.to(opmath) * (g.to(opmath) / weight_norms(v, g, dim))).to(v.dtype)
+
+
+def weight_norms(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """The norms that `v` is divided by, of the shape of `g`, in f32 or wider."""
+    return torch.norm_except_dim(v.to(opmath_type(v.dtype)), 2, dim)

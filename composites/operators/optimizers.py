@@ -15,6 +15,7 @@ from torch import Tensor
 
 from composites.errors import UnsupportedCallError
 from composites.operators.opmath import opmath_type
+from composites.torch_internals import assign
 
 Update = Callable[..., Sequence[Tensor]]
 
@@ -169,7 +170,7 @@ def _adam(
         raise UnsupportedCallError(
             "needs real parameters, plain numbers, and step counts on the expected device"
         )
-    scalars = _Scalars()
+    scalars = Scalars()
     steps: list[Tensor] = []
     updates: list[Sequence[Tensor]] = []
     # Everything is computed before anything is written: if the call falls back to the stock
@@ -199,7 +200,7 @@ def _adam(
         )
     for i, updated in enumerate(updates):
         state_steps[i].copy_(steps[i])
-        _write((params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1]), updated)
+        write((params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1]), updated)
 
 
 def sgd(
@@ -229,7 +230,7 @@ def sgd(
         or any(param.is_complex() for param in params)
     ):
         raise UnsupportedCallError("needs plain numbers, real parameters and dense gradients")
-    scalars = _Scalars()
+    scalars = Scalars()
     updates = [
         composite(
             param,
@@ -245,16 +246,18 @@ def sgd(
         for i, param in enumerate(params)
     ]
     for i, (param, updated) in enumerate(zip(params, updates, strict=True)):
-        param.copy_(updated[0])
-        if momentum != 0:
-            buffer = momentum_buffer_list[i]
-            if buffer is None:
-                momentum_buffer_list[i] = updated[1]
-            else:
-                buffer.copy_(updated[1])
+        if momentum == 0:
+            write((param,), updated)
+            continue
+        buffer = momentum_buffer_list[i]
+        if buffer is None:
+            write((param,), updated[:1])
+            momentum_buffer_list[i] = updated[1]
+        else:
+            write((param, buffer), updated)
 
 
-class _Scalars:
+class Scalars:
     """The 0-d tensors of one step. Most parameters share them."""
 
     def __init__(self) -> None:
@@ -272,6 +275,12 @@ class _Scalars:
         return self._made[key]
 
 
-def _write(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    for tensor, value in zip(tensors, values, strict=True):
-        tensor.copy_(value)
+def write(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    """Write the results of a composite to those of its operands that they replace.
+
+    Args:
+        tensors: in the order of the operands, so that each result takes the place of its operand in
+            memory: torch_xla numbers the arguments of a graph from the last operand to the first.
+    """
+    for tensor, value in zip(reversed(tensors), reversed(values), strict=True):
+        assign(tensor, value)

@@ -20,6 +20,10 @@ def _random(*shape: int, dtype: torch.dtype, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=generator).to(dtype)
 
 
+def _leaf(*shape: int, dtype: torch.dtype, seed: int) -> Tensor:
+    return _random(*shape, dtype=dtype, seed=seed).requires_grad_()
+
+
 def _hidden(dtype: torch.dtype) -> Iterator[Tensor]:
     for number, shape in enumerate(((2, 3, 8), (4, 8))):
         yield _random(*shape, dtype=dtype, seed=number).requires_grad_()
@@ -40,6 +44,12 @@ def t5_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
         yield (make(8, eps=1e-5).to(dtype), x), {}
 
 
+def weight_norm(dtype: torch.dtype) -> Iterator[Call]:
+    for dim, sizes in ((0, (4, 1, 1)), (1, (1, 3, 1)), (2, (1, 1, 5))):
+        v, g = _random(4, 3, 5, dtype=dtype), _random(*sizes, dtype=dtype, seed=1)
+        yield (v.requires_grad_(), g.requires_grad_(), dim), {}
+
+
 def swiglu(dtype: torch.dtype) -> Iterator[Call]:
     from transformers.models.llama.configuration_llama import LlamaConfig
     from transformers.models.llama.modeling_llama import LlamaMLP
@@ -50,11 +60,265 @@ def swiglu(dtype: torch.dtype) -> Iterator[Call]:
         yield (make(config).to(dtype), x), {}
 
 
+def olmo2_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
+
+    yield from _norms(Olmo2RMSNorm(8, eps=1e-5), dtype)
+
+
+def gemma_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+
+    yield from _norms(GemmaRMSNorm(8, eps=1e-5), dtype)
+
+
+def weightless_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.llama4.modeling_llama4 import Llama4TextL2Norm
+
+    yield from _norms(Llama4TextL2Norm(eps=1e-5), dtype)
+
+
+def cohere_layer_norm(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.cohere.modeling_cohere import CohereLayerNorm
+
+    make: Any = CohereLayerNorm  # it has no type hints
+    yield from _norms(make(8, eps=1e-5), dtype)
+
+
+def rms_norm_gated(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.mamba2.modeling_mamba2 import MambaRMSNormGated
+
+    make: Any = MambaRMSNormGated  # it has no type hints
+    norm = make(8, 4, eps=1e-5).to(dtype)
+    for x in _hidden(dtype):
+        yield (norm, x), {}
+        yield (norm, x, _leaf(*x.shape, dtype=dtype, seed=9)), {}
+
+
+def _norms(norm: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
+    for parameter in norm.parameters():
+        parameter.data = _random(*parameter.shape, dtype=dtype, seed=5)
+    for x in _hidden(dtype):
+        yield (norm, x), {}
+
+
 def new_gelu(dtype: torch.dtype) -> Iterator[Call]:
-    from transformers.activations import NewGELUActivation
+    yield from _activations("NewGELUActivation", dtype)
+
+
+def fast_gelu(dtype: torch.dtype) -> Iterator[Call]:
+    yield from _activations("FastGELUActivation", dtype)
+
+
+def quick_gelu(dtype: torch.dtype) -> Iterator[Call]:
+    yield from _activations("QuickGELUActivation", dtype)
+
+
+def relu_squared(dtype: torch.dtype) -> Iterator[Call]:
+    yield from _activations("ReLUSquaredActivation", dtype)
+
+
+def _activations(name: str, dtype: torch.dtype) -> Iterator[Call]:
+    from transformers import activations
 
     for x in _hidden(dtype):
-        yield (NewGELUActivation(), x), {}
+        yield (getattr(activations, name)(), x), {}
+
+
+def bloom_gelu(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.bloom.modeling_bloom import BloomGelu
+
+    make: Any = BloomGelu  # it has no type hints
+    for x in _hidden(dtype):
+        yield (make(), x), {}
+
+
+def eager_attention(dtype: torch.dtype) -> Iterator[Call]:
+    module = _attention()
+    for softcap in (None, 2.0):
+        for mask in (None, _causal_mask(dtype)):
+            yield (module, *_heads(dtype), mask), {"scaling": 0.3, "softcap": softcap}
+
+
+def attention_with_sinks(dtype: torch.dtype) -> Iterator[Call]:
+    module = _attention()
+    module.sinks = torch.nn.Parameter(_random(4, dtype=dtype, seed=4))
+    for mask in (None, _causal_mask(dtype)):
+        yield (module, *_heads(dtype), mask), {"scaling": 0.3}
+
+
+def scaled_attention(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.gptj.configuration_gptj import GPTJConfig
+    from transformers.models.gptj.modeling_gptj import GPTJAttention
+
+    sizes: dict[str, Any] = {"n_embd": 32, "n_head": 4, "rotary_dim": 4}
+    make: Any = GPTJAttention  # it has no type hints
+    module = make(GPTJConfig(**sizes), 0)
+    heads = [_leaf(2, 4, 3, 8, dtype=dtype, seed=n) for n in range(3)]
+    for mask in (None, _causal_mask(dtype)):
+        yield (module, *heads, mask), {}
+
+
+def relative_position_bias(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.swin.modeling_swin import SwinRelativePositionBias
+
+    bias = SwinRelativePositionBias(3, (2, 2)).to(dtype)
+    table = bias.relative_position_bias_table
+    table.data = _random(*table.shape, dtype=dtype, seed=0)
+    yield (bias,), {}
+
+
+def index(dtype: torch.dtype) -> Iterator[Call]:
+    x, numbers = _leaf(4, 3, 5, dtype=dtype, seed=0), torch.tensor([[0, 2], [2, -1]])
+    for indices in ([numbers], [None, numbers], [None, None, numbers[0]]):
+        yield (x, indices), {}
+
+
+def frozen_batch_norm(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.detr.modeling_detr import DetrFrozenBatchNorm2d
+
+    make: Any = DetrFrozenBatchNorm2d  # it has no type hints
+    norm = make(4)
+    for seed, buffer in enumerate(norm.buffers()):
+        buffer.data = _random(4, dtype=dtype, seed=seed).abs()
+    yield (norm.to(dtype), _leaf(2, 4, 3, 3, dtype=dtype, seed=9)), {}
+
+
+def drop_path(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.swin.modeling_swin import SwinDropPath
+
+    for x in _hidden(dtype):
+        yield (SwinDropPath(0.3), x), {}
+
+
+def _attention() -> torch.nn.Module:
+    """What attention functions read of their module."""
+    module: Any = torch.nn.Module()
+    module.num_key_value_groups = 2
+    module.head_dim = 8
+    attention: torch.nn.Module = module
+    return attention
+
+
+def _heads(dtype: torch.dtype) -> list[Tensor]:
+    """Query, key and value: four heads, and two."""
+    return [_leaf(2, heads, 3, 8, dtype=dtype, seed=n) for n, heads in enumerate((4, 2, 2))]
+
+
+def _causal_mask(dtype: torch.dtype) -> Tensor:
+    return torch.full((1, 1, 3, 3), torch.finfo(dtype).min, dtype=dtype).triu(1)
+
+
+def top_k_routing(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeTopKRouter
+
+    make: Any = Qwen3MoeTopKRouter  # it has no type hints
+    for norm_topk_prob in (False, True):
+        router = make(_experts_config(norm_topk_prob=norm_topk_prob))
+        # Numbers that are exact in every dtype, so that all dtypes choose the same experts.
+        router.weight.data = (torch.arange(32).reshape(4, 8) % 7 - 3).to(dtype)
+        hidden = (torch.arange(40).reshape(5, 8) % 11 - 5).to(dtype) / 8
+        yield (router, hidden.requires_grad_()), {}
+
+
+def experts(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeExperts
+
+    make: Any = Qwen3MoeExperts  # it has no type hints
+    for activation in ("silu", "gelu", "gelu_pytorch_tanh"):
+        yield from _choices(make(_experts_config(hidden_act=activation)), dtype)
+
+
+def gpt_oss_experts(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.gpt_oss.configuration_gpt_oss import GptOssConfig
+    from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts
+
+    config: Any = GptOssConfig(hidden_size=8, intermediate_size=6, num_local_experts=4)
+    config._experts_implementation = "batched_mm"
+    make: Any = GptOssExperts  # it has no type hints
+    yield from _choices(make(config), dtype)
+
+
+def _experts_config(**settings: Any) -> Any:
+    from transformers.models.qwen3_moe.configuration_qwen3_moe import Qwen3MoeConfig
+
+    config: Any = Qwen3MoeConfig(
+        hidden_size=8,
+        moe_intermediate_size=6,
+        num_experts=4,
+        num_experts_per_tok=2,
+        **settings,
+    )
+    config._experts_implementation = "batched_mm"
+    return config
+
+
+def _choices(module: torch.nn.Module, dtype: torch.dtype) -> Iterator[Call]:
+    """Five tokens, each with two of four experts."""
+    for seed, parameter in enumerate(module.parameters()):
+        parameter.data = _random(*parameter.shape, dtype=dtype, seed=seed)
+    chosen = torch.tensor([[0, 1], [3, 2], [1, 3], [2, 0], [3, 1]])
+    hidden = _leaf(5, 8, dtype=dtype, seed=7)
+    yield (module, hidden, chosen, _leaf(5, 2, dtype=dtype, seed=8)), {}
+
+
+def causal_conv1d(dtype: torch.dtype) -> Iterator[Call]:
+    x, weight = _leaf(2, 4, 5, dtype=dtype, seed=0), _leaf(4, 3, dtype=dtype, seed=1)
+    bias = _leaf(4, dtype=dtype, seed=2)
+    for arguments in ((x, weight), (x, weight, bias)):
+        yield arguments, {}
+        yield arguments, {"activation": "silu"}
+
+
+def selective_scan(dtype: torch.dtype) -> Iterator[Call]:
+    def leaf(*shape: int, seed: int) -> Tensor:
+        return _leaf(*shape, dtype=dtype, seed=seed)
+
+    x, dt, z = (leaf(2, 4, 3, seed=n) for n in range(3))
+    decay = (-_random(4, 5, dtype=dtype, seed=3).abs()).requires_grad_()
+    arguments = (x, dt, decay, leaf(2, 5, 3, seed=4), leaf(2, 5, 3, seed=5))
+    yield arguments, {}
+    for return_last_state in (False, True):
+        yield (
+            (*arguments, leaf(4, seed=6), z, leaf(4, seed=7)),
+            {"delta_softplus": True, "return_last_state": return_last_state},
+        )
+
+
+def chunk_scan(dtype: torch.dtype) -> Iterator[Call]:
+    def leaf(*shape: int, seed: int) -> Tensor:
+        return _leaf(*shape, dtype=dtype, seed=seed)
+
+    x, dt = leaf(2, 6, 4, 3, seed=0), leaf(2, 6, 4, seed=1)
+    decay = (-_random(4, dtype=dtype, seed=2).abs()).requires_grad_()
+    arguments = (x, dt, decay, leaf(2, 6, 2, 5, seed=3), leaf(2, 6, 2, 5, seed=4))
+    for chunk_size in (2, 4):  # 4 does not divide the length
+        yield (
+            (*arguments, chunk_size),
+            {"D": leaf(4, seed=5), "dt_bias": leaf(4, seed=6), "dt_softplus": True},
+        )
+    yield (*arguments, 3), {"dt_limit": (0.0, 1.0), "return_final_states": True}
+
+
+def rnn_scan(dtype: torch.dtype) -> Iterator[Call]:
+    from transformers.models.recurrent_gemma.configuration_recurrent_gemma import (
+        RecurrentGemmaConfig,
+    )
+    from transformers.models.recurrent_gemma.modeling_recurrent_gemma import RecurrentGemmaRglru
+
+    sizes: dict[str, Any] = {"hidden_size": 4, "lru_width": 4, "num_attention_heads": 2}
+    make: Any = RecurrentGemmaRglru  # it has no type hints
+    module = make(RecurrentGemmaConfig(**sizes)).to(dtype)
+    x, gate = (_leaf(2, 3, 4, dtype=dtype, seed=n) for n in range(2))
+    reset = torch.tensor([[[True], [False], [True]], [[False], [False], [False]]])
+    yield (module, x, gate, reset, None), {}
+    yield (module, x, gate, reset, _leaf(2, 4, dtype=torch.float32, seed=2)), {}
+
+
+def wkv(dtype: torch.dtype) -> Iterator[Call]:
+    decay, first = _leaf(4, dtype=dtype, seed=0), _leaf(4, dtype=dtype, seed=1)
+    key, value = (_leaf(2, 3, 4, dtype=dtype, seed=n) for n in (2, 3))
+    yield (decay, first, key, value), {}
 
 
 def sgd(dtype: torch.dtype) -> Iterator[Call]:
@@ -70,5 +334,166 @@ def sgd(dtype: torch.dtype) -> Iterator[Call]:
                 "nesterov": nesterov,
                 "maximize": False,
                 "has_sparse_grad": False,
+            },
+        )
+
+
+def _weights(gates: int, width: int, dtype: torch.dtype, biases: bool) -> list[Tensor]:
+    """Of a layer with a state of 4 and an input of `width`."""
+    rows = gates * 4
+    shapes = [(rows, width), (rows, 4), (rows,), (rows,)][: 4 if biases else 2]
+    return [
+        (_random(*shape, dtype=dtype, seed=10 + n) / 2).requires_grad_()
+        for n, shape in enumerate(shapes)
+    ]
+
+
+def _states(count: int, *shape: int, dtype: torch.dtype) -> list[Tensor]:
+    return [_random(*shape, dtype=dtype, seed=20 + n).requires_grad_() for n in range(count)]
+
+
+def lstm_cell(dtype: torch.dtype) -> Iterator[Call]:
+    for biases in (True, False):
+        x = _random(2, 3, dtype=dtype).requires_grad_()
+        yield (x, _states(2, 2, 4, dtype=dtype), *_weights(4, 3, dtype, biases)), {}
+
+
+def gru_cell(dtype: torch.dtype) -> Iterator[Call]:
+    for biases in (True, False):
+        x = _random(2, 3, dtype=dtype).requires_grad_()
+        yield (x, *_states(1, 2, 4, dtype=dtype), *_weights(3, 3, dtype, biases)), {}
+
+
+def lstm(dtype: torch.dtype) -> Iterator[Call]:
+    for x, states, weights, options in _layers(4, 2, dtype):
+        yield (x, states, weights, *options), {}
+
+
+def gru(dtype: torch.dtype) -> Iterator[Call]:
+    for x, (state,), weights, options in _layers(3, 1, dtype):
+        yield (x, state, weights, *options), {}
+
+
+def _layers(
+    gates: int, states: int, dtype: torch.dtype
+) -> Iterator[tuple[Tensor, list[Tensor], list[Tensor], tuple[Any, ...]]]:
+    for layers, biases, two_ways, batch_first in (
+        (1, True, False, False),
+        (1, False, True, True),
+        (2, True, True, False),
+    ):
+        directions = 2 if two_ways else 1
+        x = _random(*((2, 5, 3) if batch_first else (5, 2, 3)), dtype=dtype).requires_grad_()
+        weights: list[Tensor] = []
+        for layer in range(layers):
+            for _ in range(directions):
+                width = 3 if layer == 0 else 4 * directions
+                weights += _weights(gates, width, dtype, biases)
+        given = _states(states, layers * directions, 2, 4, dtype=dtype)
+        yield x, given, weights, (biases, layers, 0.0, False, two_ways, batch_first)
+
+
+def adafactor(dtype: torch.dtype) -> Iterator[Call]:
+    for shape, maximize in (((3, 4), False), ((2, 3, 4), True), ((5,), False)):
+        param, grad = (_random(*shape, dtype=dtype, seed=n) for n in range(2))
+        square = _random(*shape, dtype=dtype, seed=2).abs()
+        is_matrix = len(shape) > 1
+        yield (
+            (
+                [param],
+                [grad],
+                [square[..., :1].clone() if is_matrix else None],
+                [square[..., :1, :].clone() if is_matrix else None],
+                [None if is_matrix else square],
+                [torch.tensor(3.0)],
+                None,
+                None,
+            ),
+            {
+                "d": 1.0,
+                "lr": 0.01,
+                "beta2_decay": -0.8,
+                "weight_decay": 0.1,
+                "eps1": None,
+                "eps2": 1e-3,
+                "maximize": maximize,
+                "has_complex": False,
+            },
+        )
+
+
+NEWTON_SCHULZ = {"ns_coefficients": (3.4445, -4.775, 2.0315), "ns_steps": 5, "eps": 1e-7}
+
+
+def muon(dtype: torch.dtype) -> Iterator[Call]:
+    for shape, nesterov, adjust in (
+        ((6, 4), True, None),
+        ((4, 6), False, "match_rms_adamw"),
+        ((4, 4), True, "original"),
+    ):
+        param, grad, momentum = (_random(*shape, dtype=dtype, seed=n) for n in range(3))
+        yield (
+            ([param], [grad], [momentum]),
+            {
+                "lr": 0.0003,  # the direction is rounded to bf16, also in f32
+                "weight_decay": 0.1,
+                "momentum": 0.95,
+                "nesterov": nesterov,
+                "adjust_lr_fn": adjust,
+                "has_complex": False,
+                **NEWTON_SCHULZ,
+            },
+        )
+
+
+def zeropower_via_newtonschulz(dtype: torch.dtype) -> Iterator[Call]:
+    for shape in ((6, 4), (4, 6), (4, 4)):
+        yield (_random(*shape, dtype=dtype),), dict(NEWTON_SCHULZ)
+
+
+def clip_grad_norm(dtype: torch.dtype) -> Iterator[Call]:
+    for norm_type, max_norm in ((2.0, 1.0), (1.0, 1e6), (float("inf"), 0.5)):
+        parameters = [torch.nn.Parameter(_random(*shape, dtype=dtype)) for shape in ((3, 4), (5,))]
+        for number, parameter in enumerate(parameters):
+            parameter.grad = _random(*parameter.shape, dtype=dtype, seed=number + 1)
+        yield (parameters, max_norm, norm_type), {}
+
+
+def fused_adamw(dtype: torch.dtype) -> Iterator[Call]:
+    return _fused(dtype, decoupled_weight_decay=True)
+
+
+def fused_adam(dtype: torch.dtype) -> Iterator[Call]:
+    return _fused(dtype, decoupled_weight_decay=False)
+
+
+def _fused(dtype: torch.dtype, *, decoupled_weight_decay: bool) -> Iterator[Call]:
+    for amsgrad, steps, maximize in ((False, (3.0, 3.0), False), (True, (3.0, 4.0), True)):
+
+        def each(seed: int) -> list[Tensor]:
+            return [_random(*shape, dtype=dtype, seed=seed) for shape in ((3, 4), (5,))]
+
+        squares = [[tensor.abs() for tensor in each(seed)] for seed in (3, 4)]
+        yield (
+            (
+                *(each(seed) for seed in range(3)),
+                squares[0],
+                squares[1] if amsgrad else [],
+                [torch.tensor(step) for step in steps],
+                None,
+                None,
+            ),
+            {
+                "amsgrad": amsgrad,
+                "has_complex": False,
+                "beta1": 0.9,
+                "beta2": 0.99,
+                "lr": 0.01,
+                "weight_decay": 0.1,
+                "eps": 1e-8,
+                "maximize": maximize,
+                "capturable": False,
+                "differentiable": False,
+                "decoupled_weight_decay": decoupled_weight_decay,
             },
         )

@@ -17,9 +17,6 @@ from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.validation import load_registry
 from composites.settings import registry_files, warn_of_unknown_variables
 
-BUILTIN_NAMESPACE = "ptxla"
-"""The namespace of the built-in registry."""
-
 
 def builtin_registry_path() -> Path:
     """The built-in registry.yaml, inside an installed package or at the root of a checkout."""
@@ -162,6 +159,17 @@ class Catalog:
         return "".join(f"\n{left_out}" for left_out in self.left_out)
 
 
+def load_file(path: str | Path) -> Registry:
+    """Load a file that the user has named. It may name operators of installed packages, which
+    register them when they are asked for their registries.
+
+    Raises:
+        RegistryError: with every problem of the file.
+    """
+    tuple(announced())
+    return load_registry(path)
+
+
 def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) -> Catalog:
     """Load every registry of this process.
 
@@ -177,6 +185,7 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
         RegistryError: with the problems of all files.
     """
     warn_of_unknown_variables()
+    packages = tuple(announced())  # first: a package registers operators here that files may name
     named = _load_files(registry_files() if files is None else files)
     builtin_path = builtin_registry_path()
     paths = {Path(registry.source).resolve() for registry in named}
@@ -186,7 +195,7 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
     last = () if builtin.namespace in namespaces else (builtin,)
     installed: list[Registry] = []
     left_out: list[LeftOut] = []
-    for found in announced():
+    for found in packages:
         if isinstance(found, LeftOut):
             left_out.append(found)
         elif found.path.resolve() not in paths and found.namespace not in namespaces:

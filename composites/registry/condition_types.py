@@ -34,6 +34,7 @@ _OF_ARGUMENT: dict[ArgumentKind, Kind] = {
     "ints": "numbers",
     "floats": "numbers",
     "bools": "numbers",
+    "tensors": "list",
     "dtype": "dtype",
 }
 _PROPERTIES: dict[str, Kinds] = {

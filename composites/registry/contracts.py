@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count, islice
 
+from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import (
     GRADIENTS,
     Attribute,
@@ -13,9 +15,11 @@ from composites.contracts.model import (
     Operand,
     plain,
 )
+from composites.errors import UnusableFunctionError
 from composites.functions import find_function
 from composites.registry import model
 from composites.registry.model import Composite, Registry
+from composites.registry.operand_lists import has_segment_sizes, is_list
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import describe_function
 
@@ -31,14 +35,16 @@ def contracts(registry: Registry) -> Iterator[Contract]:
 def forward_contract(entry: Composite) -> Contract:
     """The contract of the composite that an entry makes of a call."""
     callee = _callee(entry)
+    annotated = callee or _function(entry)
+    operands = (_operand(name, callee) for name in entry.operands)
     return Contract(
         entry=entry.qualified,
         composite=entry.composite_name,
         version=entry.version,
         operator=entry.op,
         functions=entry.functions,
-        operands=tuple(_operand(name, callee) for name in entry.operands),
-        attributes=tuple(map(_attribute, entry.attributes)),
+        operands=tuple(replace(o, variadic=is_list(o.name, annotated)) for o in operands),
+        attributes=tuple(_attributes(entry, annotated)),
         results=_results(entry, callee),
         saved=tuple(name for name, _ in entry.saved),
         when=_conditions(entry),
@@ -49,15 +55,16 @@ def forward_contract(entry: Composite) -> Contract:
 def backward_contract(entry: Composite) -> Contract:
     """The contract of the backward that is derived from an entry."""
     saved = entry.operands if entry.saves is None else entry.saves
-    optional = {o.name for o in forward_contract(entry).operands if o.optional}
+    known = {o.name: o for o in forward_contract(entry).operands}
     mask = Attribute("output_mask", "bool[]", argument="output_mask")
     return Contract(
         entry=entry.qualified,
         composite=f"{entry.composite_name}_backward",
         version=entry.version,
-        operands=(Operand(GRADIENTS), *(Operand(name, name in optional) for name in saved)),
-        attributes=(*map(_attribute, entry.attributes), mask),
-        results=entry.operands,
+        operands=(Operand(GRADIENTS), *(known.get(name, Operand(name)) for name in saved)),
+        attributes=(*_attributes(entry, _callee(entry) or _function(entry)), mask),
+        # A list has a gradient for each of its tensors.
+        results=None if any(o.variadic for o in known.values()) else entry.operands,
         when=_conditions(entry),
         decomposition=f"gradient of {entry.decomposition}",
     )
@@ -68,14 +75,32 @@ def _callee(entry: Composite) -> Operator | None:
     if entry.adapt is None and entry.op is not None:
         return find_operator(entry.op)
     target = entry.decomposition.target
-    if target is None or entry.decomposition.kind != "torch":
+    adapted = entry.adapt is not None or bool(entry.gradients)
+    if target is None or (entry.decomposition.kind != "torch" and not adapted):
         return None
     return describe_function(find_function(target), target)
 
 
+def _function(entry: Composite) -> Operator | None:
+    """The first Python function of an entry, if it is installed. Its annotations tell lists."""
+    for target in entry.functions[:1]:
+        try:
+            return describe_function(find_function(target), target)
+        except UnusableFunctionError:
+            return None
+    return None
+
+
 def _operand(name: str, callee: Operator | None) -> Operand:
     argument = callee.argument(name) if callee else None
-    return Operand(name, argument is not None and argument.optional)
+    optional = argument is not None and argument.optional
+    return Operand(name, optional)
+
+
+def _attributes(entry: Composite, callee: Operator | None) -> Iterator[Attribute]:
+    yield from map(_attribute, entry.attributes)
+    if has_segment_sizes(entry, callee):
+        yield Attribute(SEGMENT_SIZES, "i64[]", argument=SEGMENT_SIZES)
 
 
 def _attribute(attribute: model.Attribute) -> Attribute:
@@ -91,8 +116,9 @@ def _attribute(attribute: model.Attribute) -> Attribute:
 
 def _results(entry: Composite, callee: Operator | None) -> tuple[str, ...] | None:
     if entry.gradients:
-        return entry.gradients
-    if callee is None or not callee.results:
+        lists = callee is not None and any(a.is_list for a in callee.arguments)
+        return None if lists else entry.gradients
+    if callee is None or not callee.results or callee.returns_list:
         return None
     names = tuple(islice((f"result.{n}" if n else "result" for n in count()), len(callee.results)))
     return tuple(names[number] for number in entry.results) if entry.results else names

@@ -36,12 +36,17 @@ ENTRY_NAME = re.compile(rf"{NAME.pattern}(@{VERSION.pattern})?", re.ASCII)
 ATTRIBUTE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*", re.ASCII)
 OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
 TARGET = re.compile(r"(jax:)?[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+PACKAGE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 MAX_VERSION = 2**31 - 1
 """StableHLO writes a version as i32."""
 
 Scalar = bool | int | float | str
+_List = list[Scalar]
+_Lists = list[Scalar | _List]
+Constant = Scalar | list[Scalar | list[Scalar | _Lists]]
+"""A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
 
 
 _NO_ATTRIBUTE_TYPE = "is not an attribute type"
@@ -142,6 +147,7 @@ def _entry_name(value: Any) -> Any:
 _A_NAME = "a composite name: letters, digits, _ and $, joined by dots"
 
 FunctionName = Annotated[str, BeforeValidator(_function_name)]
+PackageName = Annotated[str, _matching(PACKAGE, "a package such as transformers or acme.layers")]
 Namespace = Annotated[str, _matching(NAMESPACE, "a composite namespace such as acme")]
 Name = Annotated[str, _matching(NAME, _A_NAME)]
 EntryName = Annotated[str, BeforeValidator(_entry_name)]
@@ -156,7 +162,7 @@ class AttributeDocument(_Strict):
     """An attribute: `{from: ARGUMENT}` or `{value: CONSTANT}`, with an optional type."""
 
     from_: str | None = Field(default=None, alias="from")
-    value: Scalar | list[Any] | None = None
+    value: Constant | None = None
     type: AttributeTypeName | None = None
     normalize: Literal["dim"] | None = None
     optional: bool = False
@@ -177,15 +183,31 @@ class CompositeDocument(_Strict):
         Annotated[str, _matching(OPERATOR, "an operator such as aten::gelu or aten::mean.dim")]
         | None
     ) = None
-    function: Annotated[list[FunctionName], BeforeValidator(_listed)] = Field(default_factory=list)
+    function: Annotated[
+        list[FunctionName], BeforeValidator(_listed, json_schema_input_type=str | list[str])
+    ] = Field(default_factory=list)
+    copies: Annotated[
+        list[PackageName], BeforeValidator(_listed, json_schema_input_type=str | list[str])
+    ] = Field(default_factory=list)
     composite: Name | None = None
     version: Annotated[int, Field(ge=0, le=MAX_VERSION)] = 1
     operands: list[str] | None = None
-    attributes: dict[AttributeName, Annotated[AttributeDocument, BeforeValidator(_spelled_out)]] = (
-        Field(default_factory=dict)
-    )
+    attributes: dict[
+        AttributeName,
+        Annotated[
+            AttributeDocument,
+            BeforeValidator(_spelled_out, json_schema_input_type=str | AttributeDocument),
+        ],
+    ] = Field(default_factory=dict)
     when: Annotated[
-        dict[str, Annotated[list[Scalar], BeforeValidator(_listed)]], AfterValidator(_known_types)
+        dict[
+            str,
+            Annotated[
+                list[Scalar],
+                BeforeValidator(_listed, json_schema_input_type=Scalar | list[Scalar]),
+            ],
+        ],
+        AfterValidator(_known_types),
     ] = Field(default_factory=dict)
     adapt: FunctionName | None = None
     decomposition: Annotated[str, BeforeValidator(_check_decomposition)] = "native"
@@ -209,6 +231,8 @@ class CompositeDocument(_Strict):
                 "key 'op' is missing; an entry needs `op`, `function`, or `gradients` (for the"
                 " backward of another entry)"
             )
+        if self.copies and not self.function:
+            raise ValueError("copies: needs `function`, whose copies are caught")
         return self
 
 

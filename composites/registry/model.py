@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 DecompositionKind = Literal["native", "torch", "jax"]
 
+BUILTIN_NAMESPACE = "ptxla"
+"""The namespace of the built-in registry."""
+
 VERSION = re.compile(r"(?:0|[1-9][0-9]{0,9})", re.ASCII)
 
 DERIVE = "derive"
@@ -143,6 +146,9 @@ class Composite:
     samples: str | None = None
     """`package.module:function`, which yields calls for `composites verify`. It is imported there
     only."""
+    copies: tuple[str, ...] = ()
+    """Packages in which the entry also catches every function that is a copy of one of
+    `functions`; see `lowering.copies`."""
 
     @property
     def qualified(self) -> str:

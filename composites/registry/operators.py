@@ -18,6 +18,7 @@ from composites.registry.condition_types import Kinds, kinds_of_argument
 _KINDS: dict[str, ArgumentKind] = {
     "Tensor": "tensor",
     "List[Tensor]": "tensors",
+    "List[Optional[Tensor]]": "optional_tensors",
     "int": "int",
     "float": "float",
     "bool": "bool",
@@ -33,6 +34,7 @@ _KINDS: dict[str, ArgumentKind] = {
 ANNOTATIONS: dict[ArgumentKind, str] = {
     "tensor": "Tensor",
     "tensors": "list[Tensor]",
+    "optional_tensors": "list[Tensor | None]",
     "int": "int",
     "float": "float",
     "bool": "bool",
@@ -44,6 +46,10 @@ ANNOTATIONS: dict[ArgumentKind, str] = {
     "dtype": "torch.dtype",
     "other": "Any",
 }
+
+
+TENSOR_LIST = "List[Tensor]"
+"""The type of a list of results, as a schema prints it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,11 @@ class Argument:
     @property
     def is_tensor(self) -> bool:
         return self.kind == "tensor"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list of tensors, each of which is an operand."""
+        return self.kind == "tensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,13 @@ class Operator:
 
     @property
     def tensors(self) -> tuple[Argument, ...]:
-        return tuple(argument for argument in self.arguments if argument.is_tensor)
+        """The arguments that can be operands: tensors, and lists of tensors."""
+        return tuple(a for a in self.arguments if a.is_tensor or a.is_list)
+
+    @property
+    def returns_list(self) -> bool:
+        """Whether the number of results depends on the call."""
+        return self.results == (TENSOR_LIST,)
 
     @property
     def tensor_places(self) -> tuple[tuple[int, str], ...]:
@@ -110,7 +127,8 @@ class Variant:
 
     operator: Operator
     out: tuple[str, ...]
-    """The arguments that it writes to; empty if it writes to its first argument, in place."""
+    """The arguments that it writes to; empty if it writes to its first argument, in place. That
+    can be a list of tensors."""
 
 
 class UnknownOperatorError(LookupError):
@@ -157,13 +175,17 @@ def find_variants(operator: Operator) -> tuple[Variant, ...]:
     for schema in torch_internals.schemas_of(f"{operator.name}_"):
         taken = tuple(map(_argument, schema.arguments))
         same = schema.overload_name == operator.overload and taken[1:] == arguments[1:]
-        if same and taken[0].is_tensor and arguments[0].is_tensor and results == 1:
+        kinds = [taken[0].kind, arguments[0].kind] if taken and arguments else []
+        one = kinds == ["tensor", "tensor"] and results == 1
+        each = kinds == ["tensors", "tensors"] and operator.returns_list
+        if same and (one or each):
             found.append(Variant(_operator(schema), ()))
     for schema in torch_internals.schemas_of(operator.name):
         taken = tuple(map(_argument, schema.arguments))
         written = taken[len(arguments) :]
         out = schema.is_mutable and all(a.is_tensor and a.keyword_only for a in written)
-        if out and taken[: len(arguments)] == arguments and len(written) == results:
+        found_all = len(written) == results and not operator.returns_list
+        if out and taken[: len(arguments)] == arguments and found_all:
             found.append(Variant(_operator(schema), tuple(names(written))))
     return tuple(found)
 

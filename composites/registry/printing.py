@@ -26,6 +26,8 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         document["op"] = entry.op
     if entry.functions:
         document["function"] = list(entry.functions)
+    if entry.copies:
+        document["copies"] = list(entry.copies)
     if entry.composite != entry.name:
         document["composite"] = entry.composite
     document |= {"version": entry.version, "operands": list(entry.operands)}

@@ -14,10 +14,10 @@ _HEAD = """\
 # Composites of {source}
 
 Operands are listed in the composite's order. An operand marked `?` is optional: it is left out if
-the call does not pass it, and it is present only if all optional operands before it are. The text
-in parentheses after an attribute is the argument that it comes from. A composite that draws random
-numbers has one more operand, in last place: the state of the random number generator before the
-call, `tensor<i64>`.
+the call does not pass it, and it is present only if all optional operands before it are. One marked
+`…` is a list, with an operand for each tensor. The text in parentheses after an attribute is the
+argument that it comes from. A composite that draws random numbers has one more operand, in last
+place: the state of the random number generator before the call, `tensor<i64>`.
 
 A *derived* backward has the name of its forward with the suffix `_backward`. Its operands are the
 gradients of the forward's results, without those that have no gradient, followed by the tensors
@@ -52,6 +52,8 @@ def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
         yield f"operator: `{find_operator(entry.op).schema}`"
     elif entry.functions:
         yield "function: " + ", ".join(f"`{target}`" for target in entry.functions)
+        if entry.copies:
+            yield f"and all copies in {', '.join(f'`{name}`' for name in entry.copies)}"
     for caught, target in entry.rewrites:
         yield f"also catches `{caught}`, rewritten by `{target}`"
     if entry.group is not None:
@@ -81,7 +83,9 @@ def _callee(entry: Composite) -> Operator | None:
 
 def _operand(name: str, callee: Operator | None) -> str:
     argument = callee.argument(name) if callee else None
-    return f"`{name}`?" if argument is not None and argument.optional else f"`{name}`"
+    if argument is None:
+        return f"`{name}`"
+    return f"`{name}`{'…' * argument.is_list}{'?' * argument.optional}"
 
 
 def _attribute(attribute: Attribute) -> str:
@@ -107,6 +111,8 @@ def _results(entry: Composite, callee: Operator | None) -> str:
         return "the gradients of " + ", ".join(f"`{name}`" for name in entry.gradients)
     if entry.results:
         return ", ".join(f"result {number} of the operator" for number in entry.results)
+    if callee is not None and callee.returns_list:
+        return "a list"
     if callee is not None and callee.results:
         return str(len(callee.results))
     return ""

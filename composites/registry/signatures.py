@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Sequence
 from types import NoneType, UnionType
@@ -23,7 +24,13 @@ _KINDS: dict[Any, ArgumentKind] = {
     str: "string",
     torch.dtype: "dtype",
 }
-_LIST_KINDS: dict[Any, ArgumentKind] = {int: "ints", float: "floats", bool: "bools"}
+_LIST_KINDS: dict[Any, ArgumentKind] = {
+    int: "ints",
+    float: "floats",
+    bool: "bools",
+    torch.Tensor: "tensors",
+    torch.Tensor | None: "optional_tensors",
+}
 
 
 def describe_function(function: Callable[..., Any], target: str) -> Operator:
@@ -70,10 +77,20 @@ def _argument(parameter: inspect.Parameter, hint: Any) -> Argument:
 def _kind(hint: Any) -> ArgumentKind:
     if hint in _KINDS:
         return _KINDS[hint]
+    if _is_jax_array(hint):
+        return "tensor"
     origin = typing.get_origin(hint)
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return _LIST_KINDS.get(typing.get_args(hint)[0], "other")
+        items = {item for item in typing.get_args(hint) if item is not Ellipsis}
+        item = items.pop() if len(items) == 1 else None
+        return "tensors" if _is_jax_array(item) else _LIST_KINDS.get(item, "other")
     return "other"
+
+
+def _is_jax_array(hint: Any) -> bool:
+    """Whether a type hint is `jax.Array`. Whoever writes it has imported jax."""
+    jax = sys.modules.get("jax")
+    return jax is not None and hint is getattr(jax, "Array", None) and hint is not None
 
 
 def check_signature(function: Callable[..., Any], target: str, operator: Operator) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from composites.attribute_types import (
+    SEGMENT_SIZES,
     UnsupportedValueError,
     attribute_type,
     types_of_argument,
@@ -54,6 +55,8 @@ from composites.registry.signatures import check_signature, describe_function
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
 _WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
+_MORE_DIMENSIONS = ("aten::stack", "aten::unsqueeze_copy")
+"""Operators whose argument `dim` can be the dimension that they add."""
 TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
@@ -188,6 +191,7 @@ class _EntryReader:
             rewrites=tuple(self._rewrites()),
             example=tuple(self._example(operator)),
             samples=self.entry.samples,
+            copies=tuple(dict.fromkeys(self.entry.copies)),
         )
         return composite if len(self.problems) == found_before else None
 
@@ -229,10 +233,10 @@ class _EntryReader:
             return operator
         key = "adapt" if self.entry.adapt else "gradients"
         target = Decomposition.parse(self.entry.decomposition)
-        if target.kind != "torch" or target.target is None:
+        if target.target is None:
             self._problem(
-                f"{key}: needs `decomposition: package.module:function`, a PyTorch function that"
-                " takes the composite's operands and attributes",
+                f"{key}: needs `decomposition: package.module:function`, a PyTorch function, or a"
+                " JAX function with jax:, that takes the composite's operands and attributes",
                 key,
             )
             return None
@@ -261,6 +265,12 @@ class _EntryReader:
         if results and (operator is None or callee is not operator):
             self._problem(
                 "results: only an entry with `op`, and without `adapt`, can select results",
+                "results",
+            )
+        elif results and operator is not None and operator.returns_list:
+            self._problem(
+                f"results: {operator.qualified} returns a list, whose length depends on the call;"
+                " leave `results` out",
                 "results",
             )
         elif operator is not None and any(n >= len(operator.results) for n in results):
@@ -310,6 +320,7 @@ class _EntryReader:
         """The arguments of the example call. Those of a Python function are checked when it is
         called."""
         known = names(operator.arguments) if operator is not None else []
+        argument_tensors = operator.tensors if operator is not None else ()
         for name, value in self.entry.example.items():
             argument = operator.argument(name) if operator is not None else None
             if operator is not None and argument is None:
@@ -319,20 +330,30 @@ class _EntryReader:
                     "example", name,
                 )  # fmt: skip
                 continue
-            written = TENSOR.fullmatch(value) if isinstance(value, str) else None
-            known_type = written is not None and written[2] in PYTORCH_NAMES
-            is_tensor = known_type if argument is None else argument.is_tensor
-            if not is_tensor or (value is None and argument is not None and argument.optional):
+            values = value if isinstance(value, list) else [value]
+            tensors = [_tensor(item) for item in values]
+            absent = value is None and argument is not None and argument.optional
+            is_list = isinstance(value, list)
+            if argument is not None and argument.kind == "optional_tensors" and is_list:
+                yield name, tuple(tensors)
+            elif argument is None and None not in tensors and tensors:
+                yield name, tuple(tensors) if is_list else tensors[0]
+            elif absent or argument is None or argument not in argument_tensors:
                 yield name, _frozen(value)
-            elif written is None or not known_type:
+            elif argument.is_list and (not is_list or None in tensors):
+                self._problem(
+                    f"example: {name}: {value!r} is not a list of types of tensors; write one such"
+                    " as [2x3xf32, 4x3xf32]",
+                    "example", name,
+                )  # fmt: skip
+            elif not argument.is_list and (is_list or None in tensors):
                 self._problem(
                     f"example: {name}: {value!r} is not the type of a tensor; write one such as"
                     " 2x3xf32",
                     "example", name,
                 )  # fmt: skip
             else:
-                shape = tuple(int(size) for size in written[1].split("x") if size)
-                yield name, Tensor(written[2], shape)
+                yield name, tuple(tensors) if is_list else tensors[0]
 
     def _problem(self, message: str, *path: str) -> None:
         line = self.text.line(("composites", self.name, *path))
@@ -352,23 +373,32 @@ class _EntryReader:
                 " name of a Python parameter; no entry can catch this operator",
                 "op",
             )
-        if any(argument.kind == "tensors" for argument in operator.arguments):
+        absent = [a.name for a in operator.arguments if a.kind == "optional_tensors"]
+        if absent:
             self._problem(
-                f"{operator.qualified} takes a list of tensors; unpack it with `adapt`", "op"
+                f"{operator.qualified} takes a list of tensors of which some can be absent"
+                f" ({absent[0]}), and consumers could not tell which; pass those that are there to"
+                " a function of your own with `adapt`, and what tells them apart as an attribute",
+                "op",
             )
         elif not operator.tensors:
             self._problem(f"{operator.qualified} has no tensor argument to be an operand", "op")
-        if any(result != "Tensor" for result in operator.results) or not operator.results:
+        all_tensors = bool(operator.results) and set(operator.results) == {"Tensor"}
+        if not (all_tensors or operator.returns_list):
             written = ", ".join(operator.results) or "nothing"
             self._problem(
-                f"{operator.qualified} returns {written}; a composite can only return tensors", "op"
+                f"{operator.qualified} returns {written}; a composite can only return tensors, or"
+                " one list of tensors",
+                "op",
             )
 
     def _operands(self, operator: Operator) -> tuple[str, ...]:
         tensors = names(operator.tensors)
         listed = tensors if self.entry.operands is None else self.entry.operands
         if not listed and (tensors or self.entry.op != operator.qualified):
-            known = ", ".join(tensors) or "none: give tensors the type hint torch.Tensor"
+            known = (
+                ", ".join(tensors) or "none: give tensors the type hint torch.Tensor or jax.Array"
+            )
             self._problem(
                 f"operands: a composite needs at least one; the tensors of {operator.qualified}"
                 f" are {known}",
@@ -393,6 +423,12 @@ class _EntryReader:
         return tuple(listed)
 
     def _attributes(self, callee: Operator | None) -> Iterator[Attribute]:
+        if SEGMENT_SIZES in self.entry.attributes:
+            self._problem(
+                f"attribute {SEGMENT_SIZES}: the name is that of the attribute that says how many"
+                " tensors each list has; take another",
+                "attributes", SEGMENT_SIZES,
+            )  # fmt: skip
         for name, document in self.entry.attributes.items():
             if document.from_ is None:
                 attribute = self._constant(name, document)
@@ -465,8 +501,8 @@ class _EntryReader:
         fits = named is not None and named.takes_argument(argument.kind)
         if not types and not fits:
             what = (
-                "a tensor; list it in `operands`"
-                if argument.is_tensor
+                f"a {'list of tensors' if argument.is_list else 'tensor'}; list it in `operands`"
+                if argument.is_tensor or argument.is_list
                 else f"of kind {argument.kind}"
             )
             self._problem(
@@ -484,6 +520,12 @@ class _EntryReader:
             self._problem(
                 f"attribute {name}: `normalize: dim` needs a dimension, but {source} is of kind"
                 f" {argument.kind}",
+                "attributes", name, "normalize",
+            )  # fmt: skip
+        if document.normalize and operator.qualified in _MORE_DIMENSIONS:
+            self._problem(
+                f"attribute {name}: {source} of {operator.qualified} counts the dimensions of its"
+                " result, which has one more than its operands; leave `normalize` out",
                 "attributes", name, "normalize",
             )  # fmt: skip
         described = f"argument {source} ({argument.kind})"
@@ -516,7 +558,8 @@ class _EntryReader:
 
     def _when(self, operator: Operator | None) -> When:
         values: list[tuple[str, tuple[Any, ...]]] = []
-        known = [a.name for a in operator.arguments if not a.is_tensor] if operator else []
+        tensors = operator.tensors if operator else ()
+        known = [a.name for a in operator.arguments if a not in tensors] if operator else []
         for name, allowed in self.entry.when.items():
             if name in _WHEN_OF_ALL_OPERANDS:
                 continue
@@ -527,7 +570,7 @@ class _EntryReader:
                 values.append((name, tuple(allowed)))
                 continue
             argument = operator.argument(name)
-            if argument is None or argument.is_tensor:
+            if argument is None or argument in tensors:
                 choices = [*known, *_WHEN_OF_ALL_OPERANDS]
                 self._problem(
                     f"when: {operator.qualified} has no argument {name!r} that is not a tensor"
@@ -567,11 +610,6 @@ class _EntryReader:
 
     def _decomposition(self, operator: Operator | None, callee: Operator | None) -> Decomposition:
         decomposition = Decomposition.parse(self.entry.decomposition)
-        if decomposition.kind == "jax" and self.entry.backward == DERIVE:
-            self._problem(
-                "backward: the gradient of a JAX decomposition cannot be derived; name an entry",
-                "backward",
-            )
         if decomposition.target is not None:
             try:
                 function = find_function(decomposition.target)
@@ -591,6 +629,14 @@ def _fits(value: Any, argument: Argument) -> bool:
         "string": (str,),
     }
     return type(value) in accepted.get(argument.kind, ())
+
+
+def _tensor(value: Any) -> Tensor | None:
+    """The type of a tensor, as `2x3xf32`; None if it is not one."""
+    written = TENSOR.fullmatch(value) if isinstance(value, str) else None
+    if written is None or written[2] not in PYTORCH_NAMES:
+        return None
+    return Tensor(written[2], tuple(int(size) for size in written[1].split("x") if size))
 
 
 def _frozen(value: Any) -> Any:

@@ -49,7 +49,12 @@ def load_condition(
         text = condition_source(entry, function, target)
     _remember_lines(name, text)
     # The namespace has no `__name__`, because Dynamo would import a module of that name.
-    namespace: dict[str, Any] = {"torch": torch, "_item": _item, "_length": _length}
+    namespace: dict[str, Any] = {
+        "torch": torch,
+        "_all": all,
+        "_item": _item,
+        "_length": _length,
+    }
     exec(compile(text, name, "exec"), namespace)
     return namespace["matches"]  # type: ignore[no-any-return]
 

@@ -25,6 +25,12 @@ from composites.functions import find_function
 from composites.registry.condition_types import ANY
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import Attribute, Composite, Registry
+from composites.registry.operand_lists import (
+    has_segment_sizes,
+    is_list,
+    is_optional,
+    may_have_segment_sizes,
+)
 from composites.registry.operators import (
     ANNOTATIONS,
     Argument,
@@ -49,6 +55,8 @@ class Hook:
     arguments: list[str]
     operands: list[str]
     operand_tuple: str
+    grouped: bool
+    """Whether an operand is a list of tensors."""
     key: str
     unmet: str
     attributes: list[tuple[str, str]]
@@ -238,8 +246,9 @@ def _function_names(registry: Registry) -> dict[str, str]:
     """A Python name for each entry. Entry names can contain dots and `$`, and can be keywords."""
     taken = {
         "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "_Fallback", "_Arguments",
-        "_dict", "_tuple", "_type", "_attr", "_guarded_self", "_tensor_key", "_value_key",
-        "CompositeFunction", "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
+        "_all", "_dict", "_list", "_tuple", "_type", "_attr", "_grouped", "_ungrouped",
+        "_guarded_self", "_owner_key", "_tensor_key", "_value_key", "CompositeFunction",
+        "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
     }  # fmt: skip
     functions: dict[str, str] = {}
     for entry in registry.composites:
@@ -254,7 +263,6 @@ def _function_names(registry: Registry) -> dict[str, str]:
 
 
 def _hook(entry: Composite, function: str, operator: Operator, registry: Registry) -> Hook:
-    returns = len(operator.results)
     operands = list(entry.operands)
     _check_names(entry, operator, [])
     optional = {argument.name for argument in operator.tensors if argument.optional}
@@ -269,10 +277,11 @@ def _hook(entry: Composite, function: str, operator: Operator, registry: Registr
         arguments=[_passed(argument) for argument in operator.arguments],
         operands=operands,
         operand_tuple=_tuple(operands),
+        grouped=any(is_list(name, operator) for name in operands),
         key=_tuple([part for argument in operator.arguments for part in _key(argument)]),
         unmet=_unmet(entry, operator, _checker("_lowering", registry)),
-        attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
-        returns="Tensor" if returns == 1 else f"tuple[{', '.join(['Tensor'] * returns)}]",
+        attributes=_attributes(entry, operator),
+        returns=_returns(operator),
         result=_result(entry, operator, optional),
     )
 
@@ -289,7 +298,10 @@ def _composite_hook(
     paths = _paths(entry, operator)
     _check_names(entry, operator, paths)
     operands = [_local(name) for name in entry.operands]
-    call = [_with_tensors(a, entry) if _is_owner(a, paths) else a.name for a in operator.arguments]
+    call = [
+        _with_tensors(a, entry) if _is_owner(a, entry, paths) else a.name
+        for a in operator.arguments
+    ]
     passed = [
         f"{a.name}={written}" if a.keyword_only else written
         for a, written in zip(operator.arguments, call, strict=True)
@@ -313,7 +325,7 @@ def _composite_hook(
         operand_tuple=_tuple(operands),
         operands=operands,
         unmet=_unmet(entry, operator, _checker("_composite", registry)),
-        attributes=[(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes],
+        attributes=_attributes(entry, operator),
         call=", ".join(passed),
         values=plain if values else None,
     )
@@ -366,16 +378,17 @@ def _paths(entry: Composite, operator: Operator) -> list[str]:
 
 
 def _call_key(argument: Argument, entry: Composite, paths: Sequence[str]) -> str:
-    if _is_owner(argument, paths):
-        return f"_type({argument.name})"
+    if _is_owner(argument, entry, paths):
+        return f"_{'type' if argument.name == 'self' else 'owner_key'}({argument.name})"
     return _path_key(argument.name, entry)
 
 
-def _is_owner(argument: Argument, paths: Sequence[str]) -> bool:
+def _is_owner(argument: Argument, entry: Composite, paths: Sequence[str]) -> bool:
     """Whether an argument is an object from which the entry reads attributes, such as a method's
-    `self`."""
+    `self`, or a class method's `cls`."""
     owned = any(path.startswith(f"{argument.name}.") for path in paths)
-    return owned or (argument.name == "self" and argument.kind == "other")
+    usual = argument.name in ("self", "cls") and argument.name not in entry.operands
+    return owned or (usual and argument.kind == "other")
 
 
 def _path_key(path: str, entry: Composite) -> str:
@@ -430,6 +443,9 @@ def _key(argument: Argument) -> list[str]:
         return [f"None if {name} is None else ({name}.shape, {name}.dtype)"]
     if argument.is_tensor:
         return [f"{name}.shape", f"{name}.dtype"]
+    if argument.is_list:
+        key = f"_tuple([(t.shape, t.dtype) for t in {name}])"
+        return [f"None if {name} is None else {key}" if argument.optional else key]
     if argument.kind in ("ints", "floats", "bools"):
         return [
             f"None if {name} is None else _tuple({name})"
@@ -474,7 +490,8 @@ def _conditions(entry: Composite, operator: Operator, holds: str | None = None) 
     """The conditions under which an entry claims a call.
 
     A tensor that is not an operand must be None. Consumers read operands by position, so an
-    optional operand may be present only if the optional ones before it are.
+    optional operand may be present only if the optional ones before it are, unless an attribute
+    says which are there.
     """
     found = [
         _Condition(
@@ -483,8 +500,9 @@ def _conditions(entry: Composite, operator: Operator, holds: str | None = None) 
         for argument in operator.tensors
         if argument.name not in entry.operands
     ]
-    optional = [name for name in entry.operands if _optional(name, operator)]
+    optional = [name for name in entry.operands if is_optional(name, operator)]
     known = [name for name in optional if operator.argument(name) is not None]
+    known = [] if has_segment_sizes(entry, operator) else known
     found += [
         _Condition(
             f"({a} is not None or {b} is None)", repr(f"the operand {b} is given, and {a} is not")
@@ -512,25 +530,41 @@ def _type_conditions(entry: Composite, operator: Operator) -> Iterator[_Conditio
     if entry.when.ranks:
         first, ranks = _local(entry.operands[0]), " or ".join(map(str, entry.when.ranks))
         text = repr(f"the rank of {entry.operands[0]} is not {ranks}")
-        yield _Condition(f"{first}.dim() in {entry.when.ranks!r}", text)
+        term = f"{first}.dim() in {entry.when.ranks!r}"
+        yield _Condition(_of_each(entry.operands[0], operator, term), text)
     if entry.when.dtypes:
         dtypes = _tuple([f"torch.{PYTORCH_NAMES[dtype]}" for dtype in entry.when.dtypes])
         wanted = ", ".join(PYTORCH_NAMES[dtype] for dtype in entry.when.dtypes)
         for name in entry.operands:
-            absent = f"{_local(name)} is None or " if _optional(name, operator) else ""
-            term = f"{_local(name)}.dtype in {dtypes}"
+            absent = f"{_local(name)} is None or " if is_optional(name, operator) else ""
+            term = _of_each(name, operator, f"{_local(name)}.dtype in {dtypes}")
             text = repr(f"the dtype of {name} is not one that the entry takes: {wanted}")
             yield _Condition(f"({absent}{term})" if absent else term, text)
 
 
-def _optional(operand: str, operator: Operator) -> bool:
-    argument = operator.argument(operand)
-    return argument is None or argument.optional
+def _of_each(operand: str, operator: Operator, term: str) -> str:
+    """A condition on a tensor, for each tensor if the operand is a list."""
+    if not is_list(operand, operator):
+        return term
+    item = term.replace(f"{_local(operand)}.", "_t.", 1)
+    return f"_all([{item} for _t in {_local(operand)}])"
 
 
 def _is_dtype(name: str, operator: Operator) -> bool:
     argument = operator.argument(name)
     return argument is not None and argument.kind == "dtype"
+
+
+def _attributes(entry: Composite, operator: Operator) -> list[tuple[str, str]]:
+    """The names of a composite's attributes, and expressions for their values."""
+    found = [(repr(a.name), _attribute(a, entry, operator)) for a in entry.attributes]
+    operands = ", ".join(map(_local, entry.operands))
+    if has_segment_sizes(entry, operator):
+        found.append((repr(attribute_types.SEGMENT_SIZES), f"_attr.segment_sizes({operands})"))
+    elif may_have_segment_sizes(entry, operator):
+        value = f"_attr.segment_sizes_of_lists({operands})"
+        found.append((repr(attribute_types.SEGMENT_SIZES), value))
+    return found
 
 
 def _attribute(attribute: Attribute, entry: Composite, operator: Operator) -> str:
@@ -541,7 +575,9 @@ def _attribute(attribute: Attribute, entry: Composite, operator: Operator) -> st
     value = argument = _local(attribute.argument)
     if attribute.normalize:
         many = type_ is not None and type_.is_list
-        value = f"_attr.{'dims' if many else 'dim'}({value}, {_local(entry.operands[0])}.dim())"
+        first = _local(entry.operands[0])
+        rank = f"_attr.rank({first})" if is_list(first, operator) else f"{first}.dim()"
+        value = f"_attr.{'dims' if many else 'dim'}({value}, {rank})"
     elif _is_dtype(attribute.argument, operator):
         value = f"_attr.element_type({value})"
     if attribute.optional:
@@ -551,9 +587,10 @@ def _attribute(attribute: Attribute, entry: Composite, operator: Operator) -> st
 
 def _result(entry: Composite, operator: Operator, optional: set[str]) -> str:
     operands, returns = list(entry.operands), len(operator.results)
+    lists = [name for name in operands if is_list(name, operator)]
     # torch requires the form `namespace::name`; the name may contain dots.
     symbol = repr(f"{entry.namespace}::{entry.composite}")
-    passed = _tuple(operands)
+    passed = "_operands" if lists else _tuple(operands)
     if optional.intersection(operands):
         passed = f"[t for t in {passed} if t is not None]"
     call = f"_insert({symbol}, {passed}, _computation)"
@@ -561,7 +598,16 @@ def _result(entry: Composite, operator: Operator, optional: set[str]) -> str:
         arguments = ", ".join(_passed(argument) for argument in operator.arguments)
         others = f"lambda: _otherwise({arguments})"
         return f"_tuple(_lowering.entry.completed({call}, {others}))"
+    if operator.returns_list:
+        return f"_list({call})"
     return f"{call}[0]  # type: ignore[no-any-return]" if returns == 1 else f"_tuple({call})"
+
+
+def _returns(operator: Operator) -> str:
+    if operator.returns_list:
+        return "list[Tensor]"
+    count = len(operator.results)
+    return "Tensor" if count == 1 else f"tuple[{', '.join(['Tensor'] * count)}]"
 
 
 def _one_line(text: str) -> str:

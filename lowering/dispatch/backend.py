@@ -57,7 +57,8 @@ class EntryLowering:
     def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
         results = self.entry.exposed(self.operator.results)
         graph = self.frontend.graph
-        return graph.insert if len(results) == 1 else graph.insert_several
+        one = len(results) == 1 and not self.operator.returns_list
+        return graph.insert if one else graph.insert_several
 
     def holds(self, text: str, condition: Callable[[], Any]) -> bool:
         """Whether a condition of the entry holds for a call."""

@@ -18,7 +18,7 @@ from composites.functions import find_function
 from composites.registry.model import Composite
 from lowering import interrupts
 from lowering.dispatch.guarded_self import UnlistedReadError
-from lowering.emission.types import DecompositionHlo
+from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.protocols import Frontend, GraphRunError, Kernel, WrittenOperandError
 
 Call = Callable[..., Any]
@@ -70,27 +70,95 @@ class Decomposer:
 
 
 def lower_jax(
-    entry: Composite, frontend: Frontend, call: Call, operands: Sequence[Any]
+    entry: Composite,
+    frontend: Frontend,
+    call: Call,
+    operands: Sequence[Any],
+    saved: Sequence[Callable[..., Any]] = (),
 ) -> DecompositionHlo:
     """The HLO of an entry's JAX function.
+
+    Args:
+        saved: JAX functions of the same arguments, whose results come last.
 
     Raises:
         LoweringError: the function failed.
         MissingPackageError: jax is not installed.
         UnsupportedCallError: the function leaves the call to the stock lowering.
     """
+    jax = _import_jax()
+    function = jax_function(entry, call)
+
+    def lowered(*arrays: Any) -> Any:
+        results = function(*arrays)
+        extra = [call(further, *arrays) for further in saved]
+        return [*jax.leaves(results), *extra] if extra else results
+
+    return _lowered_jax(entry, frontend, lowered, operands)
+
+
+def lower_jax_gradients(
+    entry: Composite,
+    frontend: Frontend,
+    call: Call,
+    operands: Sequence[Any],
+    types: Sequence[TensorType | None],
+    places: Sequence[int | None],
+    wanted: Sequence[bool],
+    present: Sequence[bool],
+) -> DecompositionHlo:
+    """The HLO of the gradients of an entry's JAX function.
+
+    Args:
+        operands: the gradients of the results that have one, then what the forward saved.
+        types: of the forward's operands.
+        places: for each of these, its position among what was saved; None if it was not. Only its
+            type matters then.
+        wanted: for each of these, whether its gradient is a result.
+        present: for each result of the forward, whether its gradient is given.
+
+    Raises: see `lower_jax`.
+    """
+    jax = _import_jax()
+    function, count = jax_function(entry, call), sum(present)
+
+    def gradients(*arrays: Any) -> Any:
+        grads, saved = iter(arrays[:count]), arrays[count:]
+        inputs = [
+            saved[place] if place is not None else None if type_ is None else jax.blank(type_)
+            for place, type_ in zip(places, types, strict=True)
+        ]
+        given = [next(grads) if there else None for there in present]
+        return jax.gradients_of(function, inputs, wanted, given)
+
+    return _lowered_jax(entry, frontend, gradients, operands)
+
+
+def jax_function(entry: Composite, call: Call) -> Callable[..., Any]:
+    """The function of arrays that an entry's JAX decomposition is for one call."""
     assert entry.decomposition.target is not None
     function = find_function(entry.decomposition.target)
+    return lambda *arrays: entry.exposed(call(function, *arrays))
+
+
+def _import_jax() -> Any:
     try:
         from lowering.frontends import jax
     except ModuleNotFoundError as error:
         raise MissingPackageError(
             f"a jax: decomposition needs jax ({error}); pip install jax"
         ) from error
+    return jax
+
+
+def _lowered_jax(
+    entry: Composite, frontend: Frontend, function: Callable[..., Any], operands: Sequence[Any]
+) -> DecompositionHlo:
+    jax = _import_jax()
     types = [None if t is None else frontend.tensors.type_of(t) for t in operands]
     try:
         with interrupts.allowed():
-            return jax.lower_function(lambda *arrays: entry.exposed(call(function, *arrays)), types)
+            return jax.lower_function(function, types)  # type: ignore[no-any-return]
     except (UnsupportedCallError, InvalidCallError):
         raise
     except (Exception, SystemExit) as error:

@@ -27,7 +27,12 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
     Raises:
         UnlistedReadError: on reading an attribute that is not listed.
     """
+    if isinstance(original, type):
+        return _class_guard(original, tuple(listed), tensors)
     made = copy.copy(original)
+    object.__setattr__(made, "__class__", _guarded_class(type(original), tuple(listed), tensors))
+    if not hasattr(original, "__dict__"):  # a class with `__slots__`, or a named tuple
+        return made
     namespace = dict(original.__dict__)
     for registry in ("_parameters", "_buffers"):  # torch.nn.Module checks these before __dict__
         if registry in namespace:
@@ -36,18 +41,78 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
             }
     namespace.update(tensors)
     object.__setattr__(made, "__dict__", namespace)
-    object.__setattr__(made, "__class__", _guarded_class(type(original), tuple(listed)))
     return made
 
 
-def _guarded_class(original: type[Any], listed: tuple[str, ...]) -> type[Any]:
+def _guarded_class(
+    original: type[Any], listed: tuple[str, ...], tensors: Mapping[str, Any]
+) -> type[Any]:
     def read(self: Any, name: str) -> Any:
-        if name[0] != "_" and name not in listed and not callable(getattr(original, name, None)):
-            raise UnlistedReadError(
-                f"reads self.{name}, which is neither an operand nor an attribute; list it in"
-                " `operands` if it is a tensor, otherwise in `attributes` or `when`"
-            )
+        if name in tensors:
+            return tensors[name]
+        _check_read("self", name, listed, getattr(original, name, None))
         return original.__getattribute__(self, name)  # type: ignore[call-arg]
 
-    names = {"__getattribute__": read, "__module__": original.__module__}
-    return type(original.__name__, (original,), names)
+    names: dict[str, Any] = {"__getattribute__": read, "__module__": original.__module__}
+    if not original.__dictoffset__:
+        names["__slots__"] = ()
+    # A metaclass may do more where it makes a class, such as keep a list.
+    bases = (*_quiet_bases(original), original)
+    made: type[Any] = type.__new__(type(original), original.__name__, bases, names)
+    return made
+
+
+def _quiet_bases(original: type[Any]) -> tuple[type[Any], ...]:
+    """A base that keeps `__init_subclass__` from running and the layout of the object as it is."""
+    if any(base in original.__mro__ for base in (_Quiet, _QuietObject)):  # a guard of a guard
+        return ()
+    offsets = (original.__dictoffset__, original.__weakrefoffset__)
+    if all(offsets):
+        return (_QuietObject,)
+    return () if any(offsets) else (_Quiet,)
+
+
+def _class_guard(
+    original: type[Any], listed: tuple[str, ...], tensors: Mapping[str, Any]
+) -> type[Any]:
+    """The same for the class of a class method: a subclass, so that `super()` works."""
+    meta: Any = type(original)
+
+    def read(cls: Any, name: str) -> Any:
+        if name in tensors:
+            return tensors[name]
+        _check_read("cls", name, listed, meta.__getattribute__(original, name))
+        return meta.__getattribute__(cls, name)
+
+    guarding = type(meta.__name__, (meta,), {"__getattribute__": read})
+    made: type[Any] = type.__new__(
+        guarding,
+        original.__name__,
+        (*(() if _Quiet in original.__mro__ else (_Quiet,)), original),
+        {"__module__": original.__module__},
+    )
+    return made
+
+
+class _Quiet:
+    """Keeps the hook of classes that want to know of their subclasses from running."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        pass
+
+
+class _QuietObject:
+    """The same for classes without `__slots__`."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        pass
+
+
+def _check_read(owner: str, name: str, listed: Collection[str], in_class: Any) -> None:
+    if name[0] != "_" and name not in listed and not callable(in_class):
+        raise UnlistedReadError(
+            f"reads {owner}.{name}, which is neither an operand nor an attribute; list it in"
+            " `operands` if it is a tensor, otherwise in `attributes` or `when`"
+        )

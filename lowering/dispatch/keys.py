@@ -21,10 +21,19 @@ VALUES = (int, float, str, torch.dtype, type(None))
 
 
 def tensor_key(value: Any) -> Any:
-    """Shape and dtype of a tensor; None for an absent tensor."""
+    """Shape and dtype of a tensor, or of each tensor of a list; None for an absent one."""
     if value is None:
         return None
-    return (value.shape, value.dtype) if isinstance(value, torch.Tensor) else UNKNOWN
+    if isinstance(value, torch.Tensor):
+        return (value.shape, value.dtype)
+    if isinstance(value, list | tuple) and all(isinstance(item, torch.Tensor) for item in value):
+        return (isinstance(value, tuple), *((item.shape, item.dtype) for item in value))
+    return UNKNOWN
+
+
+def owner_key(value: Any) -> Any:
+    """The class of an object whose method is called, or the class itself."""
+    return value if isinstance(value, type) else type(value)
 
 
 def value_key(value: Any) -> Any:

@@ -34,7 +34,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("result", 2, "Shape"),
         ("parameter_names", 3, "string*"),
     ),
-    "Opaque": (),  # only ever cleared
+    "Metadata": (("op_name", 2, "string"),),
     "FrontendAttribute": (("key", 1, "string"), ("value", 2, "string")),  # an entry of a map
     "FrontendAttributes": (("map", 1, "FrontendAttribute*"),),
     "Literal": (
@@ -68,7 +68,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("name", 1, "string"),
         ("opcode", 2, "string"),
         ("shape", 3, "Shape"),
-        ("metadata", 7, "Opaque"),
+        ("metadata", 7, "Metadata"),
         ("literal", 8, "Literal"),
         ("parameter_number", 9, "int64"),
         ("tuple_index", 13, "int64"),

@@ -21,6 +21,11 @@ def name_of(module: bytes) -> str:
     return f"{_PREFIX}{hashlib.sha256(module).hexdigest()}"
 
 
+def is_reference(instruction: Any) -> bool:
+    """Whether an HLO instruction stands for a module."""
+    return str(instruction.custom_call_target).startswith(_PREFIX)
+
+
 def reference(module: bytes) -> bytes:
     """A module with the same signature as `module` that contains only a reference to it."""
     referred = hlo_proto.Module.FromString(module)

@@ -9,12 +9,62 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
 
 optimization_barrier = jax.lax.optimization_barrier
+
+
+def gradients_of(
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    wanted: Sequence[bool],
+    grads: Sequence[Any],
+) -> list[Any]:
+    """Pull gradients of a function's results back to its operands, with `jax.vjp`.
+
+    Args:
+        operands: arrays; None for an absent operand.
+        wanted: for each operand, whether its gradient is requested. It is an array of floats.
+        grads: for each result, its gradient, or None if nothing depends on the result.
+
+    Returns:
+        The gradients that were requested. One is zero if the results do not depend on its operand.
+    """
+    chosen = [place for place, asked in enumerate(wanted) if asked]
+
+    def of_chosen(*arrays: Any) -> list[Any]:
+        given = list(operands)
+        for place, array in zip(chosen, arrays, strict=True):
+            given[place] = array
+        return [jnp.asarray(result) for result in jax.tree.leaves(function(*given))]
+
+    results, pull = jax.vjp(of_chosen, *(operands[place] for place in chosen))
+    # The gradients of PyTorch are the conjugates of those of JAX. Nothing changes for real numbers.
+    found = pull([_cotangent(r, g) for r, g in zip(results, grads, strict=True)])
+    return [jnp.conj(gradient) for gradient in found]
+
+
+def _cotangent(result: Any, grad: Any) -> Any:
+    if not jnp.issubdtype(result.dtype, jnp.inexact):
+        return np.zeros(result.shape, jax.dtypes.float0)  # integers have no gradient
+    if grad is None:
+        return jnp.zeros(result.shape, result.dtype)
+    return jnp.conj(grad).astype(result.dtype)
+
+
+def blank(type_: TensorType) -> Any:
+    """An array in the place of one of which only the type matters."""
+    return jnp.zeros(type_.shape, numpy_dtype(type_.element_type))
+
+
+def leaves(results: Any) -> list[Any]:
+    """The arrays of a function's results, in any nesting."""
+    return list(jax.tree.leaves(results))
 
 
 def lower_function(

@@ -280,6 +280,29 @@ class Running(Protocol):
         """Set the state of the random number generator."""
 
 
+# ---- labels: used by `composites suggest` ----
+
+
+class Labels(Protocol):
+    """Labels of calls in the HLO that they become."""
+
+    def kept(self) -> AbstractContextManager[None]:
+        """A context in which graphs that are recorded keep labels."""
+
+    def label(self, text: str) -> AbstractContextManager[None]:
+        """A context in which this thread's calls have a label: letters and digits."""
+
+    def refusing_reads(self) -> AbstractContextManager[None]:
+        """A context for a call in a dispatch mode. It refuses to read values as a recording
+        does."""
+
+    def hlo(self, tensors: Sequence[Any]) -> bytes:
+        """The graph of these tensors as a serialized HLO module. Nothing is run."""
+
+    def label_of(self, instruction: Any) -> str | None:
+        """The innermost label of the call that an HLO instruction comes from, if it had one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frontend:
     """The parts of a frontend."""
@@ -296,3 +319,5 @@ class Frontend:
     """None: programs cannot be exported."""
     running: Running | None = None
     """None: entries cannot be verified."""
+    labels: Labels | None = None
+    """None: it cannot be said which call an instruction comes from."""

@@ -20,8 +20,11 @@ from lowering.dispatch.autograd.function import Arguments as _Arguments
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.guarded_self import guarded_self as _guarded_self
+from lowering.dispatch.keys import owner_key as _owner_key
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
+from lowering.dispatch.operand_lists import grouped as _grouped
+from lowering.dispatch.operand_lists import ungrouped as _ungrouped
 from lowering.dispatch.statistics import Fallback as _Fallback
 from lowering.frontends.protocols import Kernel
 
@@ -37,17 +40,23 @@ __all__ = [
     "Tensor",
     "_Arguments",
     "_Fallback",
+    "_all",
     "_attr",
     "_dict",
+    "_grouped",
     "_guarded_self",
+    "_list",
+    "_owner_key",
     "_tensor_key",
     "_tuple",
     "_type",
+    "_ungrouped",
     "_value_key",
     "torch",
 ]
 
-_dict, _tuple, _type = dict, tuple, type  # arguments can have the names of these
+# Arguments can have the names of these.
+_all, _dict, _list, _tuple, _type = all, dict, list, tuple, type
 
 
 def gelu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
@@ -1402,6 +1411,129 @@ def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def cumsum(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.cumsum, version 1.
+
+    aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+        _key = (self.shape, self.dtype, dim, dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'dtype': None if dtype is None else _attr.string(_attr.element_type(dtype)),
+                },
+                call=lambda _op, self: _op(self, dim, dtype=dtype),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, dtype=dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::cumsum', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def sort(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.sort, version 1.
+
+    aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, dim, descending)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self,),
+                attributes=lambda: {
+                    'stable': _attr.boolean(False),
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'descending': _attr.boolean(descending),
+                },
+                call=lambda _op, self: _op(self, dim, descending),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, descending)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::sort', (self,), _computation))
+
+    return hook
+
+def stable_sort(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.sort, version 1.
+
+    aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, stable, dim, descending)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=(f'stable is {stable!r}; the entry takes True' if not (stable in (True,)) else None),
+                operands=(self,),
+                attributes=lambda: {
+                    'stable': _attr.boolean(True),
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'descending': _attr.boolean(descending),
+                },
+                call=lambda _op, self: _op(self, stable=stable, dim=dim, descending=descending),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, stable=stable, dim=dim, descending=descending)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::sort', (self,), _computation))
+
+    return hook
+
+def scatter_reduce(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.scatter_reduce, version 1.
+
+    aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+        _key = (self.shape, self.dtype, dim, index.shape, index.dtype, src.shape, src.dtype, reduce, include_self)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=(f"reduce is {reduce!r}; the entry takes 'sum' or 'prod' or 'amax' or 'amin'" if not (reduce in ('sum', 'prod', 'amax', 'amin')) else f'include_self is {include_self!r}; the entry takes True' if not (include_self in (True,)) else None),
+                operands=(self, index, src),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'reduce': _attr.string(reduce),
+                    'include_self': _attr.boolean(include_self),
+                },
+                call=lambda _op, self, index, src: _op(self, dim, index, src, reduce, include_self=include_self),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, index, src, reduce, include_self=include_self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::scatter_reduce', (self, index, src), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
 def upsample_nearest2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """Lower calls as ptxla.upsample_nearest2d, version 1.
 
@@ -1901,6 +2033,35 @@ def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def weight_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.weight_norm, version 1.
+
+    aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+        _key = (v.shape, v.dtype, g.shape, g.dtype, dim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
+                operands=(v, g),
+                attributes=lambda: {
+                    'dim': _attr.i64(dim),
+                },
+                call=lambda _op, v, g: _op(v, g, dim),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(v, g, dim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::weight_norm', (v, g), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
 def dropout(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """Lower calls as ptxla.dropout, version 1.
 
@@ -2021,6 +2182,33 @@ def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             return _otherwise(self, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
         _statistics.caught += 1
         return _insert('ptxla::max_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def gru_cell(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.gru_cell, version 1.
+
+    aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+        _key = (input.shape, input.dtype, hx.shape, hx.dtype, w_ih.shape, w_ih.dtype, w_hh.shape, w_hh.dtype, None if b_ih is None else (b_ih.shape, b_ih.dtype), None if b_hh is None else (b_hh.shape, b_hh.dtype))
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+                attributes=_dict,
+                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::gru_cell', [t for t in (input, hx, w_ih, w_hh, b_ih, b_hh) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -2322,6 +2510,30 @@ def rms_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     return hook
 
+def weight_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catch aten::_weight_norm before PyTorch decomposes it.
+
+    aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
+
+    The composite is ptxla.weight_norm; autograd sees it as one operation.
+    """
+
+    def hook(_keys: Any, v: Tensor, g: Tensor, dim: int = 0) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(v), _tensor_key(g), _value_key(dim)),
+                operands=(v, g),
+                unmet=lambda: ('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
+                attributes=lambda: {
+                    'dim': _attr.i64(dim),
+                },
+                call=lambda _op, v, g: _op(v, g, dim),
+                otherwise=lambda: _otherwise(_keys, v, g, dim),
+            )
+        )
+
+    return hook
+
 def dropout_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """Catch aten::dropout before PyTorch decomposes it.
 
@@ -2420,6 +2632,28 @@ def max_pool2d_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
                 },
                 call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
                 otherwise=lambda: _otherwise(_keys, self, kernel_size, stride, padding, dilation, ceil_mode),
+            )
+        )
+
+    return hook
+
+def gru_cell_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catch aten::gru_cell before PyTorch decomposes it.
+
+    aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
+
+    The composite is ptxla.gru_cell; autograd sees it as one operation.
+    """
+
+    def hook(_keys: Any, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
+                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=_dict,
+                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
+                otherwise=lambda: _otherwise(_keys, input, hx, w_ih, w_hh, b_ih, b_hh),
             )
         )
 
@@ -2624,6 +2858,225 @@ def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     return hook
 
+def olmo2_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:olmo2_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.rms_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input, weight),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
+def instance_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:instance_norm(input: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.instance_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
+                operands=(input, weight, bias),
+                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+                attributes=lambda: {
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, bias: _op(input, weight, bias, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, bias, eps=eps),
+            )
+        )
+
+    return hook
+
+def gemma_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:gemma_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.gemma_rms_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input, weight),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
+def weightless_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:weightless_rms_norm(input: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.rms_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input: _op(input, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
+def rms_norm_gated_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:rms_norm_gated(input: 'Tensor', weight: 'Tensor', gate: 'Tensor | None' = None, *, group_size: 'int', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.rms_norm_gated; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(gate), _value_key(group_size), _value_key(eps)),
+                operands=(input, weight, gate),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'group_size': _attr.i64(group_size),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, gate: _op(input, weight, gate, group_size=group_size, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, gate, group_size=group_size, eps=eps),
+            )
+        )
+
+    return hook
+
+def cohere_layer_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:cohere_layer_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.cohere_layer_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+                operands=(input, weight),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+            )
+        )
+
+    return hook
+
+def frozen_batch_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:frozen_batch_norm(input: 'Tensor', weight: 'Tensor', bias: 'Tensor', running_mean: 'Tensor', running_var: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.frozen_batch_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _tensor_key(running_mean), _tensor_key(running_var)),
+                operands=(input, weight, bias, running_mean, running_var),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var),
+                otherwise=lambda: _otherwise(input, weight, bias, running_mean, running_var),
+            )
+        )
+
+    return hook
+
+def drop_path_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.dropping:drop_path(hidden_states: 'Tensor', *, drop_prob: 'float') -> 'Tensor'
+
+    The composite is ptxla.drop_path; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, *, drop_prob: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _value_key(drop_prob)),
+                operands=(hidden_states,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'drop_prob': _attr.f32(drop_prob),
+                },
+                call=lambda _op, hidden_states: _op(hidden_states, drop_prob=drop_prob),
+                otherwise=lambda: _otherwise(hidden_states, drop_prob=drop_prob),
+            )
+        )
+
+    return hook
+
+def index_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.indexing:index(self: 'Tensor', index: 'Tensor', *, dim: 'int') -> 'Tensor'
+
+    The composite is ptxla.index; autograd sees it as one operation.
+    """
+
+    def hook(self: Tensor, index: Tensor, *, dim: int) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(self), _tensor_key(index), _value_key(dim)),
+                operands=(self, index),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'dim': _attr.i64(dim),
+                },
+                call=lambda _op, self, index: _op(self, index, dim=dim),
+                otherwise=lambda: _otherwise(self, index, dim=dim),
+            )
+        )
+
+    return hook
+
 def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -2665,6 +3118,483 @@ def new_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kern
                 },
                 call=lambda _op, input: _op(input),
                 otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def lstm_cell_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.recurrent:lstm_cell(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.lstm_cell; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
+                operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=_dict,
+                call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+                otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+            )
+        )
+
+    return hook
+
+def lstm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.recurrent:lstm(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'LstmResults'
+
+    The composite is ptxla.lstm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
+                operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=lambda: {
+                    'reverse': _attr.boolean(reverse),
+                },
+                call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+                otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+            )
+        )
+
+    return hook
+
+def gru_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.recurrent:gru(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.gru; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
+                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=lambda: {
+                    'reverse': _attr.boolean(reverse),
+                },
+                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+                otherwise=lambda: _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+            )
+        )
+
+    return hook
+
+def fast_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:fast_gelu(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.gelu; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'approximate': _attr.string('tanh'),
+                },
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def bloom_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:bloom_gelu(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.gelu; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'approximate': _attr.string('tanh'),
+                },
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+                values=_dict,
+            )
+        )
+
+    return hook
+
+def bloom_gelu_backward_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:bloom_gelu_backward(grad_output: 'Tensor', input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.gelu_backward; autograd sees it as one operation.
+    """
+
+    def hook(grad_output: Tensor, input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(grad_output), _tensor_key(input)),
+                operands=(grad_output, input),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'approximate': _attr.string('tanh'),
+                },
+                call=lambda _op, grad_output, input: _op(grad_output, input),
+                otherwise=lambda: _otherwise(grad_output, input),
+            )
+        )
+
+    return hook
+
+def quick_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:quick_gelu(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.quick_gelu; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def relu_squared_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:relu_squared(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.relu_squared; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def eager_attention_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.attention:eager_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scaling: 'float', softcap: 'float | None' = None) -> 'Tensor'
+
+    The composite is ptxla.eager_attention; autograd sees it as one operation.
+    """
+
+    def hook(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scaling: float, softcap: float | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scaling), _value_key(softcap)),
+                operands=(query, key, value, attention_mask),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'scaling': _attr.f32(scaling),
+                    'softcap': None if softcap is None else _attr.f32(softcap),
+                },
+                call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scaling=scaling, softcap=softcap),
+                otherwise=lambda: _otherwise(query, key, value, attention_mask, scaling=scaling, softcap=softcap),
+            )
+        )
+
+    return hook
+
+def attention_with_sinks_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.attention:attention_with_sinks(query: 'Tensor', key: 'Tensor', value: 'Tensor', sinks: 'Tensor', attention_mask: 'Tensor | None' = None, *, scaling: 'float') -> 'Tensor'
+
+    The composite is ptxla.attention_with_sinks; autograd sees it as one operation.
+    """
+
+    def hook(query: Tensor, key: Tensor, value: Tensor, sinks: Tensor, attention_mask: Tensor | None = None, *, scaling: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(sinks), _tensor_key(attention_mask), _value_key(scaling)),
+                operands=(query, key, value, sinks, attention_mask),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'scaling': _attr.f32(scaling),
+                },
+                call=lambda _op, query, key, value, sinks, attention_mask: _op(query, key, value, sinks, attention_mask, scaling=scaling),
+                otherwise=lambda: _otherwise(query, key, value, sinks, attention_mask, scaling=scaling),
+            )
+        )
+
+    return hook
+
+def scaled_attention_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.attention:scaled_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scale_attn: 'float', mask_first: 'bool') -> 'Tensor'
+
+    The composite is ptxla.scaled_attention; autograd sees it as one operation.
+    """
+
+    def hook(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scale_attn: float, mask_first: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scale_attn), _value_key(mask_first)),
+                operands=(query, key, value, attention_mask),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'scale_attn': _attr.f32(scale_attn),
+                    'mask_first': _attr.boolean(mask_first),
+                },
+                call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
+                otherwise=lambda: _otherwise(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
+            )
+        )
+
+    return hook
+
+def relative_position_bias_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.attention:relative_position_bias(relative_position_bias_table: 'Tensor', relative_position_index: 'Tensor', *, window_area: 'int') -> 'Tensor'
+
+    The composite is ptxla.relative_position_bias; autograd sees it as one operation.
+    """
+
+    def hook(relative_position_bias_table: Tensor, relative_position_index: Tensor, *, window_area: int) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(relative_position_bias_table), _tensor_key(relative_position_index), _value_key(window_area)),
+                operands=(relative_position_bias_table, relative_position_index),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'window_area': _attr.i64(window_area),
+                },
+                call=lambda _op, relative_position_bias_table, relative_position_index: _op(relative_position_bias_table, relative_position_index, window_area=window_area),
+                otherwise=lambda: _otherwise(relative_position_bias_table, relative_position_index, window_area=window_area),
+            )
+        )
+
+    return hook
+
+def top_k_routing_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.experts:top_k_routing(router_logits: 'Tensor', *, top_k: 'int', norm_topk_prob: 'bool') -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.top_k_routing; autograd sees it as one operation.
+    """
+
+    def hook(router_logits: Tensor, *, top_k: int, norm_topk_prob: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(router_logits), _value_key(top_k), _value_key(norm_topk_prob)),
+                operands=(router_logits,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'top_k': _attr.i64(top_k),
+                    'norm_topk_prob': _attr.boolean(norm_topk_prob),
+                },
+                call=lambda _op, router_logits: _op(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
+                otherwise=lambda: _otherwise(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
+            )
+        )
+
+    return hook
+
+def experts_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.experts:experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', down_proj: 'Tensor', *, activation: 'str') -> 'Tensor'
+
+    The composite is ptxla.experts; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, down_proj: Tensor, *, activation: str) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(down_proj), _value_key(activation)),
+                operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'activation': _attr.string(activation),
+                },
+                call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
+                otherwise=lambda: _otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
+            )
+        )
+
+    return hook
+
+def gpt_oss_experts_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.experts:gpt_oss_experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', gate_up_proj_bias: 'Tensor', down_proj: 'Tensor', down_proj_bias: 'Tensor', *, alpha: 'float', limit: 'float') -> 'Tensor'
+
+    The composite is ptxla.gpt_oss_experts; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, gate_up_proj_bias: Tensor, down_proj: Tensor, down_proj_bias: Tensor, *, alpha: float, limit: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(gate_up_proj_bias), _tensor_key(down_proj), _tensor_key(down_proj_bias), _value_key(alpha), _value_key(limit)),
+                operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'alpha': _attr.f32(alpha),
+                    'limit': _attr.f32(limit),
+                },
+                call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
+                otherwise=lambda: _otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
+            )
+        )
+
+    return hook
+
+def causal_conv1d_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:causal_conv1d(hidden_states: 'Tensor', weight: 'Tensor', bias: 'Tensor | None' = None, *, activation: 'str | None' = None) -> 'Tensor'
+
+    The composite is ptxla.causal_conv1d; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, weight: Tensor, bias: Tensor | None = None, *, activation: str | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(weight), _tensor_key(bias), _value_key(activation)),
+                operands=(hidden_states, weight, bias),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'activation': None if activation is None else _attr.string(activation),
+                },
+                call=lambda _op, hidden_states, weight, bias: _op(hidden_states, weight, bias, activation=activation),
+                otherwise=lambda: _otherwise(hidden_states, weight, bias, activation=activation),
+            )
+        )
+
+    return hook
+
+def selective_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:selective_scan(hidden_states: 'Tensor', dt: 'Tensor', A: 'Tensor', B: 'Tensor', C: 'Tensor', D: 'Tensor | None' = None, z: 'Tensor | None' = None, delta_bias: 'Tensor | None' = None, *, delta_softplus: 'bool' = False) -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.selective_scan; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, z: Tensor | None = None, delta_bias: Tensor | None = None, *, delta_softplus: bool = False) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(dt), _tensor_key(A), _tensor_key(B), _tensor_key(C), _tensor_key(D), _tensor_key(z), _tensor_key(delta_bias), _value_key(delta_softplus)),
+                operands=(hidden_states, dt, A, B, C, D, z, delta_bias),
+                unmet=lambda: ('the operand z is given, and D is not' if not (D is not None or z is None) else 'the operand delta_bias is given, and z is not' if not (z is not None or delta_bias is None) else None),
+                attributes=lambda: {
+                    'delta_softplus': _attr.boolean(delta_softplus),
+                },
+                call=lambda _op, hidden_states, dt, A, B, C, D, z, delta_bias: _op(hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus),
+                otherwise=lambda: _otherwise(hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus),
+            )
+        )
+
+    return hook
+
+def chunk_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:chunk_scan(hidden_states: 'Tensor', dt: 'Tensor', A: 'Tensor', B: 'Tensor', C: 'Tensor', D: 'Tensor | None' = None, dt_bias: 'Tensor | None' = None, initial_states: 'Tensor | None' = None, *, chunk_size: 'int', dt_softplus: 'bool', dt_limit: 'Sequence[float]') -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.chunk_scan; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, dt_bias: Tensor | None = None, initial_states: Tensor | None = None, *, chunk_size: int, dt_softplus: bool, dt_limit: list[float]) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(dt), _tensor_key(A), _tensor_key(B), _tensor_key(C), _tensor_key(D), _tensor_key(dt_bias), _tensor_key(initial_states), _value_key(chunk_size), _value_key(dt_softplus), _value_key(dt_limit)),
+                operands=(hidden_states, dt, A, B, C, D, dt_bias, initial_states),
+                unmet=lambda: ('the operand dt_bias is given, and D is not' if not (D is not None or dt_bias is None) else 'the operand initial_states is given, and dt_bias is not' if not (dt_bias is not None or initial_states is None) else None),
+                attributes=lambda: {
+                    'chunk_size': _attr.i64(chunk_size),
+                    'dt_softplus': _attr.boolean(dt_softplus),
+                    'dt_limit': _attr.f32_list(dt_limit),
+                },
+                call=lambda _op, hidden_states, dt, A, B, C, D, dt_bias, initial_states: _op(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
+                otherwise=lambda: _otherwise(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
+            )
+        )
+
+    return hook
+
+def rnn_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:rnn_scan(hidden_states: 'Tensor', recurrent_gate: 'Tensor', reset: 'Tensor', recurrent_states: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.rnn_scan; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, recurrent_gate: Tensor, reset: Tensor, recurrent_states: Tensor | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(recurrent_gate), _tensor_key(reset), _tensor_key(recurrent_states)),
+                operands=(hidden_states, recurrent_gate, reset, recurrent_states),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, hidden_states, recurrent_gate, reset, recurrent_states: _op(hidden_states, recurrent_gate, reset, recurrent_states),
+                otherwise=lambda: _otherwise(hidden_states, recurrent_gate, reset, recurrent_states),
+            )
+        )
+
+    return hook
+
+def wkv_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.scans:wkv(time_decay: 'Tensor', time_first: 'Tensor', key: 'Tensor', value: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.wkv; autograd sees it as one operation.
+    """
+
+    def hook(time_decay: Tensor, time_first: Tensor, key: Tensor, value: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(time_decay), _tensor_key(time_first), _tensor_key(key), _tensor_key(value)),
+                operands=(time_decay, time_first, key, value),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, time_decay, time_first, key, value: _op(time_decay, time_first, key, value),
+                otherwise=lambda: _otherwise(time_decay, time_first, key, value),
             )
         )
 
@@ -2754,6 +3684,143 @@ def sgd_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def adafactor_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.adafactor:adafactor_update(param: 'Tensor', grad: 'Tensor', rho: 'Tensor', one_minus_beta2: 'Tensor', decay: 'Tensor', row_var: 'Tensor', col_var: 'Tensor | None' = None, *, d: 'float', eps1: 'float', eps2: 'float', maximize: 'bool') -> 'list[Tensor]'
+
+    The composite is ptxla.adafactor; autograd sees it as one operation.
+    """
+
+    def hook(param: Tensor, grad: Tensor, rho: Tensor, one_minus_beta2: Tensor, decay: Tensor, row_var: Tensor, col_var: Tensor | None = None, *, d: float, eps1: float, eps2: float, maximize: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(rho), _tensor_key(one_minus_beta2), _tensor_key(decay), _tensor_key(row_var), _tensor_key(col_var), _value_key(d), _value_key(eps1), _value_key(eps2), _value_key(maximize)),
+                operands=(param, grad, rho, one_minus_beta2, decay, row_var, col_var),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'd': _attr.f32(d),
+                    'eps1': _attr.f32(eps1),
+                    'eps2': _attr.f32(eps2),
+                    'maximize': _attr.boolean(maximize),
+                },
+                call=lambda _op, param, grad, rho, one_minus_beta2, decay, row_var, col_var: _op(param, grad, rho, one_minus_beta2, decay, row_var, col_var, d=d, eps1=eps1, eps2=eps2, maximize=maximize),
+                otherwise=lambda: _otherwise(param, grad, rho, one_minus_beta2, decay, row_var, col_var, d=d, eps1=eps1, eps2=eps2, maximize=maximize),
+            )
+        )
+
+    return hook
+
+def muon_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.muon:muon_update(param: 'Tensor', grad: 'Tensor', momentum_buffer: 'Tensor', step_size: 'Tensor', decay: 'Tensor', *, momentum: 'float', nesterov: 'bool', ns_coefficients: 'Sequence[float]', ns_steps: 'int', eps: 'float') -> 'list[Tensor]'
+
+    The composite is ptxla.muon; autograd sees it as one operation.
+    """
+
+    def hook(param: Tensor, grad: Tensor, momentum_buffer: Tensor, step_size: Tensor, decay: Tensor, *, momentum: float, nesterov: bool, ns_coefficients: list[float], ns_steps: int, eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(momentum_buffer), _tensor_key(step_size), _tensor_key(decay), _value_key(momentum), _value_key(nesterov), _value_key(ns_coefficients), _value_key(ns_steps), _value_key(eps)),
+                operands=(param, grad, momentum_buffer, step_size, decay),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'momentum': _attr.f32(momentum),
+                    'nesterov': _attr.boolean(nesterov),
+                    'ns_coefficients': _attr.f32_list(ns_coefficients),
+                    'ns_steps': _attr.i64(ns_steps),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, param, grad, momentum_buffer, step_size, decay: _op(param, grad, momentum_buffer, step_size, decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, ns_steps=ns_steps, eps=eps),
+                otherwise=lambda: _otherwise(param, grad, momentum_buffer, step_size, decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, ns_steps=ns_steps, eps=eps),
+            )
+        )
+
+    return hook
+
+def fused_adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+
+    The composite is ptxla.fused_adamw; autograd sees it as one operation.
+    """
+
+    def hook(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+                operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'beta1': _attr.f32(beta1),
+                    'beta2': _attr.f32(beta2),
+                    'eps': _attr.f32(eps),
+                    'weight_decay': _attr.f32(weight_decay),
+                    'maximize': _attr.boolean(maximize),
+                    'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                },
+                call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+                otherwise=lambda: _otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+            )
+        )
+
+    return hook
+
+def fused_adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
+
+    The composite is ptxla.fused_adam; autograd sees it as one operation.
+    """
+
+    def hook(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+                operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'beta1': _attr.f32(beta1),
+                    'beta2': _attr.f32(beta2),
+                    'eps': _attr.f32(eps),
+                    'weight_decay': _attr.f32(weight_decay),
+                    'maximize': _attr.boolean(maximize),
+                    'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+                },
+                call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+                otherwise=lambda: _otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+            )
+        )
+
+    return hook
+
+def clip_grad_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.clipping:clip_grad_norm(grads: 'list[Tensor]', max_norm: 'Tensor', *, norm_type: 'float') -> 'list[Tensor]'
+
+    The composite is ptxla.clip_grad_norm; autograd sees it as one operation.
+    """
+
+    def hook(grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(grads), _tensor_key(max_norm), _value_key(norm_type)),
+                operands=(grads, max_norm),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'norm_type': _attr.f32(norm_type),
+                },
+                call=lambda _op, grads, max_norm: _op(grads, max_norm, norm_type=norm_type),
+                otherwise=lambda: _otherwise(grads, max_norm, norm_type=norm_type),
+            )
+        )
+
+    return hook
+
 
 BACKEND_HOOKS = {
     'gelu': gelu,
@@ -2802,6 +3869,10 @@ BACKEND_HOOKS = {
     'var_mean': var_mean,
     'topk': topk,
     'argmax': argmax,
+    'cumsum': cumsum,
+    'sort': sort,
+    'stable_sort': stable_sort,
+    'scatter_reduce': scatter_reduce,
     'upsample_nearest2d': upsample_nearest2d,
     'upsample_nearest2d_backward': upsample_nearest2d_backward,
     'upsample_bilinear2d': upsample_bilinear2d,
@@ -2818,10 +3889,12 @@ BACKEND_HOOKS = {
     'layer_norm': layer_norm,
     'group_norm': group_norm,
     'rms_norm': rms_norm,
+    'weight_norm': weight_norm,
     'dropout': dropout,
     'cross_entropy_loss': cross_entropy_loss,
     'kl_div': kl_div,
     'max_pool2d': max_pool2d,
+    'gru_cell': gru_cell,
     'mm': mm,
     'bmm': bmm,
     'matmul_accumulate': matmul_accumulate,
@@ -2836,10 +3909,12 @@ AUTOGRAD_HOOKS = {
     'layer_norm': layer_norm_at_autograd,
     'group_norm': group_norm_at_autograd,
     'rms_norm': rms_norm_at_autograd,
+    'weight_norm': weight_norm_at_autograd,
     'dropout': dropout_at_autograd,
     'cross_entropy_loss': cross_entropy_loss_at_autograd,
     'kl_div': kl_div_at_autograd,
     'max_pool2d': max_pool2d_at_autograd,
+    'gru_cell': gru_cell_at_autograd,
     'mm': mm_at_autograd,
     'bmm': bmm_at_autograd,
     'matmul_accumulate': matmul_accumulate_at_autograd,
@@ -2851,9 +3926,43 @@ FUNCTION_HOOKS = {
     'batch_norm_training': batch_norm_training_function,
     'llama_rms_norm': llama_rms_norm_function,
     't5_rms_norm': t5_rms_norm_function,
+    'olmo2_rms_norm': olmo2_rms_norm_function,
+    'instance_norm': instance_norm_function,
+    'gemma_rms_norm': gemma_rms_norm_function,
+    'weightless_rms_norm': weightless_rms_norm_function,
+    'rms_norm_gated': rms_norm_gated_function,
+    'cohere_layer_norm': cohere_layer_norm_function,
+    'frozen_batch_norm': frozen_batch_norm_function,
+    'drop_path': drop_path_function,
+    'index': index_function,
     'swiglu': swiglu_function,
     'new_gelu': new_gelu_function,
+    'lstm_cell': lstm_cell_function,
+    'lstm': lstm_function,
+    'gru': gru_function,
+    'fast_gelu': fast_gelu_function,
+    'bloom_gelu': bloom_gelu_function,
+    'bloom_gelu_backward': bloom_gelu_backward_function,
+    'quick_gelu': quick_gelu_function,
+    'relu_squared': relu_squared_function,
+    'eager_attention': eager_attention_function,
+    'attention_with_sinks': attention_with_sinks_function,
+    'scaled_attention': scaled_attention_function,
+    'relative_position_bias': relative_position_bias_function,
+    'top_k_routing': top_k_routing_function,
+    'experts': experts_function,
+    'gpt_oss_experts': gpt_oss_experts_function,
+    'causal_conv1d': causal_conv1d_function,
+    'selective_scan': selective_scan_function,
+    'chunk_scan': chunk_scan_function,
+    'rnn_scan': rnn_scan_function,
+    'wkv': wkv_function,
     'adamw': adamw_function,
     'adam': adam_function,
     'sgd': sgd_function,
+    'adafactor': adafactor_function,
+    'muon': muon_function,
+    'fused_adamw': fused_adamw_function,
+    'fused_adam': fused_adam_function,
+    'clip_grad_norm': clip_grad_norm_function,
 }

@@ -1,1 +1,4 @@
-"""HLO of a recorded graph, made smaller before it becomes StableHLO. Nothing here imports torch."""
+"""HLO of a recorded graph, made smaller before it becomes StableHLO, and what of it is counted.
+
+Nothing here imports torch.
+"""

@@ -32,6 +32,7 @@ from composites.registry.operators import (
 )
 from composites.registry.signatures import describe_function
 from lowering.codegen import loader, source
+from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.autograd.definition import Definition, ExplicitBackward
 from lowering.dispatch.autograd.function import CompositeFunction, OwnOperator
 from lowering.dispatch.backend import EntryLowering, make_lowering
@@ -40,7 +41,7 @@ from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.dynamo.functions import Replacement, traced_function
 from lowering.dispatch.statistics import Statistics, written_operands
 from lowering.frontends.protocols import Frontend, Kernel, Override
-from lowering.installation.patches import patch_function
+from lowering.installation.patches import Wrapper, patch_copies, patch_function
 from lowering.installation.variants import DeclinedError, tensors_in, written_into
 
 
@@ -73,6 +74,8 @@ def import_functions(entries: Sequence[Composite]) -> None:
         at_once = entry.adapt is not None or entry.gradients or entry.backward is not None
         decomposition = entry.decomposition.target if at_once else None
         targets += (t for t in (entry.adapt, decomposition) if t is not None)
+        if entry.copies:  # may be half imported too
+            targets += (name for name in list(sys.modules) if is_in(name, entry.copies))
     for module in dict.fromkeys(target.partition(":")[0] for target in targets):
         with suppress(UnusableFunctionError):
             import_module(module)
@@ -97,10 +100,11 @@ def install(
         AllowlistError: an entry's operator never reaches a hook, or its function does not exist.
     """
     installer = _Installer(
-        operators, _registries(catalog), frontend, compiled_calls, computations, statistics, [], {}
-    )
+        operators, _registries(catalog), frontend, compiled_calls, computations, statistics,
+        entries, Search.of(entries), [], {},
+    )  # fmt: skip
     try:
-        installer.install(entries)
+        installer.install()
     except BaseException:
         Installation(tuple(installer.overrides)).remove()
         raise
@@ -113,8 +117,9 @@ def composite_function(
     """The composite of an entry that has `adapt`, as a function with its decomposition's
     signature. Nothing is turned on."""
     installer = _Installer(
-        {}, _registries(catalog), frontend, compiled_calls, Computations(), Statistics(), [], {}
-    )
+        {}, _registries(catalog), frontend, compiled_calls, Computations(), Statistics(),
+        (), Search(()), [], {},
+    )  # fmt: skip
     return installer.as_function(entry, _decline)
 
 
@@ -154,14 +159,18 @@ class _Installer:
     compiled_calls: CompiledCalls
     computations: Computations
     statistics: Statistics
+    entries: Sequence[Composite]
+    """In the order in which they are asked."""
+    search: Search
+    """The search for copies of what the entries name."""
     overrides: list[Override]
     own_operators: dict[Composite, OwnOperator | None]
 
-    def install(self, entries: Sequence[Composite]) -> None:
+    def install(self) -> None:
         at_backend: dict[str, list[Composite]] = {}
         at_autograd: dict[str, list[_Claim]] = {}
         functions: dict[str, list[_Claim]] = {}
-        for entry in entries:
+        for entry in self.entries:
             self.statistics.of(entry)  # also if its function's module is never imported
             if entry.op is not None and self._is_caught_at_autograd(entry):
                 at_autograd.setdefault(entry.op, []).append(entry)
@@ -183,6 +192,9 @@ class _Installer:
             self._at_autograd(find_operator(name), claims_at_autograd)
         for target, claims_of in functions.items():
             self._function(target, claims_of)
+        if self.search.entries:
+            wrapper = self._wrapper_of_copy
+            self.overrides.append(patch_copies(self.search, frozenset(functions), wrapper))
 
     def _is_caught_at_autograd(self, entry: Composite) -> bool:
         assert entry.op is not None
@@ -298,31 +310,45 @@ class _Installer:
         return OwnOperator(own, draws)
 
     def _function(self, target: str, claims: Sequence[_Claim]) -> None:
+        module = target.partition(":")[0]
+
         def wrapper(original: Kernel) -> Replacement:
-            called = traced = original
-            for claim in reversed(claims):
-                if isinstance(claim, _Rewrite):
-                    rewrite = self._tried(claim.entry, find_function(claim.function), called)
-                    called = self._on_backend(rewrite, called)
-                elif isinstance(claim, _Variant):
-                    raise AssertionError("a variant is an operator")
-                elif claim.adapt is not None:
-                    called = self._tried(claim, self._adapter(claim), called)
-                    # Dynamo traces this function, which therefore counts nothing.
-                    traced = _tried(self._traced_adapter(claim), traced)
-                else:
-                    registry = self.registries[claim.identity]
-                    hook = _function_hook(claim, original, target, registry)
-                    composite = self._composite(claim, original)
-                    called = hook(composite, called)
-                    node = hook(composite, original)
-                    owns = self.frontend.tensors.owns
-                    traced = traced_function(
-                        claim, original, target, node, traced, owns, self.statistics.of(claim)
-                    )
-            return Replacement(called, traced)
+            # It may also be a copy of what other entries name.
+            copying = [e for e in self.search.catching(module, original) if e not in claims]
+            if not copying:
+                return self._replacement(original, target, claims)
+            order = {entry.identity: n for n, entry in enumerate(self.entries)}
+            every = sorted([*claims, *copying], key=lambda c: order[_entry_of(c).identity])
+            return self._replacement(original, target, every)
 
         self.overrides.append(patch_function(target, wrapper, _entry_of(claims[0])))
+
+    def _wrapper_of_copy(self, copy: Copy) -> Wrapper:
+        return lambda original: self._replacement(original, copy.target, copy.entries)
+
+    def _replacement(self, original: Kernel, target: str, claims: Sequence[_Claim]) -> Replacement:
+        called = traced = original
+        for claim in reversed(claims):
+            if isinstance(claim, _Rewrite):
+                rewrite = self._tried(claim.entry, find_function(claim.function), called)
+                called = self._on_backend(rewrite, called)
+            elif isinstance(claim, _Variant):
+                raise AssertionError("a variant is an operator")
+            elif claim.adapt is not None:
+                called = self._tried(claim, self._adapter(claim), called)
+                # Dynamo traces this function, which therefore counts nothing.
+                traced = _tried(self._traced_adapter(claim), traced)
+            else:
+                registry = self.registries[claim.identity]
+                hook = _function_hook(claim, original, target, registry)
+                composite = self._composite(claim, original)
+                called = hook(composite, called)
+                node = hook(composite, original)
+                owns = self.frontend.tensors.owns
+                traced = traced_function(
+                    claim, original, target, node, traced, owns, self.statistics.of(claim)
+                )
+        return Replacement(called, traced)
 
     def _adapter(self, entry: Composite) -> Kernel:
         """The entry's `adapt` function, with the composite as its first argument."""

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import functools
+import logging
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from composites.errors import AllowlistError, did_you_mean
 from composites.registry.model import Composite
+from lowering.copies.original import PATCH
+from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.dynamo.functions import Replacement
-from lowering.import_hook import after_import
+from lowering.import_hook import after_import, after_imports
+
+log = logging.getLogger("composites")
 
 Wrapper = Callable[[Callable[..., Any]], Replacement]
-
-_PATCH = "_composites_patch"
-"""The attribute of a replaced function that holds its patch."""
 
 
 @dataclass(slots=True)
@@ -46,7 +50,7 @@ class Patch:
             owner = self._member(owner, part)
         before = self._member(owner, name)
         # An earlier patch may still be there: hooks are replaced before the old ones are removed.
-        earlier: Patch | None = getattr(before, _PATCH, None)
+        earlier: Patch | None = getattr(before, PATCH, None)
         original = before if earlier is None else before.__wrapped__
         replacement = self.wrapper(original)
 
@@ -56,7 +60,7 @@ class Patch:
             called = original if self.removed else replacement
             return called(*arguments, **keywords)
 
-        setattr(made, _PATCH, self)
+        setattr(made, PATCH, self)
 
         def undo() -> None:
             if vars(owner).get(name) is made:
@@ -100,4 +104,70 @@ def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patc
         return patch
     except BaseException:  # nobody else knows of the patch
         patch.remove()
+        raise
+
+
+@dataclass(slots=True)
+class CopyPatches:
+    """The copies of functions that entries name. Those in a module are replaced when the module has
+    been imported."""
+
+    search: Search
+    named: Collection[str]
+    """Functions that have patches of their own."""
+    wrapper: Callable[[Copy], Wrapper]
+    patches: list[Patch] = field(default_factory=list)
+    removed: bool = False
+    stop_waiting: Callable[[], object] | None = None
+
+    def apply(self) -> None:
+        """Replace the copies in modules that are imported, and in others as soon as they are."""
+        packages = self.search.packages
+        self.stop_waiting = after_imports(packages, self._imported)
+        for name in list(sys.modules):
+            if is_in(name, packages):
+                after_import(name, functools.partial(self._imported, name))
+
+    def _imported(self, name: str) -> None:
+        module = sys.modules.get(name)
+        if self.removed or not isinstance(module, ModuleType):
+            return
+        for copy in self.search.in_module(module):
+            if copy.target in self.named:
+                continue
+            catching = ", ".join(entry.identity for entry in copy.entries)
+            log.debug("%s also catches %s", catching, copy.target)
+            patch = Patch(copy.target, self.wrapper(copy), copy.entries[0])
+            self.patches.append(patch)  # first, so that an interrupt leaves nothing behind
+            patch.apply()
+        if self.removed:  # by another thread, while this one imported the module
+            self._restore()
+
+    def remove(self) -> None:
+        """Restore all functions."""
+        self.removed = True
+        if self.stop_waiting is not None:
+            self.stop_waiting()
+        self._restore()
+
+    def _restore(self) -> None:
+        with ExitStack() as removals:
+            for patch in list(self.patches):
+                removals.callback(patch.remove)
+
+
+def patch_copies(
+    search: Search, named: Collection[str], wrapper: Callable[[Copy], Wrapper]
+) -> CopyPatches:
+    """Replace each copy that a search finds, but for the functions in `named`.
+
+    Args:
+        wrapper: what makes the replacement of a copy.
+    """
+    patches = CopyPatches(search, named, wrapper)
+    try:
+        patches.apply()
+        return patches
+    except BaseException:  # nobody else knows of the patches
+        patches.remove()
         raise

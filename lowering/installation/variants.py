@@ -31,7 +31,8 @@ def written_into(variant: Variant, kernel: Kernel, otherwise: Kernel) -> Kernel:
         otherwise: the stock kernel of the variant.
     """
     if not variant.out:
-        return _in_place(kernel, otherwise)
+        lists = variant.operator.arguments[0].is_list
+        return _in_place_in_lists(kernel, otherwise) if lists else _in_place(kernel, otherwise)
     return _with_out(variant.out, kernel, otherwise)
 
 
@@ -60,6 +61,35 @@ def _in_place(kernel: Kernel, otherwise: Kernel) -> Kernel:
         return target.copy_(result)
 
     return called
+
+
+def _in_place_in_lists(kernel: Kernel, otherwise: Kernel) -> Kernel:
+    """For operators such as `aten::_foreach_add_.List`, which write to each tensor of a list."""
+
+    def called(keys: Any, targets: Sequence[torch.Tensor], *arguments: Any, **keywords: Any) -> Any:
+        differentiates = torch.is_grad_enabled() and any(
+            t.requires_grad for t in tensors_in((targets, *arguments, *keywords.values()))
+        )
+        # Autograd's own kernel knows how each tensor of a list gets its history.
+        if differentiates or _overlap(targets):
+            return otherwise(keys, targets, *arguments, **keywords)
+        try:
+            results = kernel(keys, targets, *arguments, **keywords)
+        except DeclinedError:
+            return otherwise(keys, targets, *arguments, **keywords)
+        if not all(map(_can_hold, targets, results)):
+            return otherwise(keys, targets, *arguments, **keywords)
+        for target, result in zip(targets, results, strict=True):
+            target.copy_(result)
+        return None
+
+    return called
+
+
+def _overlap(targets: Sequence[torch.Tensor]) -> bool:
+    """Whether writing to one tensor may change another one."""
+    bases = [id(torch_internals.base_of(target)) for target in targets]
+    return len(set(bases)) < len(bases)
 
 
 def _with_out(out: Sequence[str], kernel: Kernel, otherwise: Kernel) -> Kernel:

@@ -6,11 +6,13 @@ import atexit
 import logging
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from composites import settings
 from composites.errors import CompositesError
 from composites.registry.model import Composite
 from lowering import activation
+from lowering.copies.search import Search, is_in
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.example_calls import refused_words
 from lowering.stats.data import EntryStats, FallbackStats, Stats
@@ -58,11 +60,23 @@ def _explain(entry: Composite) -> None:
         module = target.partition(":")[0]
         if module not in sys.modules:
             log.info(
-                "%s: %s was not imported, so %s is not called", entry.qualified, module, target
-            )
+                "%s: %s was not imported, so %s is not called%s",
+                entry.qualified, module, target, _no_copy(entry),
+            )  # fmt: skip
     for argument, word, said in refused_words(entry):
         place = (entry.location, entry.qualified)
         log.info("%s: %s: when: %s: %r never matches: %s", *place, argument, word, said)
+
+
+def _no_copy(entry: Composite) -> str:
+    """What a message says of an entry's copies."""
+    if not entry.copies:
+        return ""
+    search = Search.of([entry])
+    modules = [m for name, m in list(sys.modules.items()) if is_in(name, entry.copies)]
+    loaded = (module for module in modules if isinstance(module, ModuleType))
+    count = sum(1 for module in loaded for _ in search.in_module(module))
+    return f"; copies in the modules of {', '.join(entry.copies)} that were imported: {count}"
 
 
 def report_at_exit() -> None:

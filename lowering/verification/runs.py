@@ -96,6 +96,8 @@ def _given(values: Any) -> Iterator[torch.Tensor]:
             yield from value.buffers()
         elif isinstance(value, torch.Tensor):
             yield value
+            if value.is_leaf and value.grad is not None:
+                yield value.grad
 
 
 def _direction(result: torch.Tensor, place: Place) -> torch.Tensor:

@@ -44,7 +44,7 @@ class Sample:
         def leaf(value: Any) -> Any:
             if isinstance(value, torch.nn.Module):
                 return _moved(value, place)
-            return place(value) if isinstance(value, torch.Tensor) else value
+            return _placed(value, place) if isinstance(value, torch.Tensor) else value
 
         arguments, keywords = pytree.tree_map(leaf, (self.arguments, dict(self.keywords)))
         return arguments, keywords
@@ -53,6 +53,13 @@ class Sample:
         """Call the function with `place(tensor)` in the place of each tensor."""
         arguments, keywords = self.placed(place)
         return self.function(*arguments, **keywords)
+
+
+def _placed(tensor: torch.Tensor, place: Place) -> torch.Tensor:
+    placed = place(tensor)
+    if tensor.is_leaf and tensor.grad is not None:
+        placed.grad = place(tensor.grad)
+    return placed
 
 
 def _moved(module: torch.nn.Module, place: Place) -> torch.nn.Module:
@@ -200,7 +207,8 @@ def _generated(
 
 
 def _element_type(call: ExampleCall) -> str:
-    tensors = [v for v in call.values.values() if isinstance(v, torch.Tensor)]
+    leaves = pytree.tree_leaves(list(call.values.values()))
+    tensors = [v for v in leaves if isinstance(v, torch.Tensor)]
     names = {getattr(torch, value): key for key, value in PYTORCH_NAMES.items()}
     floats = [t for t in tensors if t.is_floating_point()]
     narrowest = min(floats, key=lambda t: t.element_size(), default=None)
@@ -232,6 +240,8 @@ def _varied(
 
 
 def _prepared(value: Any, dtype: torch.dtype, differentiable: bool) -> Any:
+    if isinstance(value, list):
+        return [_prepared(item, dtype, differentiable) for item in value]
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
     made = value.to(dtype) if value.dtype == torch.float32 else value.clone()
@@ -240,6 +250,8 @@ def _prepared(value: Any, dtype: torch.dtype, differentiable: bool) -> Any:
 
 def _signed(value: Any) -> Any:
     """The values of a tensor of floats, from (0, 1] to (-2, 2], in another order."""
+    if isinstance(value, list):
+        return [_signed(item) for item in value]
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.dim():
         return value
     spread = value.to(torch.float32) * 4 - 2

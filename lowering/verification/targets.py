@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,12 @@ class Target:
     @property
     def original(self) -> Callable[..., Any] | None:
         """The function under `@composite` as it is written."""
-        return None if self.function is None else self.function.__wrapped__  # type: ignore[attr-defined]
+        if self.function is None:
+            return None
+        original = self.function.__wrapped__  # type: ignore[attr-defined]
+        if inspect.ismethod(self.function):  # of a class: bound to it
+            return original.__get__(self.function.__self__)  # type: ignore[no-any-return]
+        return original  # type: ignore[no-any-return]
 
 
 def targets_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Target, ...]:

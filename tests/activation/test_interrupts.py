@@ -66,13 +66,23 @@ HOMES = tuple(os.path.join(ROOT, *path.split("/")) for path in (
     "activation.py", "requests.py", "interrupts.py", "import_hook.py", "installation",
     "frontends/torch_xla", "dispatch/dynamo/calls.py", "dispatch/wide_products.py",
 ))
+MODELS = '''
+class MLP:
+    def forward(self, x):
+        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+        return down_proj
+'''
 import lowering.activation as activation
 import lowering.frontends.torch_xla.frontend, lowering.generated.ptxla
 from torch.optim import adam
 from lowering.dispatch import keys
-NAMES = ("gelu", "layer_norm", "adamw", "cross_entropy_loss")
+NAMES = ("gelu", "layer_norm", "adamw", "cross_entropy_loss", "swiglu")
 OPERATORS = ("aten::gelu", "aten::native_layer_norm", "aten::cross_entropy_loss")
 activation.catalog()
+# A module with a copy of a function that `swiglu` names. The rest of transformers is not imported.
+models = type(sys)("transformers.models_of_a_test")
+sys.modules[models.__name__] = models
+exec(MODELS, vars(models))
 
 def tables():
     shown = [torch._C._dispatch_dump_table(name) for name in OPERATORS]
@@ -80,7 +90,8 @@ def tables():
     return [[l for l in t.splitlines() if "lowering/" in l] for t in shown]
 
 def state():
-    return tables(), adam._single_tensor_adam, list(sys.meta_path), torch.is_grad_enabled()
+    functions = adam._single_tensor_adam, vars(models.MLP)["forward"]
+    return tables(), *functions, list(sys.meta_path), torch.is_grad_enabled()
 
 def child(line, after):
     global failing
@@ -94,6 +105,7 @@ def child(line, after):
     assert on in ((), everything), on
     assert all(tables()), tables()
     assert hasattr(adam._single_tensor_adam, "__wrapped__")
+    assert hasattr(models.MLP.forward, "__wrapped__")
     reached = interrupted(composites.disable, line, after) or reached
     composites.disable()
     assert state() == stock, (state(), stock)

@@ -42,6 +42,7 @@ composites:
     function: layers_of_umbra:scale
     operands: [x]
     attributes: {factor: factor}
+  add: {op: aten::_foreach_add.List, attributes: {alpha: alpha}}
   lost: {function: "nowhere_at_all:f", operands: [x]}
   method: {function: "layers_of_umbra:Layer.forward", operands: [x]}
 """
@@ -119,6 +120,20 @@ def test_a_builtin_entry() -> None:
     assert 'stablehlo.composite "ptxla.gelu" %arg0 {composite_attributes' in call
     assert "func.func private @ptxla.gelu.impl(" in result.stdout
     assert composites.active() == ()
+
+
+def test_lists_of_tensors(file: Path) -> None:
+    text = rows(invoke("umbra.add", "--registry", str(file)))
+    assert text["operands"] == [
+        "self (a list: one operand for each tensor)",
+        "other (a list: one operand for each tensor)",
+    ]
+    assert text["attributes"][-1] == (
+        "operand_segment_sizes: i64[], the number of tensors of each operand"
+    )
+    entry = shown("umbra.add", "--registry", str(file))
+    assert [operand["variadic"] for operand in entry["operands"]] == [True, True]
+    assert "operand_segment_sizes = dense<2> : tensor<2xi64>" in entry["stablehlo"]
 
 
 def test_the_hook_is_the_one_that_is_installed() -> None:
@@ -335,3 +350,52 @@ def test_without_a_working_torch_xla(
     assert entry["hook"].startswith("def gelu(")
     assert entry["stablehlo"] is None
     assert message in entry["no_stablehlo"]
+
+
+COPYING = """\
+schema: 1
+namespace: umbra
+composites:
+  scale:
+    function: layers_of_umbra:scale
+    copies: [models_of_umbra, layers_of_nobody]
+    operands: [x]
+    attributes: {factor: factor}
+"""
+
+
+def test_copies_are_listed_on_demand(tmp_path: Path, file: Path) -> None:
+    file.write_text(COPYING)
+    models = tmp_path / "models_of_umbra"
+    models.mkdir()
+    scale = LAYERS.partition("class")[0]
+    broken = f"import no_such_library\n{scale}"
+    loud = "raise AssertionError('nothing here has the code')\n"
+    texts = {"__init__": "", "a": scale, "b": f"{scale}twice = scale\n", "c": broken, "d": loud}
+    for name, text in texts.items():
+        (models / f"{name}.py").write_text(text)
+    try:
+        found = rows(invoke("scale", "--registry", str(file)))
+        assert found["copies"] == ["all in models_of_umbra, layers_of_nobody; --copies lists them"]
+        assert not [name for name in sys.modules if name.startswith("models_of_umbra")]
+        found = rows(invoke("scale", "--registry", str(file), "--copies"))
+        assert found["copies"] == [
+            "3 in models_of_umbra, layers_of_nobody",
+            "models_of_umbra.a:scale",
+            "models_of_umbra.b:scale",
+            "models_of_umbra.b:twice",
+            "unknown: importing models_of_umbra.c failed: package no_such_library is not installed",
+        ]
+        entry = shown("scale", "--registry", str(file), "--copies")
+        assert entry["copies_in"] == ["models_of_umbra", "layers_of_nobody"]
+        assert len(entry["copies"]) == 3
+        assert len(entry["copies_unknown"]) == 1
+        assert shown("scale", "--registry", str(file))["copies"] is None
+    finally:
+        for name in [name for name in sys.modules if name.startswith("models_of_umbra")]:
+            del sys.modules[name]
+
+
+def test_an_entry_without_copies_says_nothing_of_them() -> None:
+    assert "copies" not in rows(invoke("gelu", "--copies"))
+    assert rows(invoke("swiglu"))["copies"] == ["all in transformers; --copies lists them"]

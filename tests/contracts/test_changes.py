@@ -56,6 +56,10 @@ BREAKING: dict[str, tuple[dict[str, object], str]] = {
         {"operands": (X, Operand("y", optional=True), Z)},
         "operand y can be absent now",
     ),
+    "operand became a list": (
+        {"operands": (X, Operand("y", variadic=True), Z)},
+        "operand y is a list of tensors now",
+    ),
     "attribute added": (
         {"attributes": (*BASE.attributes, Attribute("eps", "f32", argument="eps"))},
         "attribute eps added",

@@ -302,6 +302,56 @@ def test_inspect_against_a_lock(
     assert reason in row["reason"]
 
 
+LISTS = """\
+  cat: {op: aten::cat, attributes: {dim: dim}, example: {tensors: [2x3xf32, 4x3xf32]}}
+  add: {op: aten::_foreach_add.List, attributes: {alpha: alpha}, backward: derive}
+"""
+
+
+def test_lists_are_locked_as_such(write: Callable[..., str], tmp_path: Path) -> None:
+    made = lock(write(LISTS))
+    cat, add, backward = made.contracts
+    assert [operand.variadic for operand in (*cat.operands, *add.operands)] == [True] * 3
+    assert [c.operands for c in cat.calls] == [("tensor<2x3xf32>", "tensor<4x3xf32>")]
+    assert [a.name for a in cat.attributes] == ["dim"]
+    assert [a.name for a in add.attributes] == ["alpha", "operand_segment_sizes"]
+    assert (add.results, backward.results) == (None, None)
+    write_lock(made, tmp_path / "lists.lock")
+    assert read_lock(tmp_path / "lists.lock") == made
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes", "reason"),
+    [
+        (4, "dense<[2, 2]> : tensor<2xi64>", None),
+        (4, "dense<[1, 3]> : tensor<2xi64>", None),
+        (3, "dense<[2, 2]> : tensor<2xi64>", "has 3 operands, and operand_segment_sizes says 4"),
+        (4, "dense<[2, 1, 1]> : tensor<3xi64>", "has 3 sizes, and the lock has 2 operands"),
+        (4, None, "attribute operand_segment_sizes is missing"),
+    ],
+)
+def test_calls_with_lists_against_a_lock(
+    write: Callable[..., str], tmp_path: Path, count: int, sizes: str | None, reason: str | None
+) -> None:
+    made, file = tmp_path / "lists.lock", tmp_path / "module.mlir"
+    write_lock(lock(write(LISTS)), made)
+    attributes = "{alpha = 1.0 : f32" + (f", operand_segment_sizes = {sizes}}}" if sizes else "}")
+    text = MODULE.replace("NAME", '"umbra.add"').replace("VERSION", "1")
+    text = text.replace("ATTRIBUTES", attributes)
+    text = text.replace(" %x {", f" {', '.join(['%x'] * count)} {{").replace(
+        ": (tensor<2xf32>)", f": ({', '.join(['tensor<2xf32>'] * count)})"
+    )
+    parameters = ", ".join(f"%x{n}: tensor<2xf32>" for n in range(count))
+    text = text.replace(
+        "@impl(%x: tensor<2xf32>) -> tensor<2xf32> { return %x",
+        f"@impl({parameters}) -> tensor<2xf32> {{ return %x0",
+    )
+    file.write_text(text)
+    result = invoke("inspect", str(file), "--against", str(made))
+    assert (result.exit_code == 0) == (reason is None), result.stdout + result.stderr
+    assert reason is None or reason in " ".join(result.stdout.split())
+
+
 def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
     model = torch.nn.Sequential(
         torch.nn.Linear(4, 8),

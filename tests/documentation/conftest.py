@@ -3,6 +3,7 @@
 | fence | what a test does with it |
 |---|---|
 | any language with `title="FILE"` | writes the file; with `title="FILE (add)"` adds to it |
+| any language with `title="FILE (part)"` | looks for these lines in the file |
 | `console` | runs the lines that start with `$ `; the others must be in the output |
 | `python` without a title | runs it |
 """
@@ -76,6 +77,7 @@ class Reader:
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, printed: pytest.CaptureFixture[str]
     ) -> None:
         self.folder = folder
+        self.monkeypatch = monkeypatch
         self.installed = folder / "installed"
         self.variables: dict[str, object] = {"__name__": "__main__"}
         self.printed = printed
@@ -104,11 +106,19 @@ class Reader:
                     exec(compile(fence.text, str(fence), "exec"), self.variables)
 
     def write(self, title: str, text: str) -> None:
-        name = title.removesuffix(" (add)")
+        name = title.removesuffix(" (add)").removesuffix(" (part)")
         path = self.folder / name
+        if title.endswith(" (part)"):
+            assert text in path.read_text(encoding="utf-8"), f"{name} does not have:\n{text}"
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         before = path.read_text(encoding="utf-8") if name != title else ""
         path.write_text(before + text, encoding="utf-8")
+
+    def _put_first(self, folder: Path) -> None:
+        """Import from this folder, in this process and in those that it starts."""
+        self.monkeypatch.syspath_prepend(str(folder))
+        self.monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
     def run(self, command: str) -> str:
         """What a command prints."""
@@ -122,9 +132,15 @@ class Reader:
             if words[0] == "python":
                 runpy.run_path(words[1], run_name="__main__")
                 return self.printed.readouterr().out
+        if words[0] == "cd":
+            self.folder /= words[1]
+            self.monkeypatch.chdir(self.folder)
+            return ""
         if words[:2] == ["pip", "install"]:
             where = ["--target", str(self.installed), "--no-deps", "--no-build-isolation"]
             rest = [word for word in words[2:] if word != "-e"]
+            if rest != words[2:]:
+                self._put_first(self.folder / "src")
             words = [sys.executable, "-m", "pip", "install", "--quiet", *where, *rest]
         subprocess.run(words, check=True)
         return self.printed.readouterr().out

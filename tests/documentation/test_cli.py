@@ -66,8 +66,8 @@ def test_check_reports_every_problem(tmp_path: Path) -> None:
     assert result.stderr.splitlines() == [
         f"{wrong}:4: a: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?",
         f"{wrong}:5: b: unknown key 'opp'; did you mean 'op'? (the keys are op, function,"
-        " composite, version, operands, attributes, when, adapt, decomposition, backward, results,"
-        " saves, gradients, group, rewrites, example, samples)",
+        " copies, composite, version, operands, attributes, when, adapt, decomposition, backward,"
+        " results, saves, gradients, group, rewrites, example, samples)",
     ]
 
 
@@ -95,6 +95,7 @@ def test_list_as_json() -> None:
         "version": 1,
         "op": "aten::gelu",
         "functions": [],
+        "copies": [],
         "attributes": ["approximate"],
         "group": None,
         "on": False,

@@ -102,3 +102,13 @@ def test_dictionary_is_sorted_and_leaves_out_what_is_absent() -> None:
     written = attr.dictionary({"b": attr.i64(1), "a": attr.boolean(True), "c": None})
     assert written == "{a = true, b = 1 : i64}"
     assert attr.dictionary({}) == "{}"
+
+
+def test_lists_of_tensors() -> None:
+    vector, matrix = torch.ones(2), torch.ones(2, 3)
+    assert (attr.rank(matrix), attr.rank([vector, matrix]), attr.rank([])) == (2, 2, 0)
+    assert attr.segment_sizes(matrix, [vector, matrix], None, ()) == (
+        "dense<[1, 2, -1, 0]> : tensor<4xi64>"
+    )
+    assert attr.segment_sizes_of_lists(matrix, None) is None
+    assert attr.segment_sizes_of_lists(matrix, (vector,)) == "dense<[1, 1]> : tensor<2xi64>"

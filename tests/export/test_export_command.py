@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ def tensor_argument():
     return torch.nn.Linear(4, 4), torch.ones(2, 4)
 
 number = 3
+
+def raises():
+    raise ValueError("no weights here")
 """
 
 
@@ -110,6 +114,10 @@ MUST = (
             "'net.py' does not name a function; write FILE.py:FUNCTION or package.module:FUNCTION",
         ),
         ("nowhere.py:linear", "there is no file nowhere.py"),
+        (
+            "HERE:raises",
+            "HERE:26: HERE:raises raised ValueError: no weights here",
+        ),
         ("HERE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
         ("HERE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
         (
@@ -129,6 +137,33 @@ def test_a_factory_that_cannot_be_used(
         "error: " + message.replace("HERE", str(file)) + "\n",
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_a_file_can_have_dataclasses(composites_export: Any, tmp_path: Path) -> None:
+    file = tmp_path / "data_of_factories.py"
+    file.write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import KW_ONLY, dataclass\n"
+        "import torch\n"
+        "@dataclass\n"
+        "class Sizes:\n"
+        "    _: KW_ONLY\n"
+        "    width: int = 4\n"
+        "def linear():\n"
+        "    return torch.nn.Linear(Sizes().width, 4), (torch.ones(2, 4),)\n"
+    )
+    assert composites_export(f"{file}:linear", "-o", tmp_path / "out")[0] == 0
+
+
+def test_a_file_does_not_take_the_place_of_another_module(
+    composites_export: Any, tmp_path: Path
+) -> None:
+    import json
+
+    file = tmp_path / "json.py"
+    file.write_text(FACTORIES)
+    assert composites_export(f"{file}:linear", "-o", tmp_path / "out")[0] == 0
+    assert sys.modules["json"] is json
 
 
 @pytest.mark.parametrize(

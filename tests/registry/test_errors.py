@@ -72,8 +72,8 @@ WRONG = {
     "adapted to nothing": (
         entry(GELU, "adapt: composites.operators.norms:of_module"),
         [
-            "6: e: adapt: needs `decomposition: package.module:function`, a PyTorch function that"
-            " takes the composite's operands and attributes"
+            "6: e: adapt: needs `decomposition: package.module:function`, a PyTorch function, or a"
+            " JAX function with jax:, that takes the composite's operands and attributes"
         ],
     ),
     "condition that names nothing": (
@@ -146,12 +146,21 @@ WRONG = {
             " 'tag:yaml.org,2002:python/name:os.system'"
         ],
     ),
+    "copies of nothing": (
+        entry(GELU, "copies: transformers"),
+        ["4: e: copies: needs `function`, whose copies are caught"],
+    ),
+    "copies in what is no package": (
+        entry("function: a.b:c", "operands: [x]", "copies: [transformers, a.b:c]"),
+        ["7: e: copies 1: 'a.b:c' is not a package such as transformers or acme.layers"],
+    ),
     "unknown key": (
         entry(GELU, "atributes: {approximate: approximate}"),
         [
             "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op,"
-            " function, composite, version, operands, attributes, when, adapt, decomposition,"
-            " backward, results, saves, gradients, group, rewrites, example, samples)"
+            " function, copies, composite, version, operands, attributes, when, adapt,"
+            " decomposition, backward, results, saves, gradients, group, rewrites, example,"
+            " samples)"
         ],
     ),
     "version": (
@@ -184,9 +193,20 @@ WRONG = {
             " that returns a new tensor (in-place and out= calls reach it too)"
         ],
     ),
-    "list of tensors": (
-        entry("op: aten::cat"),
-        ["5: e: aten::cat takes a list of tensors; unpack it with `adapt`"],
+    "dimension of the result": (
+        entry("op: aten::stack", "attributes: {dim: {from: dim, normalize: dim}}"),
+        [
+            "6: e: attribute dim: dim of aten::stack counts the dimensions of its result, which has"
+            " one more than its operands; leave `normalize` out"
+        ],
+    ),
+    "list of tensors that can be missing": (
+        entry("op: aten::index.Tensor"),
+        [
+            "5: e: aten::index.Tensor takes a list of tensors of which some can be absent"
+            " (indices), and consumers could not tell which; pass those that are there to a"
+            " function of your own with `adapt`, and what tells them apart as an attribute"
+        ],
     ),
     "operand": (
         entry("op: aten::gelu_backward", "operands: [grad, self]"),

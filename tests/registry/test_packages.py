@@ -126,6 +126,34 @@ def test_another_file_with_an_announced_entry_is_an_error(
         load_catalog()
 
 
+OF_ITS_OWN = "schema: 1\nnamespace: umbra\ncomposites:\n  shade: {{op: umbra::for_{command}}}\n"
+REGISTERS = """
+import torch
+
+library = torch.library.Library("umbra", "FRAGMENT")
+
+
+def registry():
+    if not hasattr(torch.ops.umbra, "for_{command}"):
+        library.define("for_{command}(Tensor x) -> Tensor")
+    return {path!r}
+"""
+
+
+@pytest.mark.parametrize("command", ["check", "codegen", "docs"])
+def test_a_file_that_the_user_names_may_have_operators_of_a_package(
+    command: str, package: Make, tmp_path: Path
+) -> None:
+    """The package registers them when it is asked for its registry. Each case has its own, because
+    operators stay registered."""
+    file = tmp_path / "umbra.yaml"
+    file.write_text(OF_ITS_OWN.format(command=command))
+    package(REGISTERS.format(command=command, path=str(file)))
+    output = [] if command == "check" else ["-o", str(tmp_path / "written")]
+    result = CliRunner().invoke(app, [command, str(file), *output])
+    assert result.exit_code == 0, result.output
+
+
 def test_two_packages_with_one_namespace_are_warned_of(package: Make) -> None:
     first, second = package(GOOD, "aaa"), package(GOOD.replace("glow", "dim"), "bbb")
     catalog = load_catalog()

@@ -251,7 +251,6 @@ PLAIN: dict[str, Callable[[], Function]] = {
     "reads a tensor that is no argument": of_another_tensor,
     "reads a global tensor": lambda: shifted,
     "returns a dictionary": lambda: lambda x: named(x)["double"],
-    "takes a list of tensors": lambda: lambda x: listed([x, x]),
 }
 
 
@@ -267,6 +266,20 @@ def test_functions_that_no_graph_can_hold_are_what_they_are(
     assert not any(written_composites(graph) for graph in compiled_graphs)
     leaf = x.detach().requires_grad_()
     result = function(leaf)
+    result.backward(values(*result.shape, seed=9))
+    assert leaf.grad is not None
+    assert same_bits(ours["result"], result.detach())
+    torch.testing.assert_close(ours["gradient 0"], leaf.grad.cpu())
+
+
+def test_a_function_of_a_list_of_tensors_is_a_composite(
+    compiled_graphs: list[str], same_bits: SameBits, written_composites: WrittenComposites
+) -> None:
+    x = values(4, 6)
+    ours = compiled(lambda x: listed([x, x]), x, requires_grad=True)
+    assert any(written_composites(graph) for graph in compiled_graphs)
+    leaf = x.detach().requires_grad_()
+    result = listed([leaf, leaf])
     result.backward(values(*result.shape, seed=9))
     assert leaf.grad is not None
     assert same_bits(ours["result"], result.detach())

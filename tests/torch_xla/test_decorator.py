@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 import torch
@@ -13,6 +18,7 @@ import torch_xla.core.xla_model as xm
 
 import composites
 from composites import torch_internals
+from composites.errors import LoweringError
 from lowering.frontends.torch_xla.value_guard import GUARD
 
 
@@ -265,3 +271,213 @@ def test_functions_without_named_arguments_are_refused() -> None:
         composites.RegistryError, match=r"the signature of .*sigmoid cannot be read"
     ):
         composites.composite("acme.f")(torch.sigmoid)
+
+
+class Described(type):
+    """A metaclass with attributes of its own."""
+
+
+class Scaled(metaclass=Described):
+    scale = 3.0
+    known: ClassVar[list[str]] = []
+
+    def __init_subclass__(cls, **keywords: object) -> None:
+        Scaled.known.append(cls.__name__)
+
+    @staticmethod
+    @composites.composite("acme.doubled")
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @composites.composite("acme.tripled")
+    @staticmethod
+    def tripled(x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    @classmethod
+    @composites.composite("acme.scaled", attributes=("cls.scale",))
+    def scaled(cls, x: torch.Tensor) -> torch.Tensor:
+        return x * cls.scale
+
+    @composites.composite("acme.scaled_too", attributes={"factor": "cls.scale"})
+    @classmethod
+    def scaled_too(cls, x: torch.Tensor) -> torch.Tensor:
+        """Scale."""
+        return cls.scaled(x) + cls.offset()
+
+    @classmethod
+    def offset(cls) -> float:
+        return 0.5
+
+    @classmethod
+    @composites.composite("acme.careless")
+    def careless(cls, x: torch.Tensor) -> torch.Tensor:
+        return x * cls.scale
+
+
+class Further(Scaled):
+    scale = 5.0
+
+    @classmethod
+    @composites.composite("acme.further", attributes=("cls.scale",))
+    def scaled(cls, x: torch.Tensor) -> torch.Tensor:
+        return super().scaled(x) + cls.scale
+
+
+@pytest.mark.parametrize("name", ["doubled", "tripled", "scaled", "scaled_too"])
+@pytest.mark.parametrize("owner", [Scaled, Further, Scaled(), Further()])
+def test_methods_without_an_object(owner: Any, name: str) -> None:
+    a, x = data(4, 3)
+    method = getattr(owner, name)
+    found, expected = method(x), method(a)
+    (gradient,) = torch.autograd.grad(found.sum(), [x])
+    made = "acme.further" if name == "scaled" and "Further" in repr(owner) else f"acme.{name}"
+    assert set(calls(found, gradient)) >= {made, f"{made}_backward"}
+    torch.testing.assert_close(found.cpu(), expected)
+    torch.testing.assert_close(gradient.cpu(), torch.autograd.grad(expected.sum(), [a])[0])
+    assert method.__name__ == name
+
+
+def test_what_a_class_is_asked_for_is_listed() -> None:
+    assert "factor = 5.000000e+00" in xm.get_stablehlo([Further.scaled_too(data(4, 3)[1])])
+    assert Scaled.scaled_too.__doc__ == "Scale."
+    with pytest.raises(LoweringError, match=r"acme\.careless reads cls.scale, which is neither"):
+        Scaled.careless(data(4, 3)[1])
+    assert Scaled.known == ["Further"]  # no class was made that others can see
+
+
+class Slotted:
+    __slots__ = ("eps", "weight")
+
+    def __init__(self) -> None:
+        self.weight, self.eps = torch.linspace(1, 2, 3, device="xla"), 0.5
+
+    @composites.composite("acme.slotted", operands=("x", "self.weight"), attributes=("self.eps",))
+    def method(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight + self.eps
+
+
+class Tupled(NamedTuple):
+    weight: torch.Tensor
+    eps: float = 0.5
+
+    @composites.composite("acme.tupled", operands=("x", "self.weight"), attributes=("self.eps",))
+    def method(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight + self.eps
+
+
+@dataclass(frozen=True)
+class Frozen:
+    weight: torch.Tensor
+    eps: float = 0.5
+
+    @composites.composite("acme.frozen", operands=("x", "self.weight"), attributes=("self.eps",))
+    def method(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight + self.eps
+
+
+@pytest.mark.parametrize("kind", [Slotted, Tupled, Frozen])
+def test_methods_of_objects_that_are_no_modules(kind: Any) -> None:
+    weight = torch.linspace(1, 2, 3, device="xla")
+    owner = Slotted() if kind is Slotted else kind(weight)
+    x = data(4, 3)[1]
+    found = owner.method(x)
+    (gradient,) = torch.autograd.grad(found.sum(), [x])
+    name = f"acme.{kind.__name__.lower()}"
+    assert calls(found, gradient) == [name, f"{name}_backward"]
+    torch.testing.assert_close(found.cpu(), x.detach().cpu() * weight.cpu() + 0.5)
+    torch.testing.assert_close(gradient.cpu(), weight.cpu().expand(4, 3))
+
+
+class Shifted(Norm):
+    def __init__(self) -> None:
+        super().__init__()
+        self.eps = 1e-2
+
+    @composites.composite(
+        "acme.shifted_norm",
+        operands=("x", "self.weight"),
+        attributes={"epsilon": "self.eps"},
+    )
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + 1
+
+
+def test_an_inherited_method_is_inside_the_composite() -> None:
+    a, x = data(4, 3)
+    module = Shifted()
+    expected = module(a)
+    theirs = torch.autograd.grad(expected.sum(), [a, module.weight])
+    module.to("xla")
+    found = module(x)
+    assert calls(found) == ["acme.shifted_norm"]
+    text = xm.get_stablehlo([found])
+    assert '"acme.norm"' in text  # in the decomposition
+    assert "epsilon = 0.00999999977 : f32" in text
+    ours = torch.autograd.grad(found.sum(), [x, module.weight])
+    assert calls(*ours) == ["acme.shifted_norm_backward"]
+    for mine, other in zip((found, *ours), (expected, *theirs), strict=True):
+        torch.testing.assert_close(mine.cpu(), other)
+
+
+def test_copies_of_objects_with_methods() -> None:
+    a, x = data(4, 3)
+    module = Norm()
+    expected = module(a)
+    for made in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert type(made) is Norm
+        found = made.to("xla")(x)
+        assert calls(found) == ["acme.norm"]
+        torch.testing.assert_close(found.cpu(), expected)
+    assert pickle.loads(pickle.dumps(swiglu)) is swiglu
+    assert pickle.loads(pickle.dumps(Scaled.scaled)) == Scaled.scaled
+    bound = Norm().to("xla").forward
+    assert calls(bound(x)) == ["acme.norm"]
+
+
+def test_a_method_in_a_compiled_graph_runs_as_before() -> None:
+    a, x = data(4, 3)
+    module = Norm()
+    expected = module(a)
+    theirs = torch.autograd.grad(expected.sum(), [a, module.weight])
+    module.to("xla")
+    torch._dynamo.reset()
+    found = torch.compile(module, backend="aot_eager", fullgraph=True)(x)
+    ours = torch.autograd.grad(found.sum(), [x, module.weight])
+    for mine, other in zip((found, *ours), (expected, *theirs), strict=True):
+        torch.testing.assert_close(mine.cpu(), other)
+    reasons = {row.reason for row in composites.stats().entries["acme.norm"].fallbacks}
+    assert "torch.compile: an argument is neither a tensor nor a constant" in reasons
+
+
+@pytest.mark.parametrize(
+    ("decorate", "message"),
+    [
+        (lambda: composites.composite("acme.a")(Norm), "Norm is not a function"),
+        (
+            lambda: composites.composite("acme.b")(functools.partial(torch.add, alpha=2)),
+            "functools.partial.* is not a function; put @composite on a function or a method",
+        ),
+        (
+            lambda: composites.composite("acme.c", operands=("x", "self.inner.weight"))(
+                Shifted.forward
+            ),
+            "'self.inner.weight' has more than one step",
+        ),
+        (
+            lambda: composites.composite("acme.d", attributes=("self.a", "x.a"))(Shifted.forward),
+            "two of the attributes self.a, x.a have one name; write a mapping",
+        ),
+        (
+            lambda: composites.composite("acme.e", attributes={"1 2": "self.eps"})(Shifted.forward),
+            "'1 2' is not the name of an attribute",
+        ),
+        (
+            lambda: composites.composite("acme.f", attributes={"eps": "this.eps"})(Shifted.forward),
+            "has no argument 'this.eps'; it has self, x",
+        ),
+    ],
+)
+def test_what_cannot_be_decorated(decorate: Callable[[], object], message: str) -> None:
+    with pytest.raises(composites.RegistryError, match=message):
+        decorate()

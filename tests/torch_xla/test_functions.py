@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla
+import torch_xla.debug.metrics as metrics
 from composites_testing.environment import is_full_level
 from composites_testing.selection import exhaustive
 from composites_testing.tensors import compilations, values
@@ -36,6 +37,14 @@ TARGETS: dict[str, tuple[Any, str]] = {
     "swiglu": (modeling_llama.LlamaMLP, "forward"),
     "adamw": (sys.modules["torch.optim.adam"], "_single_tensor_adam"),
     "sgd": (sys.modules["torch.optim.sgd"], "_single_tensor_sgd"),
+    "fused_adamw": (sys.modules["torch.optim.adam"], "_multi_tensor_adam"),
+    "adafactor": (sys.modules["torch.optim._adafactor"], "_single_tensor_adafactor"),
+    "muon": (sys.modules["torch.optim._muon"], "_single_tensor_muon"),
+    "zeropower_via_newtonschulz": (
+        sys.modules["torch.optim._muon"],
+        "_zeropower_via_newtonschulz",
+    ),
+    "clip_grad_norm": (nn.utils, "clip_grad_norm_"),
 }
 
 
@@ -468,7 +477,7 @@ COMPOSITE: dict[str, tuple[Optimizer, str]] = {
 ORIGINAL: dict[str, Optimizer] = {
     "AdamW, tensor lr": lambda p: torch.optim.AdamW(p, lr=torch.tensor(1e-2)),
     "SGD, tensor lr": lambda p: torch.optim.SGD(p, lr=torch.tensor(1e-2)),
-    "AdamW, foreach": lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=True),
+    "Adafactor, tensor lr": lambda p: torch.optim.Adafactor(p, lr=torch.tensor(1e-2)),
 }
 SHAPES = ((7, 5), (5,), ())
 
@@ -552,6 +561,121 @@ def test_optimizer_steps_that_take_the_original(same_bits: SameBits, name: str) 
         assert "ptxla::" not in ours.step()
     expected, found = stock.left(), ours.left()
     assert [key for key in expected if not same_bits(expected[key], found[key])] == []
+
+
+FUSED: dict[str, tuple[Optimizer, str]] = {
+    "AdamW, foreach": (
+        lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.3, foreach=True),
+        "fused_adamw",
+    ),
+    "AdamW, foreach, amsgrad": (
+        lambda p: torch.optim.AdamW(p, lr=1e-2, amsgrad=True, maximize=True, foreach=True),
+        "fused_adamw",
+    ),
+    "Adam, foreach": (
+        lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=0.1, foreach=True),
+        "fused_adam",
+    ),
+    "AdamW": (lambda p: torch.optim.AdamW(p, lr=1e-2), "fused_adamw"),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_one_composite_for_all_parameters(name: str) -> None:
+    make, composite = FUSED[name]
+    stock = Training(make)
+    for _ in range(3):
+        stock.step()
+    with composites.enabled("fused_adamw", "fused_adam"):
+        ours = Training(make)
+        for _ in range(3):
+            # The node of a composite of several results is printed once.
+            assert ours.step().count(f"ptxla::{composite}(") == 1
+    expected, found = stock.left(), ours.left()
+    assert list(found) == list(expected)
+    for key, tensor in expected.items():
+        difference = (found[key].double() - tensor.double()).abs().max()
+        assert difference <= UNITS[torch.float32] * tensor.double().abs().max(), key
+
+
+def test_parameters_that_made_different_steps_are_updated_apart() -> None:
+    def run() -> tuple[int, list[torch.Tensor]]:
+        one, other = nn.Parameter(values(4)), nn.Parameter(values(3, seed=3))
+        optimizer = torch.optim.AdamW([one, other], lr=0.1, foreach=True)
+        one.grad = values(4, seed=1)
+        optimizer.step()
+        one.grad, other.grad = values(4, seed=2), values(3, seed=4)
+        torch_xla.sync()
+        optimizer.step()
+        text = torch_xla._XLAC._get_xla_tensors_text([one.detach(), other.detach()])
+        return text.count("ptxla::fused_adamw("), [one.detach().cpu(), other.detach().cpu()]
+
+    _, stock = run()
+    with composites.enabled("fused_adamw"):
+        count, ours = run()
+    assert count == 2
+    torch.testing.assert_close(ours, stock, rtol=1e-6, atol=1e-7)
+
+
+def test_adafactor_stays_on_the_device() -> None:
+    """Stock reads two norms of each parameter back."""
+
+    def run() -> tuple[int, Training]:
+        training = Training(lambda p: torch.optim.Adafactor(p, lr=1e-2, weight_decay=0.1))
+        training.step()
+        before = compilations()
+        for _ in range(3):
+            training.step()
+        return compilations() - before, training
+
+    _, stock = run()
+    with composites.enabled("all"):
+        compiled, ours = run()
+        assert ours.step().count("ptxla::adafactor(") == len(SHAPES)
+    stock.step()
+    assert compiled <= 1  # zeros are in the first step's graph, and read in the second's
+    expected, found = stock.left(), ours.left()
+    assert list(found) == list(expected)
+    for key, tensor in expected.items():
+        torch.testing.assert_close(found[key], tensor, rtol=1e-5, atol=1e-7)
+
+
+def muon(nesterov: bool, device: str = "xla") -> tuple[str, dict[str, torch.Tensor], int]:
+    """The graph of one step, what it leaves, and how often torch_xla left the graph."""
+    start = values(64, 32, device=device)
+    parameter = nn.Parameter(start.clone())
+    optimizer = torch.optim.Muon([parameter], lr=1e-3, weight_decay=0, nesterov=nesterov)
+    text, fallbacks = "", 0
+    for step in range(2):
+        parameter.grad = values(64, 32, seed=step, device=device)
+        torch_xla.sync()
+        before = metrics.counter_value("aten::addmm") or 0
+        optimizer.step()
+        fallbacks = (metrics.counter_value("aten::addmm") or 0) - before
+        if device == "xla":
+            text = torch_xla._XLAC._get_xla_tensors_text([parameter.detach()])
+    moved = (parameter.detach() - start).cpu()
+    momentum: torch.Tensor = optimizer.state[parameter]["momentum_buffer"]
+    return text, {"moved": moved, "momentum": momentum.cpu()}, fallbacks
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+@pytest.mark.parametrize("entry", ["muon", "zeropower_via_newtonschulz"])
+def test_muon_stays_in_the_graph(entry: str, nesterov: bool) -> None:
+    """And is nearer to PyTorch: stock sums the squares of a norm in bf16."""
+    _, expected, _ = muon(nesterov, "cpu")
+    _, stock, left = muon(nesterov)
+    assert left > 0  # torch_xla has no addmm with a beta
+    with composites.enabled(entry):
+        text, ours, left = muon(nesterov)
+    assert left == 0
+    assert text.count(f"ptxla::{entry}(") == 1
+    torch.testing.assert_close(ours["momentum"], expected["momentum"], rtol=1e-6, atol=1e-7)
+
+    def error(found: dict[str, torch.Tensor]) -> float:
+        return float((found["moved"] - expected["moved"]).norm() / expected["moved"].norm())
+
+    assert error(ours) < 0.04 < error(stock)
 
 
 def test_optimizer_on_the_cpu() -> None:

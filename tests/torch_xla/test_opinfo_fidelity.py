@@ -62,6 +62,8 @@ class Reaches:
     """The samples that are run, where these are not all."""
     fast: tuple[torch.dtype, ...] = (*FAST_FLOATS, torch.bool, torch.int64)
     """The types that are not left to the exhaustive run."""
+    variants: tuple[str, ...] = ()
+    """Of several entries of the database with this name, those that are run; all if empty."""
 
 
 def is_scalar(sample: SampleInput) -> bool:
@@ -225,7 +227,12 @@ OPERATORS = (
         (),
         (),
         NARROW_AND_WIDE,
-        may=("batch_norm_training", "batch_norm_training_backward"),
+        may=(
+            "batch_norm_training",
+            "batch_norm_training_backward",
+            "instance_norm",
+            "instance_norm_backward",
+        ),
     ),
     Reaches(
         "native_batch_norm",
@@ -238,6 +245,20 @@ OPERATORS = (
     Reaches("std", ("std",), (), refuses=is_complex),
     Reaches("var_mean", ("var_mean",), (), refuses=is_complex),
     Reaches("topk", ("topk",), (), refuses=is_scalar),
+    # The gradient of a cumsum is another.
+    Reaches("cumsum", ("cumsum",), (), refuses=is_scalar),
+    Reaches("sort", (), (), may=("sort",), refuses=is_scalar),
+    Reaches("msort", ("sort",), (), ONE, refuses=is_scalar),
+    Reaches("argsort", (), (), ONE, may=("sort",), refuses=is_scalar),
+    # Stock leaves the graph without include_self, and for a mean; it refuses some scalars.
+    Reaches(
+        "scatter_reduce",
+        (),
+        (),
+        may=("scatter_reduce",),
+        takes=lambda number, sample: not is_scalar(sample),
+        variants=("sum", "prod", "amax", "amin"),
+    ),
     Reaches("argmax", ("argmax",), (), refuses=is_scalar_with_dim),
     Reaches("masked.argmax", ("argmax",), (), ONE, refuses=is_scalar_with_dim),
     Reaches(
@@ -256,7 +277,9 @@ def variants(dtypes_of: Callable[[Reaches], tuple[torch.dtype, ...]]) -> Iterato
     """Operator, its entry in the database (there may be several) and each of its dtypes."""
     for operator in OPERATORS:
         for info in op_db:
-            if info.name == operator.name:
+            if info.name == operator.name and (
+                not operator.variants or info.variant_test_name in operator.variants
+            ):
                 name = ".".join(filter(None, (info.name, info.variant_test_name)))
                 for dtype in dtypes_of(operator):
                     if dtype in info.dtypes:
@@ -373,6 +396,7 @@ def test_in_place_results_and_gradients_are_those_of_stock(
     made = {
         f"sample {i}: {s.summary()}": s
         for i, s in enumerate(info.sample_inputs("cpu", dtype, requires_grad=True))
+        if operator.takes(i, s) and not operator.refuses(s)
     }
     same_as_stock(
         subjects(partial(in_place, info), made),

@@ -185,3 +185,56 @@ def test_without_torch_xla_it_says_what_was_not_checked(
     result = check(write(tmp_path, "  norm: {op: aten::native_layer_norm}\n"))
     assert (result.exit_code, result.stdout) == (0, "1 file checked, no problems found\n")
     assert result.stderr.startswith("warning: whether the entries can be turned on was not checked")
+
+
+WRAPPED = """
+import functools
+import torch
+
+
+def kept(function):
+    return function
+
+
+def twice(function):
+    @functools.wraps(function)
+    def call(x):
+        return function(function(x))
+
+    return call
+
+
+@kept
+def plain(x: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x)
+
+
+@twice
+def wrapped(x: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x)
+
+
+class Norm(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().__call__(x)
+"""
+
+
+def test_functions_that_cannot_have_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wrapped_layers.py").write_text(WRAPPED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entry = "{{function: 'wrapped_layers:{}', copies: [wrapped_layers, qqxqq], operands: [x]}}"
+    names = {"plain": "plain", "wrapped": "wrapped", "norm": "Norm.forward"}
+    file = write(tmp_path, "".join(f"  {n}: {entry.format(f)}\n" for n, f in names.items()))
+    result = check(file)
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    for line, name in ((5, "wrapped"), (6, "norm")):
+        why = f"{file}:{line}: {name}: copies: wrapped_layers:{names[name]} cannot have copies"
+        assert why in said, said
+    assert f"{file}:4: plain: copies: wrapped_layers" not in said
+    file = write(tmp_path, f"  plain: {entry.format('plain')}\n")
+    result = check(file)
+    assert result.exit_code == 0
+    said = " ".join((result.stdout + result.stderr).split())
+    assert f"{file}:4: plain: copies: package qqxqq is not installed" in said

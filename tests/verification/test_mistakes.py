@@ -84,6 +84,20 @@ def scribbling(composite, input, dim, dtype=None):
     return result
 
 
+def backwards_cat(tensors, dim=0):
+    return torch.cat(tensors[::-1], dim)
+
+
+def stack_samples(dtype):
+    for dim in (0, 1):
+        yield ([torch.ones(2, 2, dtype=dtype), torch.zeros(2, 2, dtype=dtype)],), {"dim": dim}
+
+
+def first_only(grad_output: Tensor, tensors: list[Tensor], dim: int) -> list[Tensor]:
+    parts = torch.split(grad_output, [t.shape[dim] for t in tensors], dim)
+    return [part * (n == 0) for n, part in enumerate(parts)]
+
+
 count = 0
 
 
@@ -197,6 +211,31 @@ def test_a_wrong_backward(run: Verify, name: str) -> None:
     found = failures(run(entry(f"{GELU}, backward: grad") + grad, name))
     assert set(found) == {Check.GRADIENT}
     assert "gradient 0: " in found[Check.GRADIENT]
+
+
+CAT = "op: aten::cat, attributes: {dim: dim}"
+
+
+def test_lists_of_tensors(run: Verify) -> None:
+    for body in (
+        CAT,
+        f"{CAT}, backward: derive",
+        "op: aten::_foreach_add.List, attributes: {alpha: alpha}",
+    ):
+        rows = run(entry(body), dtypes=("f32", "bf16"))
+        assert {row.verdict for row in rows} == {Verdict.VERIFIED}, rows
+        assert all(row.claimed and not row.unclaimed for row in rows)
+
+
+def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
+    assert Check.FORWARD in failures(run(entry(f"{CAT}, decomposition: 'planted:backwards_cat'")))
+    found = failures(run(entry("op: aten::stack, samples: 'planted:stack_samples'")))
+    assert set(found) == {Check.ATTRIBUTES}
+    grad = (
+        "  grad: {gradients: [tensors], decomposition: 'planted:first_only',"
+        " attributes: {dim: dim}}\n"
+    )
+    assert Check.GRADIENT in failures(run(entry(f"{CAT}, backward: grad") + grad))
 
 
 @pytest.mark.parametrize("attributes", ["{}", "{approximate: {value: none}}"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from lowering.dispatch.autograd.definition import Definition, Operands, local_na
 from lowering.dispatch.backend import lower_composite
 from lowering.dispatch.decomposition import Call, lower_function, lower_jax, require_tensors
 from lowering.dispatch.differentiable import TensorMeta
+from lowering.dispatch.operand_lists import Groups, grouped, operand_names, ungrouped
 from lowering.dispatch.statistics import Fallback
 from lowering.emission.types import DecompositionHlo
 from lowering.frontends.protocols import Seed
@@ -30,8 +31,9 @@ class Arguments:
 
     key: tuple[Hashable, ...]
     """Everything that the composite depends on."""
-    operands: Operands
-    """In the composite's order; None for an absent operand."""
+    operands: Sequence[Any]
+    """In the composite's order; None for an absent operand. A hook passes lists of tensors as they
+    are, and `flat` takes them apart."""
     unmet: Callable[[], str | None]
     """Returns the condition of the entry that the call does not meet; None if it meets all."""
     attributes: Attributes
@@ -43,6 +45,21 @@ class Arguments:
     """Runs the stock operator or function."""
     values: Callable[[], Mapping[str, Any]] = dict
     """Returns the arguments that are not operands, by name, for an explicit backward."""
+    groups: Groups | None = None
+    """What was a list among the operands; None if nothing was."""
+
+    @property
+    def is_flat(self) -> bool:
+        return not any(isinstance(operand, list | tuple) for operand in self.operands)
+
+    def flat(self) -> Arguments:
+        """The same call, with each tensor of a list as an operand."""
+        operands, groups = ungrouped(self.operands)
+        return replace(self, operands=operands, call=grouped(groups, self.call), groups=groups)
+
+    def names(self, entry: Composite) -> tuple[str, ...]:
+        """The name of each operand. All tensors of a list have the list's."""
+        return _names_of_operands(entry, self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +72,10 @@ class Computation:
     backward."""
     types: tuple[TensorMeta, ...]
     """Shape and dtype of all results."""
+    names: tuple[str, ...]
+    """The name of each operand. All tensors of a list have the list's."""
+    groups: Groups | None
+    """What was a list among the operands; None if nothing was."""
     structure: TreeSpec
     """How the function returns its results."""
     differentiable: tuple[bool, ...]
@@ -79,13 +100,15 @@ class Computation:
         )
 
 
-def can_differentiate(definition: Definition, wanted: tuple[bool, ...]) -> bool:
+def can_differentiate(
+    definition: Definition, names: Sequence[str], wanted: tuple[bool, ...]
+) -> bool:
     """Whether the composite has a backward for these operands."""
     entry = definition.entry
     if definition.backward is None:
         return entry.derives
     known = definition.backward.entry.gradients
-    return all(n in known for n, w in zip(entry.operands, wanted, strict=True) if w)
+    return all(n in known for n, w in zip(names, wanted, strict=True) if w)
 
 
 def lower_forward(
@@ -117,7 +140,7 @@ def lower_forward(
 
     def decompose() -> DecompositionHlo:
         if entry.decomposition.kind == "jax":
-            return lower_jax(entry, frontend, arguments.call, arguments.operands)
+            return lower_jax(entry, frontend, arguments.call, arguments.operands, saved)
         return lower_function(entry, frontend, forward, arguments.operands, autocast=autocast)
 
     lowered = lower_composite(
@@ -131,51 +154,63 @@ def lower_forward(
     )
     if isinstance(lowered, Fallback):
         return lowered
+    types = tuple(
+        (torch.Size(type_.shape), frontend.tensors.dtype(type_.element_type))
+        for type_ in lowered.results
+    )
     if traced:
         spec, differentiable = traced[0]
-    else:  # autograd does not see a JAX function; its backward is an entry or does not exist
-        found = definition.backward is not None and wanted is not None
-        count = len(lowered.results)
-        spec, differentiable = _structure(count), (found,) * count
+    else:  # autograd does not see a JAX function
+        has_backward = definition.backward is not None or entry.derives
+        count = len(types) - len(saved)
+        spec = _structure(count)
+        differentiable = tuple(
+            has_backward and wanted is not None and (dtype.is_floating_point or dtype.is_complex)
+            for _, dtype in types[:count]
+        )
     results = spec.num_leaves
+    names = arguments.names(entry)
     return Computation(
         handle=lowered.handle,
         results=results,
-        types=tuple(
-            (torch.Size(type_.shape), frontend.tensors.dtype(type_.element_type))
-            for type_ in lowered.results
-        ),
+        types=types,
+        names=names,
+        groups=arguments.groups,
         structure=spec,
         differentiable=differentiable,
-        taken=_taken(definition, results),
-        kept=_kept(definition, results),
+        taken=_taken(definition, names, results),
+        kept=_kept(definition, names, results),
         draws=lowered.draws,
         attributes=lowered.attributes,
     )
 
 
-def _names(entry: Composite, results: int) -> list[str]:
+def _names_of_operands(entry: Composite, groups: Groups | None) -> tuple[str, ...]:
+    return entry.operands if groups is None else operand_names(entry.operands, groups)
+
+
+def _names(entry: Composite, operands: Sequence[str], results: int) -> list[str]:
     """Operands, results and additional saved tensors, by their names in `saves`."""
     return [
-        *entry.operands,
+        *operands,
         *(result_name(n, ".") for n in range(results)),
         *(name for name, _ in entry.saved),
     ]
 
 
-def _taken(definition: Definition, results: int) -> tuple[int, ...]:
+def _taken(definition: Definition, operands: Sequence[str], results: int) -> tuple[int, ...]:
     """The positions of what `saves` lists; all operands if there is no `saves`."""
     entry = definition.entry
     saves = entry.operands if entry.saves is None else entry.saves
-    return tuple(n for n, name in enumerate(_names(entry, results)) if name in saves)
+    return tuple(n for n, name in enumerate(_names(entry, operands, results)) if name in saves)
 
 
-def _kept(definition: Definition, results: int) -> tuple[int, ...]:
+def _kept(definition: Definition, operands: Sequence[str], results: int) -> tuple[int, ...]:
     """The positions of what autograd saves: `_taken`, and the parameters of an explicit
     backward."""
     named = () if definition.backward is None else definition.backward.parameters
-    taken = _taken(definition, results)
-    names = enumerate(_names(definition.entry, results))
+    taken = _taken(definition, operands, results)
+    names = enumerate(_names(definition.entry, operands, results))
     return tuple(n for n, name in names if n in taken or local_name(name) in named)
 
 

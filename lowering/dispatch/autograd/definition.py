@@ -30,11 +30,17 @@ class ExplicitBackward:
     call."""
     parameters: tuple[str, ...]
 
-    def __call__(self, names: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
+    def __call__(self, names: Mapping[str, Any], *, one_list: bool = False) -> Sequence[Any] | None:
+        """The gradients that the entry lists; None if its hook declines the call.
+
+        `one_list` says that there is one, which is a list because its operand is.
+        """
         results = self.hook(**{name: names[name] for name in self.parameters if name in names})
         if results is None:
             return None
-        return results if isinstance(results, tuple | list) else (results,)
+        if one_list or not isinstance(results, tuple | list):
+            return (results,)
+        return results
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +61,11 @@ class Definition:
 
     @property
     def function(self) -> Kernel:
-        """The composite's meaning, as a function for the hook's `call`."""
-        target = self.entry.decomposition.target
-        return self.native if target is None else find_function(target)
+        """The composite's meaning, as a function of tensors for the hook's `call`."""
+        decomposition = self.entry.decomposition
+        if decomposition.target is None or decomposition.kind == "jax":
+            return self.native
+        return find_function(decomposition.target)
 
     @property
     def symbol(self) -> str:

@@ -33,12 +33,18 @@ from lowering.dispatch.decomposition import Call
 from lowering.dispatch.differentiable import Differentiable
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.keys import UNKNOWN
+from lowering.dispatch.operand_lists import ungrouped
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.frontends.protocols import Kernel, Seed
 
 __all__ = ["Arguments", "CompositeFunction", "OwnOperator"]
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+_UNKNOWN = (
+    "an argument is neither a number, a string, a dtype, None nor a list of these; no composite can"
+    " depend on it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,9 @@ class CompositeFunction:
         if torch_internals.is_transformed():
             return self._stock(arguments, "it is inside a transform of torch.func")
         if not all(t is None or (type(t) in _PLAIN and owns(t)) for t in operands):
-            return self._compiled(arguments)
+            if arguments.is_flat:
+                return self._compiled(arguments)
+            return self._of_lists(arguments)
         computation = self._computation(arguments, _wanted(operands))
         if isinstance(computation, Fallback):
             computation.count_call()
@@ -90,6 +98,19 @@ class CompositeFunction:
         if seed is not None and random_numbers is not None:
             random_numbers.advance(computation.draws)
         return self._returned(results, arguments, computation)
+
+    def _of_lists(self, arguments: Arguments) -> Any:
+        """Run a call with lists of tensors, each of which becomes an operand."""
+        if any(key is UNKNOWN for key in arguments.key):
+            owned = self.definition.frontend.tensors.owns
+            values = ungrouped(arguments.operands)[0]
+            if any(isinstance(t, torch.Tensor) and owned(t) for t in values):
+                return self._stock(arguments, _UNKNOWN)
+            return arguments.otherwise()
+        flat = arguments.flat()
+        if not any(isinstance(operand, torch.Tensor) for operand in flat.operands):
+            return arguments.otherwise()
+        return self(flat)
 
     def holds(self, text: str, condition: Callable[[], Any]) -> bool:
         """Whether a condition of the entry holds for a call."""
@@ -124,7 +145,7 @@ class CompositeFunction:
         if not all(t is None or (_is_traced(t) and owns(t)) for t in operands):
             if not any(isinstance(t, torch.Tensor) and owns(t) for t in operands):
                 return arguments.otherwise()  # a call on another device
-            return self._stock(arguments, self._unusable(operands))
+            return self._stock(arguments, self._unusable(arguments))
         wanted = _wanted(operands)
         fixed = all(t is None or _has_fixed_shape(t) for t in operands)
         if fixed and (wanted is not None or self.operator is None):
@@ -186,23 +207,22 @@ class CompositeFunction:
     def _unmet(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> str | None:
         """Why a call cannot be the composite; None if it can be."""
         if UNKNOWN in arguments.key:
-            return (
-                "an argument is neither a number, a string, a dtype, None nor a list of these; no"
-                " composite can depend on it"
-            )
+            return _UNKNOWN
         unmet = arguments.unmet()
         if unmet is not None:
             return unmet
-        if wanted is not None and not can_differentiate(self.definition, wanted):
-            names = zip(self.definition.entry.operands, wanted, strict=True)
-            asked = ", ".join(name for name, is_wanted in names if is_wanted)
+        names = arguments.names(self.definition.entry)
+        if wanted is not None and not can_differentiate(self.definition, names, wanted):
+            pairs = zip(names, wanted, strict=True)
+            asked = ", ".join(dict.fromkeys(name for name, is_wanted in pairs if is_wanted))
             return f"the entry has no backward for the gradients that are asked for ({asked})"
         return None
 
-    def _unusable(self, operands: Operands) -> str:
+    def _unusable(self, arguments: Arguments) -> str:
         """Why an operand is not one of the backend."""
         owns = self.definition.frontend.tensors.owns
-        for name, value in zip(self.definition.entry.operands, operands, strict=True):
+        names = arguments.names(self.definition.entry)
+        for name, value in zip(names, arguments.operands, strict=True):
             if value is None or (_is_traced(value) and owns(value)):
                 continue
             if not isinstance(value, torch.Tensor):

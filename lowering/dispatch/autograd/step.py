@@ -27,10 +27,12 @@ from lowering.dispatch.autograd.definition import (
 from lowering.dispatch.autograd.gradients import gradients_of
 from lowering.dispatch.backend import lower_composite
 from lowering.dispatch.computations import NotNowError, remember
-from lowering.dispatch.decomposition import Call, lower_function
+from lowering.dispatch.decomposition import Call, lower_function, lower_jax_gradients
 from lowering.dispatch.differentiable import Gradients, TensorMeta
+from lowering.dispatch.operand_lists import Groups, regrouped
 from lowering.dispatch.statistics import Fallback, written_operands
-from lowering.frontends.protocols import Seed
+from lowering.emission.types import DecompositionHlo, TensorType
+from lowering.frontends.protocols import Frontend, Seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +109,29 @@ class _Backward:
             return self._stock("the entry has no backward")
         if explicit is None:
             return self._derived()
-        results = explicit(self._names())
+        groups = self.step.computation.groups
+        listed = explicit.entry.gradients
+        one_list = (
+            groups is not None
+            and len(listed) == 1
+            and groups[definition.entry.operands.index(listed[0])] is not None
+        )
+        results = explicit(self._names(), one_list=one_list)
         if results is None:  # the hook of the backward has counted the call
             return self._stock(None)
-        by_name = dict(zip(explicit.entry.gradients, results, strict=True))
-        names = zip(definition.entry.operands, self.wanted, strict=True)
-        return [by_name[name] if wanted else None for name, wanted in names]
+        by_name = dict(zip(listed, results, strict=True))
+        found = [by_name.get(name) for name in definition.entry.operands]
+        if groups is not None:
+            found = _of_lists(found, groups, definition)
+        return [g if wanted else None for g, wanted in zip(found, self.wanted, strict=True)]
 
     def _names(self) -> dict[str, Any]:
         """The values that an explicit backward can take, by name."""
         entry = self.step.definition.entry
         found = dict(self.step.values)
-        operands = zip(entry.operands, self.operands, strict=True)
+        groups = self.step.computation.groups
+        values = self.operands if groups is None else regrouped(self.operands, groups)
+        operands = zip(entry.operands, values, strict=True)
         extra = zip(entry.saved, self.extra, strict=True)
         found |= {local_name(name): tensor for name, tensor in operands}
         found |= {result_name(n): t for n, t in enumerate(self.results)}
@@ -136,6 +149,13 @@ class _Backward:
         """
         definition, types = self.step.definition, self.step.types
         entry = definition.entry
+        if entry.decomposition.kind == "jax" and entry.adapt is not None:
+            why = reason or "the backward does not claim this call"
+            raise LoweringError(
+                f"{entry.location}: {entry.qualified}: {why}; PyTorch would have to differentiate"
+                f" {entry.decomposition}, and no operator of PyTorch has the arguments of a JAX"
+                " function behind `adapt`; write the decomposition in PyTorch for such programs"
+            )
         if reason is not None:
             operands = written_operands(self.grads)
             definition.statistics.fallback(f"its backward: {reason}", operands).count_call()
@@ -144,11 +164,12 @@ class _Backward:
             _blank(type_, device, wanted) if tensor is None else tensor
             for tensor, type_, wanted in zip(self.operands, types, self.wanted, strict=True)
         ]
-        lost = [
+        names = self.step.computation.names
+        lost = dict.fromkeys(
             name
-            for name, tensor, type_ in zip(entry.operands, self.operands, types, strict=True)
+            for name, tensor, type_ in zip(names, self.operands, types, strict=True)
             if tensor is None and type_ is not None
-        ]
+        )
         if lost and definition.backward is not None:
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: this gradient is computed by the stock"
@@ -228,6 +249,22 @@ class _Backward:
                 "output_mask": attribute_types.boolean_list(wanted),
             }
 
+        def decompose() -> DecompositionHlo:
+            if entry.decomposition.kind == "jax":
+                return lower_jax_gradients(
+                    entry,
+                    frontend,
+                    step.call,
+                    operands,
+                    [_type_of(type_, frontend) for type_ in step.types],
+                    places,
+                    wanted,
+                    present,
+                )
+            return lower_function(
+                entry, frontend, backward, operands, autocast=frontend.tracing.autocast_dtype()
+            )
+
         return lower_composite(
             entry,
             definition.statistics,
@@ -235,10 +272,41 @@ class _Backward:
             frontend,
             operands,
             attributes,
-            lambda: lower_function(
-                entry, frontend, backward, operands, autocast=frontend.tracing.autocast_dtype()
-            ),
+            decompose,
         )
+
+
+def _of_lists(found: Sequence[Any], groups: Groups, definition: Definition) -> list[Any]:
+    """The gradient of each tensor, of an explicit backward that returns lists for lists.
+
+    Raises:
+        LoweringError: it returns something else for a list.
+    """
+    flat: list[Any] = []
+    for name, gradient, group in zip(definition.entry.operands, found, groups, strict=True):
+        if group is None:
+            flat.append(gradient)
+        elif gradient is None:
+            flat.extend([None] * group[1])
+        elif isinstance(gradient, list | tuple) and len(gradient) == group[1]:
+            flat.extend(gradient)
+        else:
+            backward = definition.backward
+            assert backward is not None
+            given = f"{len(gradient)}" if isinstance(gradient, list | tuple) else "one tensor"
+            raise LoweringError(
+                f"{backward.entry.location}: {backward.entry.qualified}: {name} is a list of"
+                f" {group[1]} tensors, and {backward.entry.decomposition} returns {given} for it;"
+                " return a list with a gradient for each"
+            )
+    return flat
+
+
+def _type_of(type_: TensorMeta | None, frontend: Frontend) -> TensorType | None:
+    if type_ is None:
+        return None
+    shape, dtype = type_
+    return frontend.tensors.type_of(torch.empty(shape, dtype=dtype, device="meta"))
 
 
 def _blank(type_: TensorMeta | None, device: torch.device, wanted: bool) -> torch.Tensor | None:

@@ -95,7 +95,7 @@ def traced_function(
     unmet = counter("a condition of the entry does not hold")
 
     def call(*arguments: Any, **keywords: Any) -> Any:
-        values = (*arguments, *keywords.values())
+        values = _flat((*arguments, *keywords.values()))
         tensors = [value for value in values if isinstance(value, Tensor)]
         if any(owns(t) for t in tensors):
             if not fits():
@@ -111,6 +111,17 @@ def traced_function(
         return otherwise(*arguments, **keywords)
 
     return call
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    """The values, and in place of a list of tensors its items."""
+    flat: list[Any] = []
+    for value in values:
+        if isinstance(value, _SEQUENCES) and any(isinstance(item, Tensor) for item in value):
+            flat.extend(value)
+        else:
+            flat.append(value)
+    return flat
 
 
 def _needs_gradients(tensors: Sequence[Tensor]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lowering.frontends.protocols import Frontend
 from lowering.frontends.torch_xla.dispatcher import XlaDispatching
 from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.labels import XlaLabels
 from lowering.frontends.torch_xla.random import XlaRandomNumbers
 from lowering.frontends.torch_xla.recorder import XlaRecording
 from lowering.frontends.torch_xla.runner import XlaRunning
@@ -28,4 +29,5 @@ def make_frontend() -> Frontend:
         random_numbers=random_numbers,
         recording=XlaRecording(graph),
         running=XlaRunning(),
+        labels=XlaLabels(),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import GRADIENTS, SEED, Attribute, Contract, Lock
 from composites.errors import did_you_mean
 
@@ -122,6 +123,9 @@ def _counts(call: CompositeReport, contract: Contract) -> Iterator[str]:
     least = sum(not operand.optional for operand in contract.operands)
     most = len(contract.operands)
     given = len(call.operands)
+    if any(operand.variadic for operand in contract.operands):
+        yield from _counts_of_lists(call, contract)
+        return
     fits = least <= given <= most
     if contract.operands and contract.operands[0].name == GRADIENTS:
         fits = given >= least
@@ -130,6 +134,27 @@ def _counts(call: CompositeReport, contract: Contract) -> Iterator[str]:
     if not fits:
         expected = str(most) if least == most else f"{least} to {most}"
         yield f"it has {given} operands, and the lock has {expected}"
+    yield from _count_of_results(call, contract)
+
+
+def _counts_of_lists(call: CompositeReport, contract: Contract) -> Iterator[str]:
+    """The same where an operand is a list: its length is any."""
+    given = len(call.operands)
+    least = sum(not (operand.optional or operand.variadic) for operand in contract.operands)
+    if given < least:
+        yield f"it has {given} operands, and the lock has {least} beside a list"
+    sizes = call.attributes.get(SEGMENT_SIZES)
+    is_backward = contract.operands[0].name == GRADIENTS
+    if isinstance(sizes, tuple) and not is_backward:
+        total, count = sum(max(size, 0) for size in sizes), len(contract.operands)
+        if len(sizes) != count:
+            yield f"{SEGMENT_SIZES} has {len(sizes)} sizes, and the lock has {count} operands"
+        elif total not in (given, given - 1):  # the last operand may be the seed
+            yield f"it has {given} operands, and {SEGMENT_SIZES} says {total}"
+    yield from _count_of_results(call, contract)
+
+
+def _count_of_results(call: CompositeReport, contract: Contract) -> Iterator[str]:
     if contract.results is None:
         return
     results, most = len(call.results), len(contract.results)

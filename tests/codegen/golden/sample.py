@@ -20,8 +20,11 @@ from lowering.dispatch.autograd.function import Arguments as _Arguments
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
 from lowering.dispatch.guarded_self import guarded_self as _guarded_self
+from lowering.dispatch.keys import owner_key as _owner_key
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
+from lowering.dispatch.operand_lists import grouped as _grouped
+from lowering.dispatch.operand_lists import ungrouped as _ungrouped
 from lowering.dispatch.statistics import Fallback as _Fallback
 from lowering.frontends.protocols import Kernel
 
@@ -37,17 +40,23 @@ __all__ = [
     "Tensor",
     "_Arguments",
     "_Fallback",
+    "_all",
     "_attr",
     "_dict",
+    "_grouped",
     "_guarded_self",
+    "_list",
+    "_owner_key",
     "_tensor_key",
     "_tuple",
     "_type",
+    "_ungrouped",
     "_value_key",
     "torch",
 ]
 
-_dict, _tuple, _type = dict, tuple, type  # arguments can have the names of these
+# Arguments can have the names of these.
+_all, _dict, _list, _tuple, _type = all, dict, list, tuple, type
 
 
 def gelu_tanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:

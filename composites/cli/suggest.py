@@ -1,0 +1,196 @@
+"""`composites suggest`: what a model's step is made of outside composites, and a draft for it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+from rich.text import Text
+
+from composites.cli.errors import clear_errors, fail
+from composites.cli.output import print_table
+from composites.files import write_atomic
+
+if TYPE_CHECKING:
+    from lowering.suggestion.attribution import Amount
+    from lowering.suggestion.results import Report
+    from lowering.suggestion.suggest import Progress as Told
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `suggest` to an application."""
+    app.command()(suggest)
+
+
+def suggest(
+    factory: Annotated[
+        str,
+        typer.Argument(
+            help="FILE.py:FUNCTION or package.module:FUNCTION; the function returns"
+            " (module, args) or (module, args, kwargs).",
+            show_default=False,
+        ),
+    ],
+    forward: Annotated[
+        bool, typer.Option("--forward", help="Look at the forward alone, without gradients.")
+    ] = False,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(help="package.module:FACTORY, such as torch.optim:AdamW, for its step too."),
+    ] = None,
+    ops: Annotated[
+        str,
+        typer.Option(
+            help="Composites that are on, as in XLA_COMPOSITE_OP; default: what it says, or all."
+        ),
+    ] = "",
+    yaml: Annotated[
+        bool, typer.Option("--yaml", help="Print the draft of a registry instead of tables.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the draft to this file.")
+    ] = None,
+    namespace: Annotated[str, typer.Option(help="The namespace of the draft.")] = "draft",
+    top: Annotated[int, typer.Option(min=1, help="Rows of each table.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Rank what a model's step is made of outside composites, and draft entries for it.
+
+    The step is recorded and not run: the forward, and the backward of the loss that the module
+    returns, or of the sum of what it returns. Functions come first that have many instructions and
+    few tensors to take and return. The draft has entries for those that no entry catches; each was
+    turned on for a trial.
+
+    Example: composites suggest examples/models.py:bert --yaml -o draft.yaml
+    """
+    if forward and optimizer:
+        fail("--forward has no gradients for --optimizer; leave one out")
+    with clear_errors():
+        from composites.allowlist import split_allowlist
+        from composites.cli.factories import load_factory
+        from composites.functions import load_function
+        from lowering.suggestion.suggest import suggest as suggest_entries
+
+        _check_namespace(namespace)
+        module, args, kwargs = load_factory(factory)
+        with _progress() as progress:
+            report = suggest_entries(
+                *(module, args, kwargs),
+                backward=not forward,
+                optimizer=load_function(optimizer) if optimizer else None,
+                ops=split_allowlist(ops) or None,
+                namespace=namespace,
+                title=factory,
+                progress=progress,
+            )
+        if output is not None:
+            if report.draft is None:
+                fail(f"nothing is worth an entry, so {output} was not written")
+            write_atomic(output, report.draft.text)
+        if as_json:
+            typer.echo(json.dumps(report_data(report), indent=2))
+        elif yaml and output is None:
+            if report.draft is None:
+                fail("nothing is worth an entry")
+            typer.echo(report.draft.text, nl=False)
+        else:
+            _print(report, top)
+            if output is not None:
+                typer.echo(f"{output} has the draft; see what it does with composites show")
+
+
+def _check_namespace(namespace: str) -> None:
+    from composites.registry.document import NAMESPACE
+
+    if not NAMESPACE.fullmatch(namespace):
+        fail(f"--namespace: {namespace!r} is not a composite namespace such as acme")
+
+
+def report_data(report: Report) -> dict[str, object]:
+    """The report as `--json` prints it."""
+    return asdict(report) | {"inside": report.inside}
+
+
+@contextmanager
+def _progress() -> Iterator[Told]:
+    """Show on a terminal what is being done."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not sys.stderr.isatty()
+    ) as progress:
+        task = progress.add_task("")
+        yield lambda description: progress.update(task, description=description)
+
+
+def _print(report: Report, top: int) -> None:
+    whole = report.outside
+    inside = "" if report.inside is None else f"; {report.inside:.1%} of stock's are inside"
+    typer.echo(f"{whole.instructions} instructions outside {report.composites} composites{inside}")
+    functions = Table(
+        Column("function", overflow="fold"), *_numbers("calls"), *_amounts(),
+        *_numbers("in", "out"),
+        "entry, or why there is none", title="Functions, with what they call and their backwards",
+    )  # fmt: skip
+    for row in report.functions[:top]:
+        tensors = (str(row.tensors_in), str(row.tensors_out))
+        note = _note(row.entry, row.note)
+        functions.add_row(
+            Text(row.target), str(row.calls), *_cells(row.amount, whole), *tensors, note
+        )
+    operators = Table(
+        Column("operator", overflow="fold"), *_numbers("calls"), *_amounts(),
+        "entry, or why there is none", title="Operators",
+    )  # fmt: skip
+    for operator in report.operators[:top]:
+        note = _note(operator.entry, operator.note)
+        operators.add_row(
+            operator.operator, str(operator.calls), *_cells(operator.amount, whole), note
+        )
+    for table, rows in ((functions, report.functions), (operators, report.operators)):
+        if rows:
+            print_table(table)
+    for known in report.known:
+        amount = f"{known.calls} calls, {known.instructions} instructions"
+        typer.echo(f"off: {known.entry} would catch {amount}")
+    for missed in report.missed:
+        calls = f"{missed.calls} calls: {missed.reason} ({missed.operands})"
+        typer.echo(f"not claimed: {missed.entry}: {calls}")
+    if report.draft is None:
+        typer.echo("nothing is worth an entry of a draft")
+    else:
+        draft = report.draft
+        count = len(draft.entries)
+        typer.echo(
+            f"a draft with {count} entr{'y' if count == 1 else 'ies'} leaves {draft.outside} of"
+            f" {draft.before} instructions outside (--yaml prints it)"
+        )
+
+
+def _numbers(*names: str) -> list[Column]:
+    return [Column(name, justify="right") for name in names]
+
+
+def _amounts() -> list[Column]:
+    return _numbers("instructions", "share", "bytes")
+
+
+def _cells(amount: Amount, whole: Amount) -> tuple[str, str, str]:
+    return (
+        str(amount.instructions),
+        f"{amount.instructions / max(whole.instructions, 1):.1%}",
+        f"{amount.bytes / max(whole.bytes, 1):.1%}",
+    )
+
+
+def _note(entry: str, note: str) -> Text:
+    return Text(f"draft: {entry}" if entry else note)

@@ -1,0 +1,35 @@
+"""Stochastic depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from composites.errors import UnsupportedCallError
+
+
+def drop_path(hidden_states: Tensor, *, drop_prob: float) -> Tensor:
+    """Zero for some samples of the batch, and `hidden_states / (1 - drop_prob)` for the others.
+
+    Huang et al., "Deep Networks with Stochastic Depth" (2016).
+
+    Args:
+        hidden_states: `[N, …]`, floating point.
+        drop_prob: the probability that a sample is dropped.
+    """
+    kept = 1 - drop_prob
+    shape = (hidden_states.shape[0],) + (1,) * (hidden_states.ndim - 1)
+    drawn = torch.rand(shape, dtype=hidden_states.dtype, device=hidden_states.device)
+    return hidden_states.div(kept) * torch.floor(drawn + kept)
+
+
+def drop_path_of_module(
+    composite: Callable[..., Tensor], module: Any, hidden_states: Tensor
+) -> Tensor:
+    """Adapt the `forward` of a module to the composite's operand and attribute."""
+    if not module.training or module.drop_prob == 0.0:
+        raise UnsupportedCallError("nothing is dropped")
+    return composite(hidden_states, drop_prob=module.drop_prob)

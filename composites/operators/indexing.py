@@ -1,0 +1,32 @@
+"""Indexing by tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from composites.errors import UnsupportedCallError
+
+
+def index(self: Tensor, index: Tensor, *, dim: int) -> Tensor:
+    """The rows of dimension `dim` that the numbers in `index` name; -1 is the last row.
+
+    Args:
+        index: any shape, integers; its dimensions take the place of `dim` in the result.
+    """
+    return self[(slice(None),) * dim + (index,)]
+
+
+def by_one_tensor(
+    composite: Callable[..., Tensor], self: Tensor, indices: Sequence[Tensor | None]
+) -> Tensor:
+    """Adapt aten::index, which takes a tensor, or None, for each dimension."""
+    given = [(dim, tensor) for dim, tensor in enumerate(indices) if tensor is not None]
+    if len(given) != 1:
+        raise UnsupportedCallError(f"{len(given)} dimensions are indexed")
+    dim, tensor = given[0]
+    if tensor.dtype in (torch.bool, torch.uint8):
+        raise UnsupportedCallError("the size of the result depends on the data")
+    return composite(self, tensor, dim=dim)

@@ -1,0 +1,247 @@
+"""Cells and layers of recurrent networks.
+
+torch.nn.LSTMCell and torch.nn.GRUCell call one operator for each step, and torch.nn.LSTM one for
+all layers and steps. A composite is one cell, or one layer in one direction. Hochreiter and
+Schmidhuber, "Long Short-Term Memory" (1997); Cho et al., "Learning Phrase Representations using RNN
+Encoder-Decoder" (2014). Gates and order of operations are those of torch.nn.LSTM and torch.nn.GRU.
+The stock lowering writes to slices of the gates in place, for which torch_xla gathers each of them
+with a table of indices. Here they are sliced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from composites.errors import UnsupportedCallError
+
+LstmResults = tuple[Tensor, Tensor, Tensor]
+
+
+def lstm_cell(
+    input: Tensor,
+    hx: Tensor,
+    cx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """One step of an LSTM.
+
+    Args:
+        input: `[N, I]`.
+        hx, cx: `[N, H]`, the hidden state and the cell state.
+        w_ih, w_hh: `[4H, I]` and `[4H, H]`; the rows are input, forget, cell and output gate.
+        b_ih, b_hh: `[4H]`.
+
+    Returns:
+        The next hidden state and cell state, `[N, H]`.
+    """
+    gates = functional.linear(hx, w_hh, b_hh) + functional.linear(input, w_ih, b_ih)
+    entering, forgotten, proposed, shown = gates.chunk(4, 1)
+    cy = forgotten.sigmoid() * cx + entering.sigmoid() * proposed.tanh()
+    return shown.sigmoid() * cy.tanh(), cy
+
+
+def gru_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor:
+    """One step of a GRU.
+
+    Args:
+        input: `[N, I]`.
+        hx: `[N, H]`, the state.
+        w_ih, w_hh: `[3H, I]` and `[3H, H]`; the rows are reset, update and new gate.
+        b_ih, b_hh: `[3H]`.
+
+    Returns:
+        The next state, `[N, H]`.
+    """
+    of_input = functional.linear(input, w_ih, b_ih).chunk(3, 1)
+    of_state = functional.linear(hx, w_hh, b_hh).chunk(3, 1)
+    reset = (of_state[0] + of_input[0]).sigmoid()
+    update = (of_state[1] + of_input[1]).sigmoid()
+    proposed = (of_input[2] + of_state[2] * reset).tanh()
+    return (hx - proposed) * update + proposed
+
+
+def of_lstm_cell(
+    composite: Callable[..., tuple[Tensor, Tensor]],
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Adapt aten::lstm_cell, which has both states in one list."""
+    hidden, cell = hx
+    return composite(input, hidden, cell, w_ih, w_hh, b_ih, b_hh)
+
+
+def lstm(
+    input: Tensor,
+    hx: Tensor,
+    cx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+    *,
+    reverse: bool,
+) -> LstmResults:
+    """One layer of an LSTM in one direction, over all steps.
+
+    Args:
+        input: `[T, N, I]`.
+        hx, cx: `[N, H]`, the states before the first step.
+        w_ih, w_hh, b_ih, b_hh: as for a cell.
+        reverse: whether the last step comes first.
+
+    Returns:
+        The hidden states after each step, `[T, N, H]`, and both states after the last, `[N, H]`.
+    """
+    outputs: list[Tensor] = []
+    for step in _in_order(input.unbind(0), reverse):
+        hx, cx = lstm_cell(step, hx, cx, w_ih, w_hh, b_ih, b_hh)
+        outputs.append(hx)
+    return torch.stack(_in_order(outputs, reverse)), hx, cx
+
+
+def gru(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+    *,
+    reverse: bool,
+) -> tuple[Tensor, Tensor]:
+    """One layer of a GRU in one direction, over all steps.
+
+    Args:
+        input: `[T, N, I]`.
+        hx: `[N, H]`, the state before the first step.
+        w_ih, w_hh, b_ih, b_hh: as for a cell.
+        reverse: whether the last step comes first.
+
+    Returns:
+        The states after each step, `[T, N, H]`, and the last one, `[N, H]`.
+    """
+    outputs: list[Tensor] = []
+    for step in _in_order(input.unbind(0), reverse):
+        hx = gru_cell(step, hx, w_ih, w_hh, b_ih, b_hh)
+        outputs.append(hx)
+    return torch.stack(_in_order(outputs, reverse)), hx
+
+
+def _in_order(steps: Sequence[Tensor], reverse: bool) -> list[Tensor]:
+    return list(reversed(steps)) if reverse else list(steps)
+
+
+def of_lstm(
+    composite: Callable[..., LstmResults],
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> LstmResults:
+    """Adapt aten::lstm: one composite for each layer and direction."""
+    hidden, cell = hx
+    if hidden.size(2) != cell.size(2):
+        raise UnsupportedCallError("its hidden states are projected")
+    output, (hidden, cell) = _layers(
+        composite,
+        input,
+        (hidden, cell),
+        params,
+        has_biases=has_biases,
+        num_layers=num_layers,
+        dropout=dropout if train else 0.0,
+        bidirectional=bidirectional,
+        batch_first=batch_first,
+    )
+    return output, hidden, cell
+
+
+def of_gru(
+    composite: Callable[..., tuple[Tensor, Tensor]],
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, Tensor]:
+    """Adapt aten::gru: one composite for each layer and direction."""
+    output, (hidden,) = _layers(
+        composite,
+        input,
+        (hx,),
+        params,
+        has_biases=has_biases,
+        num_layers=num_layers,
+        dropout=dropout if train else 0.0,
+        bidirectional=bidirectional,
+        batch_first=batch_first,
+    )
+    return output, hidden
+
+
+def _layers(
+    composite: Callable[..., Any],
+    input: Tensor,
+    states: Sequence[Tensor],
+    params: Sequence[Tensor],
+    *,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, list[Tensor]]:
+    """The output, and each state after the last step of all layers and directions."""
+    directions = 2 if bidirectional else 1
+    if input.size(1 if batch_first else 0) == 0:
+        raise UnsupportedCallError("there are no steps")
+    parameters = _chunks(params, 4 if has_biases else 2)
+    if len(parameters) != num_layers * directions:
+        raise UnsupportedCallError("its parameters are not those of its layers")
+    given = list(zip(*(state.unbind(0) for state in states), strict=True))
+    last: list[Sequence[Tensor]] = []
+    output = input.transpose(0, 1) if batch_first else input
+    for layer in range(num_layers):
+        outputs: list[Tensor] = []
+        for direction in range(directions):
+            at = layer * directions + direction
+            result, *ended = composite(output, *given[at], *parameters[at], reverse=direction == 1)
+            outputs.append(result)
+            last.append(ended)
+        output = torch.cat(outputs, -1) if bidirectional else outputs[0]
+        if dropout != 0 and layer < num_layers - 1:
+            output = torch.dropout(output, dropout, True)
+    output = output.transpose(0, 1) if batch_first else output
+    return output, [torch.stack(state) for state in zip(*last, strict=True)]
+
+
+def _chunks(params: Sequence[Tensor], size: int) -> list[Sequence[Tensor]]:
+    return [params[start : start + size] for start in range(0, len(params), size)]

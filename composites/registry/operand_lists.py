@@ -1,0 +1,43 @@
+"""Lists of tensors among the operands of an entry, as far as annotations and schemas tell."""
+
+from __future__ import annotations
+
+from composites.registry.model import Composite
+from composites.registry.operators import Argument, Operator
+
+
+def is_list(operand: str, operator: Operator | None) -> bool:
+    """Whether an operand is known to be a list of tensors."""
+    argument = _argument(operand, operator)
+    return argument is not None and argument.is_list
+
+
+def is_optional(operand: str, operator: Operator) -> bool:
+    """Whether an operand may be absent. Nothing is known of a path such as `self.weight`."""
+    argument = _argument(operand, operator)
+    return argument is None or argument.optional
+
+
+def has_segment_sizes(entry: Composite, operator: Operator | None) -> bool:
+    """Whether the composite says how many of its operands belong to each argument.
+
+    It does where the number of all operands does not tell: beside a list there is another list or
+    an optional tensor, or the list itself may be absent.
+    """
+    if operator is None:
+        return False
+    lists = [name for name in entry.operands if is_list(name, operator)]
+    optional = [name for name in entry.operands if is_optional(name, operator)]
+    return bool(lists) and (len({*lists, *optional}) > 1 or lists[0] in optional)
+
+
+def may_have_segment_sizes(entry: Composite, operator: Operator) -> bool:
+    """Whether operands without annotations could be lists, so that each call decides."""
+    return len(entry.operands) > 1 and any(
+        argument is None or argument.kind == "other"
+        for argument in (_argument(name, operator) for name in entry.operands)
+    )
+
+
+def _argument(operand: str, operator: Operator | None) -> Argument | None:
+    return None if operator is None else operator.argument(operand)

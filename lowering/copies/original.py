@@ -1,0 +1,15 @@
+"""Functions that this project has replaced, and what they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PATCH = "_composites_patch"
+"""The attribute of a replaced function that holds its patch."""
+
+
+def original_function(value: Any) -> Any:
+    """What was replaced by `value`; `value` itself if it is no replacement of ours."""
+    while PATCH in getattr(value, "__dict__", ()):
+        value = value.__wrapped__
+    return value

@@ -1,0 +1,133 @@
+"""Looking for copies in the modules of packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from composites.errors import UnusableFunctionError
+from composites.functions import import_module
+from composites.registry.model import Composite
+from lowering.copies import code as codes
+from lowering.copies.original import original_function
+from lowering.copies.same import is_copy
+from lowering.copies.written import (
+    WrittenFunction,
+    code_objects,
+    module_names,
+    written_function,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A function that is a copy of functions that entries name."""
+
+    target: str
+    """`package.module:Class.method`"""
+    entries: tuple[Composite, ...]
+    """The entries that catch it, in the order in which they are asked."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for copies of what some entries name."""
+
+    entries: tuple[Composite, ...]
+    """In the order in which they are asked."""
+
+    @classmethod
+    def of(cls, entries: Iterable[Composite]) -> Search:
+        return cls(tuple(entry for entry in entries if entry.copies))
+
+    @property
+    def packages(self) -> frozenset[str]:
+        return frozenset(package for entry in self.entries for package in entry.copies)
+
+    def in_module(self, module: ModuleType) -> Iterator[Copy]:
+        """The copies that a module defines, or holds under a name of its own.
+
+        A function that an entry names is one of its copies too.
+        """
+        entries = [e for e in self.entries if is_in(module.__name__, e.copies)]
+        for path, function in _functions(module) if entries else ():
+            found = tuple(self._entries(function, entries))
+            if found:
+                yield Copy(f"{module.__name__}:{path}", found)
+
+    def candidates(self) -> Iterator[str]:
+        """The modules of the packages whose files have the code of a named function. Whether its
+        names mean the same is not known before they are imported, which is not done here."""
+        for name in sorted({name for package in self.packages for name in module_names(package)}):
+            if any(self._has_form(code) for code in code_objects(name)):
+                yield name
+
+    def _has_form(self, code: CodeType) -> bool:
+        named = self._named.get(codes.shape(code), ())
+        return bool(named) and codes.form(code) in {written.form for _, written in named}
+
+    def catching(self, module: str, function: Any) -> tuple[Composite, ...]:
+        """The entries that catch a function of a module as a copy."""
+        entries = [e for e in self.entries if is_in(module, e.copies)]
+        if not entries or not isinstance(function, FunctionType):
+            return ()
+        return tuple(self._entries(function, entries))
+
+    def _entries(self, function: FunctionType, entries: Sequence[Composite]) -> Iterator[Composite]:
+        named = self._named.get(codes.shape(function.__code__), ())
+        for entry in entries if named else ():
+            if any(is_copy(function, written) for e, written in named if e is entry):
+                yield entry
+
+    @cached_property
+    def _named(self) -> dict[codes.Shape, list[tuple[Composite, WrittenFunction]]]:
+        """The functions that entries name, by what is quickly compared."""
+        named: dict[codes.Shape, list[tuple[Composite, WrittenFunction]]] = {}
+        for entry in self.entries:
+            for target in entry.functions:
+                written = written_function(target)
+                if written is not None:
+                    named.setdefault(codes.shape(written.code), []).append((entry, written))
+        return named
+
+
+def copies_everywhere(entries: Iterable[Composite]) -> tuple[list[Copy], list[str]]:
+    """The copies in all modules of the packages that entries name.
+
+    The modules that may have some are imported.
+
+    Returns:
+        The copies, and for each module that cannot be imported a line that says why.
+    """
+    search = Search.of(entries)
+    copies: list[Copy] = []
+    failed: list[str] = []
+    for name in search.candidates():
+        try:
+            copies += search.in_module(import_module(name))
+        except UnusableFunctionError as error:
+            failed.append(str(error))
+    return copies, failed
+
+
+def is_in(module: str, packages: Iterable[str]) -> bool:
+    """Whether a module is one of these packages, or in one."""
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
+    """The functions of a module, and those of its classes, as they were before this project
+    replaced them."""
+    name, top = module.__name__, module.__name__.partition(".")[0]
+    for path, value in list(vars(module).items()):
+        if isinstance(value, FunctionType):
+            # A module may hold a function that it imported before the function was replaced.
+            if (value.__module__ or "").partition(".")[0] == top:
+                yield path, original_function(value)
+        elif isinstance(value, type) and value.__module__ == name and path == value.__qualname__:
+            for attribute, member in list(vars(value).items()):
+                if isinstance(member, FunctionType):
+                    yield f"{path}.{attribute}", original_function(member)

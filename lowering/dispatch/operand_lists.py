@@ -1,0 +1,56 @@
+"""Lists of tensors among the operands of a call: one operand of the composite for each tensor.
+
+A hook gets lists, the composite takes their tensors in order, and its decomposition gets lists
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lowering.dispatch.decomposition import Call
+
+Groups = tuple[tuple[type, int] | None, ...]
+"""For each operand of an entry: None for a tensor or an absent one; for a list its type and
+length."""
+
+
+def ungrouped(operands: Sequence[Any]) -> tuple[tuple[Any, ...], Groups]:
+    """The operands of the composite, and what was a list."""
+    flat: list[Any] = []
+    groups: list[tuple[type, int] | None] = []
+    for operand in operands:
+        if isinstance(operand, list | tuple):
+            flat.extend(operand)
+            groups.append((tuple if isinstance(operand, tuple) else list, len(operand)))
+        else:
+            flat.append(operand)
+            groups.append(None)
+    return tuple(flat), tuple(groups)
+
+
+def regrouped(values: Sequence[Any], groups: Groups) -> Iterator[Any]:
+    """Values of the composite's operands, with lists where there were some."""
+    rest = iter(values)
+    for group in groups:
+        if group is None:
+            yield next(rest)
+        else:
+            kind, length = group
+            yield kind([next(rest) for _ in range(length)])
+
+
+def grouped(groups: Groups, call: Call) -> Call:
+    """A `call` that takes the composite's operands, of one that takes lists."""
+
+    def called(function: Any, *operands: Any) -> Any:
+        return call(function, *regrouped(operands, groups))
+
+    return called
+
+
+def operand_names(names: Sequence[str], groups: Groups) -> tuple[str, ...]:
+    """The name of the argument that each operand of the composite belongs to."""
+    counted = zip(names, groups, strict=True)
+    return tuple(name for name, group in counted for _ in range(1 if group is None else group[1]))

@@ -1,0 +1,57 @@
+"""Labels of calls, which torch_xla writes into the metadata of HLO instructions.
+
+torch_xla keeps a stack of scopes for each thread, for its profiler. With metadata on, each node of
+a graph keeps the stack at the time when it was made, and the names of its instructions begin with
+it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+import torch_xla
+
+from composites import torch_internals
+from lowering.frontends.torch_xla.graph import hlo_of
+from lowering.frontends.torch_xla.value_guard import GUARD
+
+_XLAC = torch_xla._XLAC
+
+_PREFIX = "composites_"
+_SCOPE = re.compile(rf"(?:^|/){_PREFIX}(\w+)\.\d+(?=/)")  # torch_xla numbers the scopes
+
+
+class XlaLabels:
+    """See `lowering.frontends.protocols.Labels`."""
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        before = _XLAC._get_ir_debug()
+        _XLAC._set_ir_debug(True)
+        try:
+            yield
+        finally:
+            _XLAC._set_ir_debug(before)
+
+    @contextmanager
+    def label(self, text: str) -> Iterator[None]:
+        scope = _XLAC.profiler.scope_pusher(f"{_PREFIX}{text}")
+        try:
+            yield
+        finally:
+            del scope  # its destructor leaves the scope
+
+    def refusing_reads(self) -> AbstractContextManager[None]:
+        return torch_internals.asking_key(GUARD)
+
+    def hlo(self, tensors: Sequence[torch.Tensor]) -> bytes:
+        with self.kept():  # torch_xla asks when it lowers too
+            return hlo_of(tensors)
+
+    def label_of(self, instruction: Any) -> str | None:
+        labels = _SCOPE.findall(instruction.metadata.op_name)
+        return labels[-1] if labels else None

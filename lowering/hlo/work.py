@@ -1,0 +1,90 @@
+"""What of an HLO graph is worth a kernel: a rule of counting.
+
+Parameters and tuples are no work. Dots and convolutions, with the transposes and reshapes around
+them, are what a backend matches anyway. What is inside composites is not counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lowering.emission.linking import is_reference
+
+_NO_WORK = ("parameter", "tuple", "get-tuple-element", "call")
+_PRODUCTS = ("dot", "convolution")
+_AROUND_PRODUCTS = ("transpose", "reshape")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An instruction that is counted, a product, or a composite."""
+
+    instruction: Any
+    operands: tuple[Any, ...]
+    """The instructions that it reads."""
+    part_of: Any
+    """The instruction of the entry computation that it is, or whose computation it is in."""
+    is_product: bool = False
+    is_composite: bool = False
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is an instruction outside composites that is worth a kernel."""
+        return not (self.is_product or self.is_composite)
+
+
+def count(module: Any) -> tuple[Counter[str], int]:
+    """Instructions outside composites by opcode, and the number of composites."""
+    counted: Counter[str] = Counter()
+    calls = 0
+    for work in work_of(module):
+        if work.is_composite:
+            calls += 1
+        elif work.is_counted:
+            counted[work.instruction.opcode] += 1
+    return counted, calls
+
+
+def work_of(module: Any) -> Iterator[Work]:
+    """All that is counted of a graph, its products, and its composites."""
+    by_id = {computation.id: computation for computation in module.computations}
+    pending: list[tuple[int, Any]] = [(module.entry_computation_id, None)]
+    while pending:
+        number, caller = pending.pop()
+        computation = by_id[number]
+        instructions = {instruction.id: instruction for instruction in computation.instructions}
+        ignored = _around_products(computation, instructions)
+        for instruction in computation.instructions:
+            operands = tuple(instructions[operand] for operand in instruction.operand_ids)
+            top = instruction if caller is None else caller
+            if instruction.is_composite or is_reference(instruction):
+                yield Work(instruction, operands, top, is_composite=True)
+                continue
+            pending.extend((called, top) for called in instruction.called_computation_ids)
+            if instruction.opcode in _PRODUCTS:
+                yield Work(instruction, operands, top, is_product=True)
+            elif instruction.opcode not in _NO_WORK and instruction.id not in ignored:
+                yield Work(instruction, operands, top)
+
+
+def _around_products(computation: Any, by_id: dict[int, Any]) -> set[int]:
+    """Dots and convolutions, and what only moves data on the way to and from them."""
+    users: dict[int, list[int]] = {}
+    for instruction in computation.instructions:
+        for operand in instruction.operand_ids:
+            users.setdefault(operand, []).append(instruction.id)
+    found: set[int] = set()
+    for instruction in computation.instructions:
+        if instruction.opcode in _PRODUCTS:
+            found.add(instruction.id)
+            for step in (lambda i: by_id[i].operand_ids, lambda i: users.get(i, ())):
+                pending = list(step(instruction.id))
+                while pending:
+                    near = pending.pop()
+                    if by_id[near].opcode in _AROUND_PRODUCTS and near not in found:
+                        found.add(near)
+                        pending.extend(step(near))
+    return found

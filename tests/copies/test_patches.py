@@ -1,0 +1,100 @@
+"""Copies are replaced and restored while other threads import their modules."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from composites.registry.validation import parse_registry
+from lowering.copies.original import PATCH
+from lowering.copies.search import Copy, Search
+from lowering.dispatch.dynamo.functions import Replacement
+from lowering.installation.patches import CopyPatches, patch_copies
+
+CODE = "def scale(x):\n    return x * 2\n"
+COUNT = 40
+REGISTRY = """\
+schema: 1
+namespace: acme
+composites:
+  scale: {function: "acme_scale:scale", copies: acme_parts, operands: [x]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from lowering.copies import written
+
+    (tmp_path / "acme_parts").mkdir()
+    (tmp_path / "acme_scale.py").write_text(CODE)
+    for number in range(COUNT):
+        (tmp_path / "acme_parts" / f"part{number}.py").write_text(CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield
+    for name in [name for name in sys.modules if name.startswith("acme_")]:
+        del sys.modules[name]
+    written.written_function.cache_clear()
+    written.written_module.cache_clear()
+
+
+def wrapper(copy: Copy) -> Callable[[Any], Replacement]:
+    return lambda original: Replacement(lambda x: original(x) + 1, original)
+
+
+def patched() -> CopyPatches:
+    return patch_copies(Search.of(parse_registry(REGISTRY, "acme.yaml").composites), (), wrapper)
+
+
+def parts() -> dict[str, Callable[[int], int]]:
+    names = [f"acme_parts.part{number}" for number in range(COUNT)]
+    return {name: vars(importlib.import_module(name))["scale"] for name in names}
+
+
+@pytest.mark.parametrize("run", range(3))
+def test_imports_in_other_threads(run: int) -> None:
+    threads = [threading.Thread(target=parts) for _ in range(3)]
+    before = list(sys.meta_path)
+    kept: list[CopyPatches] = []
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        kept.append(patched())  # the new patches are made before the old ones are removed
+        for old in kept[:-1]:
+            old.remove()
+        kept[:-1] = []
+    for thread in threads:
+        thread.join()
+    last = patched()
+    for old in kept:
+        old.remove()
+    replaced = parts()
+    assert {name: function(3) for name, function in replaced.items()} == dict.fromkeys(replaced, 7)
+    last.remove()
+    restored = parts()
+    assert {name: function(3) for name, function in restored.items()} == dict.fromkeys(restored, 6)
+    assert not [name for name, function in restored.items() if PATCH in vars(function)]
+    assert {name: function(3) for name, function in replaced.items()} == dict.fromkeys(restored, 6)
+    assert sys.meta_path == before
+
+
+def test_a_wrapper_that_fails_leaves_nothing() -> None:
+    before, originals, made = list(sys.meta_path), parts(), []
+
+    def failing(copy: Copy) -> Callable[[Any], Replacement]:
+        made.append(copy)
+        if len(made) == COUNT // 2:
+            raise MemoryError
+        return wrapper(copy)
+
+    search = Search.of(parse_registry(REGISTRY, "acme.yaml").composites)
+    with pytest.raises(MemoryError):
+        patch_copies(search, (), failing)
+    assert parts() == originals
+    assert sys.meta_path == before

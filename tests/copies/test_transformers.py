@@ -1,0 +1,112 @@
+"""Every copy in transformers that an entry catches computes what the named function does."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from composites_testing.processes import run_python
+
+MODELS = """
+import importlib
+import json
+import sys
+import torch
+from torch import nn
+from composites.functions import find_function
+from composites.registry.catalog import load_catalog
+from lowering.copies.search import copies_everywhere
+
+NAMES = ("rms_norm", "rotary_embedding", "swiglu")
+entries = [e for e in load_catalog() if e.copies and e.composite in NAMES]
+
+def random(*shape, seed, dtype):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator).to(dtype).requires_grad_()
+
+def module(owner, entry, dtype):
+    # The class itself, with what the function reads of it. Each class has other arguments.
+    made = owner.__new__(owner)
+    nn.Module.__init__(made)
+    if entry.composite == "rms_norm":
+        made.weight = nn.Parameter(random(8, seed=9, dtype=dtype).detach())
+        made.variance_epsilon = 1e-3
+        return made
+    torch.manual_seed(0)
+    made.gate_proj, made.up_proj = (nn.Linear(8, 6, dtype=dtype) for _ in range(2))
+    made.down_proj, made.act_fn = nn.Linear(6, 8, dtype=dtype), nn.SiLU()
+    return made
+
+def arguments(entry, dtype):
+    if entry.name == "rotary_embedding_vision":
+        shapes = (3, 4, 8), (3, 2, 8), (3, 8), (3, 8)
+    elif entry.composite == "rotary_embedding":
+        shapes = (2, 4, 3, 8), (2, 2, 3, 8), (2, 3, 8), (2, 3, 8)
+    else:
+        shapes = ((2, 3, 8),)
+    return [random(*s, seed=n, dtype=dtype) for n, s in enumerate(shapes)]
+
+def composed(entry):
+    # What the composite's decomposition computes of a call, through the entry's adapter.
+    adapt, decomposition = find_function(entry.adapt), find_function(entry.decomposition.target)
+    return lambda *arguments: adapt(decomposition, *arguments)
+
+def outcome(function, target, entry, dtype):
+    path = target.partition(":")[2].split(".")
+    owner = vars(sys.modules[target.partition(":")[0]]).get(path[0])
+    given = arguments(entry, dtype)
+    made = module(owner, entry, dtype) if len(path) == 2 else None
+    leaves = given + ([] if made is None else list(made.parameters()))
+    results = function(*([] if made is None else [made]), *given)
+    results = results if isinstance(results, tuple) else (results,)
+    gradients = torch.autograd.grad([r.float().square().sum() for r in results], leaves)
+    return [*results, *gradients]
+
+def same(one, other):
+    return len(one) == len(other) and all(
+        a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(one, other)
+    )
+
+def fits(copy, entry, dtype):
+    function = find_function(copy)
+    found = outcome(function, copy, entry, dtype)
+    named = [outcome(find_function(t), t, entry, dtype) for t in entry.functions]
+    if not any(same(found, other) for other in named):
+        return False
+    if entry.adapt is None:  # the decomposition is the function's own body
+        return True
+    return same(found, outcome(composed(entry), copy, entry, dtype))
+
+copies, missing = copies_everywhere(entries)
+assert not [line for line in missing if "is not installed" not in line], missing
+counts = dict.fromkeys((e.name for e in entries), 0)
+wrong = []
+for copy in copies:
+    (entry,) = copy.entries
+    counts[entry.name] += 1
+    for dtype in (torch.float32, torch.bfloat16):
+        if not fits(copy.target, entry, dtype):
+            wrong.append((copy.target, entry.name, dtype))
+assert not wrong, wrong
+targets = {copy.target for copy in copies}
+for other in (
+    "gemma.modeling_gemma:GemmaRMSNorm.forward",
+    "cohere.modeling_cohere:apply_rotary_pos_emb",
+    "nanochat.modeling_nanochat:apply_rotary_pos_emb",
+):
+    importlib.import_module(f"transformers.models.{other.partition(':')[0]}")
+    assert not any(target.endswith(other) for target in targets), other
+print(json.dumps(counts))
+"""
+
+
+@pytest.mark.exhaustive
+def test_every_copy_computes_what_the_named_function_does() -> None:
+    done = run_python(MODELS)
+    assert done.code == 0, done.stderr
+    counts = json.loads(done.stdout)
+    # Those of transformers 5.23; other versions have others.
+    assert counts["llama_rms_norm"] >= 100
+    assert counts["swiglu"] >= 100
+    assert counts["rotary_embedding"] >= 100
+    assert min(counts.values()) >= 5

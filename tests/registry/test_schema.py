@@ -1,0 +1,100 @@
+"""The JSON Schema for editors accepts what the project accepts, and finds what it refuses.
+
+Yaml-language-server showed the same when it was tried by hand; what is here is the part of JSON
+Schema that pydantic writes for these models.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from composites.registry.document import json_schema
+from composites.registry.validation import parse_registry
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json_schema()
+FILES = [
+    ROOT / "registry.yaml",
+    ROOT / "tests" / "codegen" / "golden" / "sample.yaml",
+    *sorted((ROOT / "examples" / "registries").glob("*.yaml")),
+]
+TYPES: dict[str, Any] = {
+    "array": list,
+    "boolean": bool,
+    "integer": int,
+    "object": dict,
+    "string": str,
+}
+SHORT_FORMS = """
+schema: 1
+namespace: acme
+composites:
+  gelu:
+    op: aten::gelu
+    attributes: {approximate: approximate, tile: {value: [8, 128]}}
+    when: {approximate: tanh, dtypes: [f32, bf16], rank: 2}
+  norm: {function: "math:sqrt", operands: [x]}
+  norms: {function: ["math:sqrt", "math:exp"], operands: [x]}
+"""
+
+
+def accepts(schema: Any, value: Any) -> bool:
+    """Whether a value has the form that a schema asks for."""
+    if isinstance(schema, bool):
+        return schema
+    if "$ref" in schema:
+        return accepts(SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], value)
+    if "anyOf" in schema:
+        return any(accepts(one, value) for one in schema["anyOf"])
+    if "enum" in schema:
+        return value in schema["enum"]
+    if "const" in schema:
+        return bool(value == schema["const"])
+    match schema["type"]:
+        case "null":
+            return value is None
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "integer" if isinstance(value, bool):
+            return False
+        case kind if not isinstance(value, TYPES[kind]):
+            return False
+        case "array":
+            return all(accepts(schema["items"], item) for item in value)
+        case "object":
+            known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+            return set(schema.get("required", ())) <= set(value) and all(
+                accepts(known.get(key, others), item) for key, item in value.items()
+            )
+    return True
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_registries_of_the_project(file: Path) -> None:
+    assert accepts(SCHEMA, yaml.safe_load(file.read_text(encoding="utf-8")))
+
+
+def test_short_forms() -> None:
+    assert parse_registry(SHORT_FORMS, "short.yaml")
+    assert accepts(SCHEMA, yaml.safe_load(SHORT_FORMS))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("schema: 1", "schema: 2"),
+        ("op: aten::gelu", "opp: aten::gelu"),
+        ("approximate: approximate", "approximate: [approximate]"),
+        ("tile: {value: [8, 128]}", "tile: {values: [8, 128]}"),
+        ("rank: 2", "rank: {value: 2}"),
+        ("operands: [x]", "operands: x"),
+        ("namespace: acme", "name: acme"),
+    ],
+)
+def test_mistakes(right: str, wrong: str) -> None:
+    assert SHORT_FORMS.count(right) >= 1
+    assert not accepts(SCHEMA, yaml.safe_load(SHORT_FORMS.replace(right, wrong)))

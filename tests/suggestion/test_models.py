@@ -1,0 +1,120 @@
+"""Drafts for models of the transformers library pass `composites check`, and lower what is
+outside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from composites_testing.processes import run_python
+
+MODELS = """
+import torch
+from torch import nn
+
+def language_model(name, **options):
+    import transformers
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=128, hidden_size=32, num_hidden_layers=2, use_cache=False, **options
+    )
+    tokens = torch.randint(3, 100, (2, 8))
+    model = getattr(transformers, f"{name}ForCausalLM")(config)
+    return model, (), {"input_ids": tokens, "labels": tokens}
+
+ATTENTION = dict(
+    num_attention_heads=2, num_key_value_heads=1, head_dim=16, intermediate_size=64
+)
+
+def llama():
+    return language_model("Llama", **ATTENTION)
+
+def gemma2():
+    return language_model("Gemma2", **ATTENTION)
+
+def qwen3_moe():
+    return language_model(
+        "Qwen3Moe", **ATTENTION, moe_intermediate_size=32, num_experts=4,
+        num_experts_per_tok=2, experts_implementation="batched_mm",
+    )
+
+def mamba():
+    return language_model("Mamba", state_size=4)
+
+def backbone(**options):
+    from transformers import ResNetConfig
+    return ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], **options)
+
+def resnet():
+    from transformers import ResNetForImageClassification
+    model = ResNetForImageClassification(backbone(num_labels=5))
+    return model, (), {"pixel_values": torch.randn(2, 3, 32, 32), "labels": torch.tensor([1, 2])}
+
+def detr():
+    from transformers import DetrConfig, DetrForObjectDetection
+    config = DetrConfig(
+        backbone_config=backbone(out_features=["stage2"]), use_timm_backbone=False, backbone=None,
+        use_pretrained_backbone=False, num_queries=5, d_model=32, encoder_layers=1,
+        decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=64, decoder_ffn_dim=64,
+    )
+    # In training, it reads whether its numbers are finite.
+    return DetrForObjectDetection(config).eval(), (), {"pixel_values": torch.randn(1, 3, 64, 64)}
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(8, 16, batch_first=True), nn.Linear(16, 4)
+    def forward(self, x):
+        return self.head(self.lstm(x)[0])
+
+def lstm():
+    return Tagger(), (torch.randn(2, 3, 8),)
+"""
+
+WORTH = {
+    "lstm": {"aten::tanh_backward", "aten::sigmoid_backward"},
+    "llama": {"aten::sum.dim_IntList"},
+    "gemma2": {"Gemma2RMSNorm.forward", "apply_rotary_pos_emb"},
+    "qwen3_moe": {"Qwen3MoeRMSNorm.forward", "apply_rotary_pos_emb"},
+    "mamba": {"MambaRMSNorm.forward"},
+    "resnet": {"adaptive_avg_pool2d"},
+    "detr": {"DetrFrozenBatchNorm2d.forward"},
+}
+"""What a draft has an entry for, as far as it has work outside composites."""
+
+SUGGEST = """
+import sys
+from composites.cli import main
+sys.argv = ["composites", *{arguments!r}]
+main()
+"""
+
+
+def composites_command(*arguments: str, **environment: str) -> str:
+    process = run_python(SUGGEST.format(arguments=arguments), **environment)
+    assert process.code == 0, process.stderr
+    return process.stdout
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", WORTH)
+def test_a_draft_of_a_model(name: str, tmp_path: Path) -> None:
+    models, draft = tmp_path / "models_of_suggest.py", tmp_path / "draft.yaml"
+    models.write_text(MODELS)
+    found = suggested(f"{models}:{name}", "-o", str(draft))
+    made, whole = found["draft"], found["outside"]["instructions"]
+    rows = {row["target"].partition(":")[2]: row for row in found["functions"]}
+    rows |= {row["operator"]: row for row in found["operators"]}
+    assert [caught for caught in WORTH[name] & rows.keys() if not rows[caught]["entry"]] == []
+    assert abs(made["outside"] - made["predicted"]) <= 0.1 * whole
+    assert "no problems found" in composites_command("check", str(draft))
+    with_draft = suggested(f"{models}:{name}", XLA_COMPOSITE_REGISTRY=str(draft))
+    assert with_draft["outside"]["instructions"] == made["outside"] < 0.9 * whole
+
+
+def suggested(*arguments: str, **environment: str) -> dict[str, Any]:
+    out = composites_command("suggest", *arguments, "--json", **environment)
+    found: dict[str, Any] = json.loads(out[out.index("{") :])
+    return found

@@ -1,0 +1,189 @@
+"""`composites suggest`: whose instructions are, what the draft holds, and that it works."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import composites
+from composites.cli.app import app
+from composites.registry.validation import load_registry
+from lowering import activation
+
+
+@pytest.fixture(autouse=True)
+def nothing_on() -> None:
+    composites.disable()
+
+
+def invoke(*arguments: object) -> Any:
+    return CliRunner().invoke(app, ["suggest", *map(str, arguments)])
+
+
+def data_of(*arguments: object) -> dict[str, Any]:
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def rows_of(found: list[dict[str, Any]], key: str) -> dict[str, dict[str, Any]]:
+    return {row[key]: row for row in found}
+
+
+def test_every_instruction_is_that_of_a_call(model: Path) -> None:
+    found = data_of(f"{model}:net", "--ops", "gelu")
+    whole = found["outside"]["instructions"]
+    operators = rows_of(found["operators"], "operator")
+    assert sum(row["amount"]["instructions"] for row in operators.values()) == whole
+    functions = rows_of(found["functions"], "target")
+    net = functions["model_of_suggest:Net.forward"]["amount"]["instructions"]
+    assert 0.9 * whole <= net <= whole
+    norm = functions["model_of_suggest:Norm.forward"]
+    assert norm["calls"] == 1
+    assert (norm["tensors_in"], norm["tensors_out"]) == (2, 1)
+    inner = functions["model_of_suggest:Norm._scaled"]["amount"]["instructions"]
+    assert inner < norm["amount"]["instructions"] < net
+    assert found["composites"] == 2
+    assert found["stock"] > whole
+
+
+def test_a_backward_is_that_of_its_function(model: Path) -> None:
+    def soft_cap(*options: str) -> int:
+        rows = rows_of(data_of(f"{model}:net", *options)["functions"], "target")
+        amount: int = rows["model_of_suggest:soft_cap"]["amount"]["instructions"]
+        return amount
+
+    assert soft_cap() > 1.5 * soft_cap("--forward")
+
+
+def test_functions_before_layers(model: Path) -> None:
+    found = data_of(f"{model}:net")
+    order = [row["target"].partition(":")[2] for row in found["functions"]]
+    assert order.index("Norm.forward") < order.index("Norm._scaled") < order.index("Net.forward")
+    assert order.index("soft_cap") < order.index("Net.forward")
+
+
+def test_a_draft_passes_check_and_does_what_it_says(model: Path) -> None:
+    draft = model.parent / "draft.yaml"
+    result = invoke(f"{model}:net", "-o", draft)
+    assert result.exit_code == 0, result.output
+    entries = {e.name: e for e in load_registry(draft).composites}
+    norm = entries["norm"]
+    assert norm.functions == ("model_of_suggest:Norm.forward",)
+    assert norm.operands == ("x", "self.weight")
+    assert [(a.name, a.argument) for a in norm.attributes] == [("eps", "self.eps")]
+    assert norm.backward == "derive"
+    cap = entries["soft_cap"]
+    assert dict(cap.example).keys() == {"x", "cap"}
+    assert "norm_scaled" not in entries
+    checked = CliRunner().invoke(app, ["check", str(draft)])
+    assert (checked.exit_code, checked.stdout) == (0, "1 file checked, no problems found\n")
+    text = draft.read_text()
+    assert "model_of_suggest:Gate.forward: it reads self.act, a Tanh; write an entry with" in text
+    found = data_of(f"{model}:net")
+    assert found["draft"]["text"] == text
+    before, predicted = found["draft"]["before"], found["draft"]["predicted"]
+    assert predicted < 0.7 * before
+    # A derived backward may leave a few instructions around it, as for gradients that are zero.
+    assert abs(found["draft"]["outside"] - predicted) <= 0.1 * before
+
+
+def test_turning_a_draft_on_lowers_what_is_outside(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = model.parent / "draft.yaml"
+    draft.write_text(invoke(f"{model}:net", "--yaml", "--namespace", "own").stdout)
+    measured = data_of(f"{model}:net")["draft"]["outside"]
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(draft))
+    activation.catalog.cache_clear()
+    try:
+        found = data_of(f"{model}:net", "--namespace", "own")
+    finally:
+        monkeypatch.delenv("XLA_COMPOSITE_REGISTRY")
+        activation.catalog.cache_clear()
+    assert found["outside"]["instructions"] == measured
+    assert "own.norm" in found["on"]
+    assert found["draft"] is None
+
+
+def test_entries_that_are_off_are_named_and_not_drafted(model: Path) -> None:
+    found = data_of(f"{model}:net", "--ops", "mm")
+    assert [entry["entry"] for entry in found["known"]] == ["ptxla.gelu"]
+    assert found["known"][0]["operators"] == ["aten::gelu", "aten::gelu_backward"]
+    operators = rows_of(found["operators"], "operator")
+    assert operators["aten::gelu"]["note"] == "off: ptxla.gelu"
+    assert not any("gelu" in name for name in found["draft"]["entries"])
+    with_all = data_of(f"{model}:net")["outside"]["instructions"]
+    fewer = found["known"][0]["instructions"]
+    assert found["outside"]["instructions"] - fewer == with_all == found["draft"]["before"]
+
+
+def test_a_draft_of_operators(tmp_path: Path) -> None:
+    file = tmp_path / "operators_of_suggest.py"
+    file.write_text(
+        "import torch\n"
+        "class Sums(torch.nn.Module):\n"
+        "    def forward(self, x, *rest):\n"
+        "        return torch.cumprod(x, dim=-1), x.logsumexp([0]), torch.stack([x, x]).sum()\n"
+        "def sums():\n"
+        "    return Sums(), (torch.rand(3, 4),)\n"
+    )
+    found = data_of(f"{file}:sums", "--forward")
+    operators = rows_of(found["operators"], "operator")
+    assert operators["aten::logsumexp"]["entry"] == "logsumexp"
+    draft = tmp_path / "draft.yaml"
+    draft.write_text(found["draft"]["text"])
+    entry = {e.name: e for e in load_registry(draft).composites}["logsumexp"]
+    assert {name: str(value) for name, value in entry.example} == {
+        "self": "3x4xf32",
+        "dim": "(0,)",
+    }
+    assert [(a.name, a.normalize) for a in entry.attributes] == [
+        ("dim", True),
+        ("keepdim", False),
+    ]
+    assert "list of tensors" in operators["aten::stack"]["note"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("@:raises",), "AT: @:raises raised ValueError: no weights here"),
+        (("@:nett",), "@ has no function nett; did you mean 'net'?"),
+        (("nowhere.py:net",), "there is no file nowhere.py"),
+        (("@:reads",), "the module reads the value of a tensor while it runs"),
+        (("@:fails",), "the step failed: RuntimeError: "),
+        (("@:counts",), "nothing that Flatten returns depends on a parameter that requires"),
+        (("@:net", "--ops", "gelo"), "there is no composite 'gelo'; did you mean 'gelu'?"),
+        (("@:net", "--namespace", "1a"), "'1a' is not a composite namespace such as acme"),
+        (("@:net", "--forward", "--optimizer", "torch.optim:SGD"), "leave one out"),
+        (("@:linear", "--forward", "--yaml"), "nothing is worth an entry"),
+    ],
+)
+def test_mistakes(model: Path, arguments: tuple[str, ...], message: str) -> None:
+    line = f"{model}:{_line(model, 'raise ValueError')}:"
+    said = message.replace("@", str(model)).replace("AT:", line)
+    result = invoke(*(part.replace("@", str(model)) for part in arguments))
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def _line(file: Path, text: str) -> int:
+    lines = file.read_text().splitlines()
+    return 1 + next(n for n, line in enumerate(lines) if text in line)
+
+
+def test_the_tables(model: Path) -> None:
+    result = invoke(f"{model}:net", "--optimizer", "torch.optim:AdamW", "--top", "3")
+    assert result.exit_code == 0, result.output
+    assert "of stock's are inside" in result.stdout
+    assert "draft: norm" in result.stdout
+    assert "(--yaml prints it)" in result.stdout

@@ -1,0 +1,101 @@
+"""clip_grad_norm: one composite for the norm and all gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch_xla
+from composites_testing.tensors import compilations, values
+from torch import nn
+
+import composites
+
+SameAsStock = Callable[..., Any]
+SHAPES = ((7, 5), (5,), (2, 3, 4))
+
+
+def parameters(dtype: torch.dtype = torch.float32, device: str = "xla") -> list[nn.Parameter]:
+    made = []
+    for number, shape in enumerate(SHAPES):
+        parameter = nn.Parameter(values(*shape, dtype=dtype, device=device))
+        parameter.grad = values(*shape, seed=number, dtype=dtype, device=device)
+        made.append(parameter)
+    return [*made, nn.Parameter(values(3, device=device))]  # which has no gradient
+
+
+def clipped(
+    dtype: torch.dtype = torch.float32,
+    given: Callable[[list[nn.Parameter]], Any] = list,
+    max_norm: float = 1.0,
+    **options: Any,
+) -> Mapping[str, Any]:
+    made = parameters(dtype)
+    norm = nn.utils.clip_grad_norm_(given(made), max_norm, **options)
+    grads = {f"grad {n}": p.grad for n, p in enumerate(made) if p.grad is not None}
+    return {"norm": norm, **grads}
+
+
+def from_generator(made: Iterable[nn.Parameter]) -> Iterator[nn.Parameter]:
+    yield from made
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_bits_of_stock(same_as_stock: SameAsStock, dtype: torch.dtype) -> None:
+    subjects = {
+        "list": partial(clipped, dtype),
+        "generator": partial(clipped, dtype, from_generator),
+        "one tensor": partial(clipped, dtype, lambda made: made[0]),
+        "small enough": partial(clipped, dtype, max_norm=1e6),
+        "sum": partial(clipped, dtype, norm_type=1),
+        "greatest": partial(clipped, dtype, norm_type=math.inf),
+    }
+    ours = same_as_stock(subjects, emits={"clip_grad_norm"}).ours
+    assert all(nodes == {"ptxla.clip_grad_norm": 1} for nodes in ours.nodes.values())
+
+
+def test_calls_that_take_the_original(same_as_stock: SameAsStock) -> None:
+    subjects = {
+        "error_if_nonfinite": partial(clipped, error_if_nonfinite=True),
+        "foreach": partial(clipped, foreach=True),
+    }
+    same_as_stock(subjects, emits=(), raises=["foreach"])
+
+
+def test_a_generator_is_not_used_up_by_a_call_that_is_not_claimed() -> None:
+    """On the CPU no call is; the stock function would find an empty generator."""
+
+    def run() -> list[torch.Tensor]:
+        made = parameters(device="cpu")
+        norm = nn.utils.clip_grad_norm_(from_generator(made), 1.0)
+        return [norm, *(p.grad for p in made if p.grad is not None)]
+
+    stock = run()
+    with composites.enabled("clip_grad_norm"):
+        ours = run()
+    assert len(ours) == len(stock) == 4
+    assert all(torch.equal(a, b) for a, b in zip(stock, ours, strict=True))
+
+
+def test_nothing_to_clip(same_as_stock: SameAsStock) -> None:
+    same_as_stock(
+        {"none": lambda: {"norm": nn.utils.clip_grad_norm_(iter([nn.Parameter(values(3))]), 1.0)}},
+        emits=(),
+    )
+
+
+def test_a_bound_that_changes_compiles_nothing() -> None:
+    with composites.enabled("clip_grad_norm"):
+        counts = []
+        for step in range(4):
+            before = compilations()
+            made = parameters()
+            torch_xla.sync()
+            nn.utils.clip_grad_norm_(made, 1.0 + step)
+            torch_xla.sync()
+            counts.append(compilations() - before)
+    assert counts[2:] == [0, 0]

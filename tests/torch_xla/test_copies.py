@@ -1,0 +1,242 @@
+"""Entries with `copies` in a process: what is replaced when, and that all of it is restored."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch_xla
+from composites_testing.tensors import values
+from transformers import Qwen2Config
+from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen2.modeling_qwen2 import Qwen2MLP, Qwen2RMSNorm
+
+import composites
+from lowering.import_hook import after_imports
+
+Python = Callable[..., Any]
+
+COPIES: dict[str, tuple[Any, str]] = {
+    "llama_rms_norm": (Qwen2RMSNorm, "forward"),
+    "rotary_embedding": (modeling_qwen2, "apply_rotary_pos_emb"),
+    "swiglu": (Qwen2MLP, "forward"),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_on_and_off_leaves_the_original_copy(name: str) -> None:
+    owner, attribute = COPIES[name]
+    original, gemma = vars(owner)[attribute], vars(GemmaRMSNorm)["forward"]
+    with composites.enabled(name):
+        replaced = vars(owner)[attribute]
+        assert replaced.__wrapped__ is original
+        with composites.enabled("gelu"):
+            assert vars(owner)[attribute].__wrapped__ is original
+        with composites.enabled("all"):
+            assert vars(owner)[attribute].__wrapped__ is original
+            assert vars(GemmaRMSNorm)["forward"] is gemma  # it has the name, and other code
+    assert vars(owner)[attribute] is original
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_copy_that_someone_else_replaces_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    def theirs(*arguments: Any) -> Any:
+        raise NotImplementedError
+
+    if before:
+        monkeypatch.setattr(Qwen2RMSNorm, "forward", theirs)
+    else:
+        monkeypatch.setattr(Qwen2RMSNorm, "forward", Qwen2RMSNorm.forward)  # to be put back
+    with composites.enabled("llama_rms_norm"):
+        if not before:
+            setattr(Qwen2RMSNorm, "forward", theirs)  # noqa: B010
+        assert Qwen2RMSNorm.forward is theirs
+    assert Qwen2RMSNorm.forward is theirs
+
+
+def test_a_name_that_was_imported_before_is_replaced_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module may hold a function of another one, which is replaced there."""
+    original = modeling_qwen2.apply_rotary_pos_emb
+    other = sys.modules["transformers.models.gemma.modeling_gemma"]
+    monkeypatch.setattr(other, "rotate", original, raising=False)
+    with composites.enabled("rotary_embedding"):
+        assert vars(other)["rotate"].__wrapped__ is original
+    assert vars(other)["rotate"] is original
+
+
+def test_copies_under_torch_compile() -> None:
+    config = Qwen2Config(hidden_size=16, intermediate_size=24, num_attention_heads=2)
+    modules = [Qwen2RMSNorm(16).to("xla"), Qwen2MLP(config).to("xla")]
+    x = values(2, 3, 16)
+
+    def run(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        hidden = modules[1](modules[0](x))
+        return modeling_qwen2.apply_rotary_pos_emb(hidden[:, None], x[:, None], x, x)
+
+    expected = run(x)
+    seen: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return graph.forward
+
+    with composites.enabled("llama_rms_norm", "swiglu", "rotary_embedding"):
+        torch._dynamo.reset()
+        found = torch.compile(run, backend=backend, fullgraph=True)(x)
+        text = torch_xla._XLAC._get_xla_tensors_text(list(found))
+    torch._dynamo.reset()
+    for name in ("rms_norm", "swiglu", "rotary_embedding"):
+        assert text.count(f"ptxla::{name}") == 1, text
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one.detach().cpu(), other.detach().cpu())
+
+
+def test_entries_without_copies_watch_no_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[Any] = []
+
+    def watch(*arguments: Any) -> Any:
+        watched.append(arguments)
+        return after_imports(*arguments)
+
+    monkeypatch.setattr("lowering.installation.patches.after_imports", watch)
+    with composites.enabled("gelu", "softmax", "adamw"):
+        assert watched == []
+    before = list(sys.meta_path)
+    with composites.enabled("swiglu"):
+        assert len(watched) == 1
+        assert sys.meta_path != before
+    assert sys.meta_path == before
+
+
+def test_threads_that_turn_entries_on_and_off() -> None:
+    originals = {name: vars(owner)[attribute] for name, (owner, attribute) in COPIES.items()}
+    failures: list[BaseException] = []
+
+    def turn(name: str) -> None:
+        try:
+            owner, attribute = COPIES[name]
+            for _ in range(5):
+                with composites.enabled(name):
+                    assert vars(owner)[attribute].__wrapped__ is originals[name]
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=turn, args=(name,)) for name in [*COPIES, *COPIES]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert originals == {name: vars(owner)[a] for name, (owner, a) in COPIES.items()}
+
+
+LATER = """
+import sys
+import torch, torch_xla
+import composites
+
+assert "ptxla.swiglu" in composites.active()
+assert not any(name.startswith("transformers") for name in sys.modules)
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+config = Qwen2Config(
+    vocab_size=32, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
+    num_attention_heads=2, num_key_value_heads=1,
+)
+model = Qwen2ForCausalLM(config).to("xla")
+loss = model(torch.zeros(1, 4, dtype=torch.long).to("xla")).logits.sum()
+text = torch_xla._XLAC._get_xla_tensors_text([loss])
+counts = {n: text.count(f"ptxla::{n}") for n in ("rms_norm", "swiglu", "rotary_embedding")}
+assert counts == {"rms_norm": 3, "swiglu": 1, "rotary_embedding": 1}, text
+assert "transformers.models.llama.modeling_llama" not in sys.modules
+composites.disable()
+modules = [m for n, m in list(sys.modules.items()) if n.startswith("transformers")]
+for module in modules:
+    for value in list(vars(module).values()):
+        for function in (value, *(vars(value).values() if isinstance(value, type) else ())):
+            assert "_composites_patch" not in getattr(function, "__dict__", ()), function
+assert not [f for f in sys.meta_path if type(f).__module__.startswith("lowering")]
+print("right")
+"""
+
+
+def test_a_module_of_copies_that_is_imported_later(python: Python) -> None:
+    done = python(LATER, XLA_COMPOSITE_OP="llama_rms_norm,swiglu,rotary_embedding")
+    assert done.stdout.endswith("right\n"), done.stderr
+
+
+LAYERS = """
+import torch
+import torch_xla  # which turns on what XLA_COMPOSITE_OP names, in the middle of this import
+
+
+class Norm(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x)
+"""
+
+VENDOR = """
+schema: 1
+namespace: acme
+composites:
+  norm:
+    function: acme_layers.named:Norm.forward
+    copies: [acme_layers, transformers]
+    operands: [x]
+    backward: derive
+  rms_norm:
+    function: transformers.models.llama.modeling_llama:LlamaRMSNorm.forward
+    copies: transformers
+    operands: [hidden_states, self.weight]
+    attributes: {eps: self.variance_epsilon}
+    when: {dtypes: bf16}
+    backward: derive
+  of_qwen2:
+    function: transformers.models.qwen2.modeling_qwen2:Qwen2RMSNorm.forward
+    operands: [hidden_states, self.weight]
+    attributes: {eps: self.variance_epsilon}
+    when: {rank: 2}
+    backward: derive
+"""
+
+ORDER = """
+from acme_layers import MODULE
+import torch, torch_xla
+text = torch_xla._XLAC._get_xla_tensors_text
+x = torch.randn(2, 3, 8).to("xla")
+assert "acme::norm" in text([MODULE.Norm()(x)])
+
+# A function that one entry names, and that is a copy of what two others name.
+from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
+norm = Qwen2RMSNorm(8).to("xla")
+assert "ptxla::rms_norm" in text([norm(x)])
+assert "acme::of_qwen2" in text([norm(x[0])])
+wide = norm.to(torch.bfloat16)
+assert "acme::rms_norm" in text([wide(x[0].bfloat16())])
+assert "acme::rms_norm" in text([wide(x.bfloat16())])
+print("right")
+"""
+
+
+@pytest.mark.parametrize("module", ["named", "copy"])
+def test_entries_of_a_vendor_come_first(python: Python, tmp_path: Path, module: str) -> None:
+    folder = tmp_path / "acme_layers"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(f"from acme_layers import {module} as MODULE\n")
+    for name in ("named", "copy"):
+        (folder / f"{name}.py").write_text(LAYERS)
+    registry = tmp_path / "acme.yaml"
+    registry.write_text(VENDOR)
+    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+    done = python(
+        ORDER, PYTHONPATH=path, XLA_COMPOSITE_REGISTRY=str(registry), XLA_COMPOSITE_OP="all"
+    )
+    assert done.stdout.endswith("right\n"), done.stderr

@@ -1,0 +1,357 @@
+"""Backwards of JAX decompositions: derived with `jax.vjp`, or entries of their own in JAX."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla.core.xla_model as xm
+from torch import Tensor
+
+import composites
+from composites.errors import LoweringError, RegistryError
+from composites.registry.catalog import load_catalog
+from lowering import activation
+from lowering.verification.results import Check, Verdict
+from lowering.verification.targets import targets_of
+from lowering.verification.verify import verify
+
+HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
+
+FUNCTIONS = """
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import torch
+
+
+def gelu(self, *, approximate="none"):
+    return jax.nn.gelu(self, approximate=approximate == "tanh")
+
+
+def relu6(self, *, approximate="none"):
+    return jax.nn.relu6(self)
+
+
+def exp(self):
+    return jnp.exp(self)
+
+
+def linear(input, weight, bias=None):
+    product = input @ weight.T
+    return product if bias is None else product + bias
+
+
+def var_mean(self, dim=None, *, correction=None, keepdim=False):
+    axes = tuple(dim) if dim else None
+    ddof = 1 if correction is None else correction
+    variance = jnp.var(self, axes, ddof=ddof, keepdims=keepdim)
+    return variance, jnp.mean(self, axes, keepdims=keepdim)
+
+
+def topk(self, k, dim=-1, largest=True, sorted=True):
+    values, indices = jax.lax.top_k(self, k)
+    return values, indices.astype(jnp.int64)
+
+
+def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    return weight[indices]
+
+
+def cat(tensors, dim=0):
+    assert type(tensors) is list
+    return jnp.concatenate(tensors, dim)
+
+
+def atan2(self, other):
+    return jnp.where(self > 0, 1.0, 2.0)  # weakly typed, and without gradient
+
+
+def looped(self):
+    return jax.lax.while_loop(lambda x: x.sum() < 9, lambda x: x * 2, self)
+
+
+def scale(x: torch.Tensor, y: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    return x * y * factor
+
+
+def jax_scale(x, y, factor=2.0):
+    return x * y * factor
+
+
+def root(x: jax.Array, power: int) -> jax.Array:
+    return x**power
+
+
+def to_root(composite, self, exponent):
+    return composite(self, exponent)
+
+
+def swish(input):
+    return jax.nn.sigmoid(input) * input
+
+
+def swish_grad(grad_output: jax.Array, self: jax.Array, half: jax.Array) -> jax.Array:
+    return grad_output * (half + self * half * (1 - half))
+
+
+def half(input):
+    return jax.nn.sigmoid(input)
+
+
+def wrong_grad(grad_output: jax.Array, self: jax.Array) -> jax.Array:
+    return grad_output + 3
+
+
+def untyped_grad(grad_output, self):
+    return grad_output
+"""
+
+
+@pytest.fixture
+def enable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Turns on the entries of a registry text."""
+    (tmp_path / "umbra_jax.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def turn_on(text: str) -> None:
+        path = tmp_path / "umbra.yaml"
+        path.write_text(HEAD + text)
+        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+        activation.catalog.cache_clear()
+        composites.enable("umbra.*")
+
+    composites.disable()
+    yield turn_on
+    composites.disable()
+    activation.catalog.cache_clear()
+    sys.modules.pop("umbra_jax", None)
+
+
+def emitted(*tensors: Tensor) -> list[str]:
+    return re.findall(r'stablehlo.composite "umbra\.([^"]+)"', xm.get_stablehlo(list(tensors)))
+
+
+def derived(op: str, function: str, more: str = "") -> str:
+    keys = f"op: {op}, decomposition: 'jax:umbra_jax:{function}', backward: derive{more}"
+    return f"  planted: {{{keys}}}\n"
+
+
+def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def values(call: Callable[..., Any], device: str, given: Sequence[Tensor]) -> list[Tensor]:
+    """Results and gradients of a call."""
+    leaves = [t.to(device).requires_grad_(t.is_floating_point() or t.is_complex()) for t in given]
+    results = call(*leaves)
+    results = list(results) if isinstance(results, list | tuple) else [results]
+    reached = [result for result in results if result.requires_grad]
+    grads = [numbers(*r.shape, seed=9, dtype=r.dtype).to(device) for r in reached]
+    wanted = [leaf for leaf in leaves if leaf.requires_grad]
+    found = torch.autograd.grad(reached, wanted, grads) if reached else ()
+    return [*(r.detach() for r in results), *found]
+
+
+def same_as_cpu(
+    call: Callable[..., Any], given: Sequence[Tensor], names: Sequence[str], rtol: float = 1e-5
+) -> None:
+    ours = values(call, "xla", given)
+    assert sorted(set(emitted(*ours))) == list(names)
+    expected = values(call, "cpu", given)
+    assert len(ours) == len(expected)
+    for mine, theirs in zip(ours, expected, strict=True):
+        torch.testing.assert_close(mine.cpu(), theirs, rtol=rtol, atol=rtol)
+
+
+BOTH = ("planted", "planted_backward")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_derived(enable: Callable[[str], None], dtype: torch.dtype, approximate: str) -> None:
+    enable(derived("aten::gelu", "gelu", ", attributes: {approximate: approximate}"))
+    narrow = {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float64: 1e-12}
+    same_as_cpu(
+        lambda x: F.gelu(x, approximate=approximate),
+        [numbers(4, 3, dtype=dtype)],
+        BOTH,
+        narrow.get(dtype, 1e-5),
+    )
+
+
+def test_an_absent_operand(enable: Callable[[str], None]) -> None:
+    enable(derived("aten::linear", "linear"))
+    x, w, b = numbers(4, 3), numbers(5, 3, seed=1), numbers(5, seed=2)
+    same_as_cpu(F.linear, [x, w, b], BOTH)
+    same_as_cpu(F.linear, [x, w], BOTH)
+
+
+def test_several_results(enable: Callable[[str], None]) -> None:
+    enable(
+        derived(
+            "aten::var_mean.correction", "var_mean", ", attributes: {keepdim: keepdim},"
+            " when: {where: [dim is not None]}",
+        )
+    )  # fmt: skip
+    x = numbers(4, 3)
+    same_as_cpu(lambda t: torch.var_mean(t, dim=[1]), [x], BOTH)
+    same_as_cpu(lambda t: torch.var_mean(t, dim=[1])[1], [x], BOTH)  # no gradient of the first
+
+
+def test_a_result_of_integers(enable: Callable[[str], None]) -> None:
+    enable(derived("aten::topk", "topk", ", attributes: {k: k}"))
+    same_as_cpu(lambda t: t.topk(2), [numbers(4, 6)], BOTH)
+
+
+def test_an_operand_of_integers(enable: Callable[[str], None]) -> None:
+    enable(derived("aten::embedding", "embedding"))
+    indices = torch.tensor([[1, 2], [2, 0]])
+    same_as_cpu(lambda i, w: F.embedding(i, w), [indices, numbers(4, 3)], BOTH)
+
+
+def test_complex_numbers(enable: Callable[[str], None]) -> None:
+    enable(derived("aten::exp", "exp"))
+    same_as_cpu(torch.exp, [torch.complex(numbers(4), numbers(4, seed=1))], BOTH)
+
+
+def test_lists_of_tensors(enable: Callable[[str], None]) -> None:
+    enable(derived("aten::cat", "cat", ", attributes: {dim: dim}"))
+    same_as_cpu(lambda *t: torch.cat(t, 1), [numbers(2, n, seed=n) for n in (1, 2, 3)], BOTH)
+
+
+def test_only_what_is_asked_for(enable: Callable[[str], None]) -> None:
+    enable(derived("aten::linear", "linear", ", saves: [weight]"))
+    x, w = numbers(4, 3).to("xla").requires_grad_(), numbers(5, 3, seed=1).to("xla")
+    (found,) = torch.autograd.grad(F.linear(x, w).sum(), [x])
+    text = xm.get_stablehlo([found])
+    assert "output_mask = dense<[true, false, false]> : tensor<3xi1>" in text
+    assert re.search(r'"umbra.planted_backward" %\S+, %\S+ \{', text)  # one gradient, the weight
+    torch.testing.assert_close(found.cpu(), w.cpu().sum(0).expand(4, 3))
+
+
+def test_a_gradient_that_is_zero(enable: Callable[[str], None]) -> None:
+    enable(derived("aten::atan2", "atan2"))
+    x, y = (numbers(4, seed=n).to("xla").requires_grad_() for n in range(2))
+    grads = torch.autograd.grad(torch.atan2(x, y).sum(), [x, y])
+    assert emitted(*grads) == ["planted_backward"]
+    assert [g.dtype for g in grads] == [torch.float32] * 2
+    assert all(torch.equal(g.cpu(), torch.zeros(4)) for g in grads)
+
+
+def test_a_gradient_of_the_gradient_is_that_of_the_operator(
+    enable: Callable[[str], None],
+) -> None:
+    enable(derived("aten::gelu", "gelu"))
+    found = []
+    for device in ("xla", "cpu"):
+        x = numbers(4, 3).to(device).requires_grad_()
+        (first,) = torch.autograd.grad(F.gelu(x).sum(), [x], create_graph=True)
+        found.append(torch.autograd.grad(first.square().sum(), [x])[0].cpu())
+    torch.testing.assert_close(*found)
+
+
+def test_a_python_function(enable: Callable[[str], None]) -> None:
+    enable(
+        "  planted:\n    function: umbra_jax:scale\n    operands: [x, y]\n"
+        "    attributes: {factor: factor}\n    decomposition: jax:umbra_jax:jax_scale\n"
+        "    backward: derive\n"
+    )
+    import umbra_jax  # type: ignore[import-not-found]
+
+    same_as_cpu(lambda x, y: umbra_jax.scale(x, y, 3.0), [numbers(4), numbers(4, seed=1)], BOTH)
+
+
+ADAPTED = (
+    "  planted:\n    op: aten::pow.Tensor_Scalar\n    adapt: umbra_jax:to_root\n"
+    "    decomposition: jax:umbra_jax:root\n    attributes: {power: power}\n    backward: derive\n"
+)
+
+
+def test_adapted_arguments(enable: Callable[[str], None]) -> None:
+    enable(ADAPTED)
+    same_as_cpu(lambda x: torch.pow(x, 3), [numbers(4)], BOTH)
+    x = numbers(4).to("xla").requires_grad_()
+    with pytest.raises(LoweringError, match=r"differentiated too .*; write the decomposition in"):
+        torch.autograd.grad(torch.pow(x, 3).sum(), [x], create_graph=True)
+
+
+SWISH = (
+    "  swish:\n    op: aten::silu\n    decomposition: jax:umbra_jax:swish\n"
+    "    backward: swish_grad\n    saves: [self, half: 'umbra_jax:half']\n"
+    "  swish_grad:\n    gradients: [self]\n    decomposition: jax:umbra_jax:swish_grad\n"
+)
+
+
+def test_an_entry_of_its_own(enable: Callable[[str], None]) -> None:
+    enable(SWISH)
+    same_as_cpu(F.silu, [numbers(4, 3)], ["swish", "swish_grad"])
+    same_as_cpu(F.silu, [numbers(4, 3, dtype=torch.bfloat16)], ["swish", "swish_grad"], 2e-2)
+
+
+def test_mistakes(enable: Callable[[str], None]) -> None:
+    with pytest.raises(RegistryError, match=r"torch\.Tensor or jax\.Array"):
+        enable("  g: {gradients: [self], decomposition: 'jax:umbra_jax:untyped_grad'}\n")
+    with pytest.raises(RegistryError, match="or a JAX function with jax:"):
+        enable("  g: {gradients: [self]}\n")
+    enable(derived("aten::relu", "looped"))
+    x = numbers(4).abs().to("xla").requires_grad_()
+    with pytest.raises(LoweringError, match=r"umbra_jax:looped failed .*Reverse-mode"):
+        torch.autograd.grad(torch.relu(x).sum(), [x])
+
+
+def test_compiled_graphs(enable: Callable[[str], None]) -> None:
+    enable(derived("aten::gelu", "gelu"))
+    torch._dynamo.reset()
+    call = torch.compile(F.gelu, backend="aot_eager", fullgraph=True)
+    same_as_cpu(call, [numbers(4, 3)], BOTH)
+
+
+def test_exports(enable: Callable[[str], None]) -> None:
+    enable(derived("aten::gelu", "gelu"))
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.GELU(), torch.nn.Flatten(0))
+
+    class Loss(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.model(x).square().sum()
+
+    x = numbers(4, 3)
+    program = composites.export(Loss(), (x,), train=True, ops=["umbra.planted"])
+    assert program.composites == {"umbra.planted": 1, "umbra.planted_backward": 1}
+
+
+def test_verify(enable: Callable[[str], None], tmp_path: Path) -> None:
+    (tmp_path / "umbra.yaml").write_text(
+        HEAD
+        + derived("aten::gelu", "gelu", ", attributes: {approximate: approximate}")
+        + derived("aten::gelu", "relu6", ", attributes: {approximate: approximate}").replace(
+            "planted", "wrong"
+        )
+        + "  bad: {op: aten::silu, backward: bad_grad}\n"
+        "  bad_grad: {gradients: [self], decomposition: 'jax:umbra_jax:wrong_grad'}\n"
+    )
+    catalog = load_catalog([str(tmp_path / "umbra.yaml")], in_place=True)
+    found = {
+        target.entry.name: verify(target, catalog, ("f32", "bf16"))
+        for target in targets_of(catalog.registries[0].composites, catalog)
+    }
+    assert {row.verdict for row in found["planted"]} == {Verdict.VERIFIED}, found["planted"]
+    assert all(row.numbers.gradient is not None for row in found["planted"])
+    for name, checks in (
+        ("wrong", {Check.FORWARD, Check.GRADIENT}), ("bad", {Check.GRADIENT}),
+        ("bad_grad", {Check.GRADIENT}),
+    ):  # fmt: skip
+        failed = {f.check for row in found[name] for f in row.findings if f.is_failure}
+        assert failed == checks, found[name]
