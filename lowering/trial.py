@@ -105,8 +105,9 @@ def _uncopied(entry: Composite) -> Iterator[str]:
         ):
             yield (
                 f"copies: {target} cannot have copies: a decorator wraps it, or it uses `super()`"
-                " or a variable of an enclosing function, imports something, or writes a global"
-                " variable; leave `copies` out, or name another function"
+                " or a variable of an enclosing function, imports something, writes a global"
+                " variable, or reads a decorated method or a callable object of its class; leave"
+                " `copies` out, or name another function"
             )
 
 

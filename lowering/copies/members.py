@@ -96,7 +96,7 @@ def overridden(members: Mapping[str, Any], owner: type) -> str | None:
 
 
 def written_member(module: WrittenModule, path: Sequence[str], name: str) -> WrittenMember | None:
-    """What the class at `path` has under a name as a `def`, in its file or in those of its bases."""
+    """What the class at `path` has under a name as a `def`, in its file or those of its bases."""
     node = _class(module, path)
     if node is None:
         return None

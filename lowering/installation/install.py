@@ -330,7 +330,6 @@ class _Installer:
 
     def _replacement(self, original: Kernel, target: str, claims: Sequence[_Claim]) -> Replacement:
         called = traced = original
-        guard = guard_of(original, target)
         for claim in reversed(claims):
             if isinstance(claim, _Rewrite):
                 rewrite = self._tried(claim.entry, find_function(claim.function), called)
@@ -338,6 +337,7 @@ class _Installer:
             elif isinstance(claim, _Variant):
                 raise AssertionError("a variant is an operator")
             elif claim.adapt is not None:
+                guard = guard_of(claim, original, target)
                 adapter, traced_adapter = self._adapter(claim), self._traced_adapter(claim)
                 if guard is not None:
                     adapter, traced_adapter = guard(adapter), guard(traced_adapter)
@@ -353,7 +353,8 @@ class _Installer:
                 traced_taken = traced_function(
                     claim, original, target, node, traced, owns, self.statistics.of(claim)
                 )
-                if guard is not None and claim.decomposition.kind != "native":
+                guard = guard_of(claim, original, target)
+                if guard is not None:
                     taken = self._tried(claim, guard(taken), called)
                     traced_taken = _tried(guard(traced_taken), traced)
                 called, traced = taken, traced_taken

@@ -1,8 +1,8 @@
 """Calls of a caught method on objects whose class overrides what the method calls.
 
-`class Centered(Norm)` may inherit `forward`, which an entry catches, and have another `_norm`, which
-`forward` calls. A decomposition that the entry gives does not follow this, so such a call is left
-alone. The native decomposition runs the method itself, and needs no check.
+`class Centered(Norm)` may inherit `forward`, which an entry catches, and have another `_norm`,
+which `forward` calls. A decomposition that the entry gives does not follow this, so such a call is
+left alone. The native decomposition runs the method itself, and needs no check.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from composites.errors import UnsupportedCallError
+from composites.registry.model import Composite
 from lowering.copies.members import called_members, overridden
 from lowering.frontends.protocols import Kernel
 
@@ -31,21 +32,29 @@ def owner_of(target: str) -> Any:
     return owner
 
 
-def guard_of(original: Any, target: str) -> Guard | None:
-    """A function that makes a kernel decline the calls of a method that its entry does not mean;
-    None if the method calls nothing that could be overridden."""
+def guard_of(entry: Composite, original: Any, target: str) -> Guard | None:
+    """A function that makes a kernel decline the calls of a method that an entry does not mean;
+    None if the method calls nothing that could be overridden, or the decomposition is native."""
+    if entry.decomposition.kind == "native":
+        return None
     owner = owner_of(target)
     if not isinstance(owner, type) or not isinstance(original, FunctionType):
         return None
-    members = called_members(original, owner)
+    listed = _listed(entry, original.__code__.co_varnames[0])
+    called = called_members(original, owner)
+    members = {name: value for name, value in called.items() if name not in listed}
     if not members:
         return None
     text = f"has another {{}} than {owner.__name__}, and {original.__name__} uses it"
+    expected = tuple((name, getattr(owner, name)) for name in members)  # quickly compared
     # An object may hold another function under the name of a method.
     names = tuple(name for name, value in members.items() if not isinstance(value, property))
 
     def of_class(found: type) -> str | None:
-        return None if found is owner else overridden(members, found)
+        for name, value in expected:
+            if getattr(found, name, None) is not value:
+                return overridden(members, found)
+        return None
 
     # Dynamo does not trace it, and compiles again for another class.
     torch.compiler.assume_constant_result(of_class)
@@ -65,3 +74,10 @@ def guard_of(original: Any, target: str) -> Guard | None:
         return guarded
 
     return guard
+
+
+def _listed(entry: Composite, self_name: str) -> set[str]:
+    """What an entry reads of the object. Its composite has the value, whatever gives it."""
+    paths = (*entry.operands, *(a.argument or "" for a in entry.attributes))
+    split = (path.partition(".") for path in paths)
+    return {name for owner, dot, name in split if dot and owner == self_name}
