@@ -40,7 +40,7 @@ def guard_of(entry: Composite, original: Any, target: str) -> Guard | None:
     owner = owner_of(target)
     if not isinstance(owner, type) or not isinstance(original, FunctionType):
         return None
-    listed = _listed(entry, original.__code__.co_varnames[0])
+    listed = _listed(entry, next(iter(original.__code__.co_varnames), ""))
     called = called_members(original, owner)
     members = {name: value for name, value in called.items() if name not in listed}
     if not members:
