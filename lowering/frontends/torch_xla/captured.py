@@ -25,7 +25,7 @@ class CapturedTensorsRefused(TorchFunctionMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._made: dict[int, torch.Tensor] = {}
 
     def __torch_function__(
@@ -45,7 +45,7 @@ class CapturedTensorsRefused(TorchFunctionMode):
             elif not leaf.is_cpu:
                 tensor = captured[0]
                 raise CapturedTensorError(
-                    f"the decomposition reads a CPU tensor that is not an operand ({tensor.dtype}, shape"
-                    f" {list(tensor.shape)}); pass it as an argument, or use a number"
+                    f"the decomposition reads a CPU tensor that is not an operand ({tensor.dtype},"
+                    f" shape {list(tensor.shape)}); pass it as an argument, or use a number"
                 )
         return result
