@@ -55,8 +55,6 @@ from composites.registry.signatures import check_signature, describe_function
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
 _WHEN_OF_ALL_OPERANDS = ("dtypes", "rank", "where")
-_MORE_DIMENSIONS = ("aten::stack", "aten::unsqueeze_copy")
-"""Operators whose argument `dim` can be the dimension that they add."""
 TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
@@ -522,7 +520,7 @@ class _EntryReader:
                 f" {argument.kind}",
                 "attributes", name, "normalize",
             )  # fmt: skip
-        if document.normalize and operator.qualified in _MORE_DIMENSIONS:
+        if document.normalize and operator.adds_a_dimension:
             self._problem(
                 f"attribute {name}: {source} of {operator.qualified} counts the dimensions of its"
                 " result, which has one more than its operands; leave `normalize` out",
