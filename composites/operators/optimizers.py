@@ -259,6 +259,57 @@ def sgd(
             write((param, buffer), updated)
 
 
+def lion_update(
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    lr: Tensor,
+    decay: Tensor,
+    *,
+    beta1: float,
+    beta2: float,
+) -> list[Tensor]:
+    """One step of Lion: Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023).
+
+    Args:
+        param, grad, exp_avg: tensors of the same shape.
+        lr: the learning rate, 0-d, of the dtype of `param`.
+        decay: what `param` is multiplied by, 1 minus lr times the weight decay; 0-d.
+
+    Returns:
+        New `param` and `exp_avg`.
+    """
+    direction = torch.sgn((exp_avg * beta1).add(grad, alpha=1 - beta1))
+    updated = param * decay - direction * lr
+    return [updated, (exp_avg * beta2).add(grad, alpha=1 - beta2)]
+
+
+def lion(
+    composite: Update,
+    p: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    lr: float,
+    wd: float,
+    beta1: float,
+    beta2: float,
+) -> None:
+    """Adapt the update of `lion_pytorch.Lion` without Triton."""
+    if p.is_complex() or any(isinstance(n, Tensor) for n in (lr, wd, beta1, beta2)):
+        raise UnsupportedCallError("needs a real parameter and plain numbers")
+    scalars = Scalars()
+    updated = composite(
+        p,
+        grad,
+        exp_avg,
+        scalars.tensor(lr, p),
+        scalars.tensor(1 - lr * wd, p, wide=True),
+        beta1=float(beta1),
+        beta2=float(beta2),
+    )
+    write((p, exp_avg), updated)
+
+
 class Scalars:
     """The 0-d tensors of one step. Most parameters share them."""
 
