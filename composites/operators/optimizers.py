@@ -15,7 +15,7 @@ from torch import Tensor
 
 from composites.errors import UnsupportedCallError
 from composites.operators.opmath import opmath_type
-from composites.torch_internals import assign
+from composites.torch_internals import assign, share_memory
 
 Update = Callable[..., Sequence[Tensor]]
 
@@ -170,6 +170,7 @@ def _adam(
         raise UnsupportedCallError(
             "needs real parameters, plain numbers, and step counts on the expected device"
         )
+    require_own_memory(params)
     scalars = Scalars()
     steps: list[Tensor] = []
     updates: list[Sequence[Tensor]] = []
@@ -230,6 +231,7 @@ def sgd(
         or any(param.is_complex() for param in params)
     ):
         raise UnsupportedCallError("needs plain numbers, real parameters and dense gradients")
+    require_own_memory(params)
     scalars = Scalars()
     updates = [
         composite(
@@ -273,6 +275,17 @@ class Scalars:
         if key not in self._made:
             self._made[key] = torch.full((), key[0], dtype=dtype, device=like.device)
         return self._made[key]
+
+
+def require_own_memory(params: Sequence[Tensor]) -> None:
+    """Leave parameters that share memory to torch.optim, which updates one after the other. The
+    update of the first is then seen by the second.
+
+    Raises:
+        UnsupportedCallError: some share memory.
+    """
+    if share_memory(params):
+        raise UnsupportedCallError("some of the parameters share memory")
 
 
 def write(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:

@@ -18,7 +18,10 @@ import composites
 from lowering.frontends.torch_xla import registration
 from lowering.requests import Block, Requests
 
-GELU = {"ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu"}
+GELU = {
+    "ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu", "ptxla.fast_gelu", "ptxla.bloom_gelu",
+    "ptxla.bloom_gelu_backward",
+}  # fmt: skip
 SILU = {"ptxla.silu", "ptxla.silu_backward"}
 NAMES = ("gelu", "silu", "mish", "layer_norm", "cross_entropy_loss", "adam", "softmax", "elu")
 
