@@ -14,10 +14,10 @@ with stock torch_xla, once with every composite on, from the same weights, data 
 - `loss`, `gradients` and `weights` are the largest differences after the steps, relative to the
   largest loss, gradient and weight of the model. (Some gradients, as that of the bias of keys in
   attention, are zero but for rounding, so nothing can be said relative to their own size; Adam
-  makes steps of the size of the learning rate of them.) What differs in Llama and T5 is the order
-  of a sum: a norm that is one composite gives a tensor one gradient, where stock adds its parts one
-  by one to that of the residual. In the U-Net it is `upsample_nearest2d`, whose gradient stock
-  computes on the CPU.
+  makes steps of the size of the learning rate of them.) What differs in Llama and its kin is the
+  order of a sum: a norm that is one composite gives a tensor one gradient, where stock adds its
+  parts one by one to that of the residual. In the U-Net it is `upsample_nearest2d`, whose gradient
+  stock computes on the CPU.
 """
 
 from __future__ import annotations
