@@ -14,10 +14,10 @@ with stock torch_xla, once with every composite on, from the same weights, data 
 - `loss`, `gradients` and `weights` are the largest differences after the steps, relative to the
   largest loss, gradient and weight of the model. (Some gradients, as that of the bias of keys in
   attention, are zero but for rounding, so nothing can be said relative to their own size; Adam
-  makes steps of the size of the learning rate of them.) What differs in Llama and T5 is the order
-  of a sum: a norm that is one composite gives a tensor one gradient, where stock adds its parts one
-  by one to that of the residual. In the U-Net it is `upsample_nearest2d`, whose gradient stock
-  computes on the CPU.
+  makes steps of the size of the learning rate of them.) What differs in Llama and its kin is the
+  order of a sum: a norm that is one composite gives a tensor one gradient, where stock adds its
+  parts one by one to that of the residual. In the U-Net it is `upsample_nearest2d`, whose gradient
+  stock computes on the CPU.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ import copy
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,9 @@ from lowering.hlo.work import count
 BARS = {"decoder": 0.8, "encoder": 0.8, "state space": 0.6}
 STEPS = 2
 SEED = 7
+MODELS_OF_A_PROCESS = 8
+"""XLA keeps what it compiles. After some 35 models the process has as many memory mappings as Linux
+allows (65,530), and ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +93,10 @@ class Row:
         return BARS[ARCHITECTURES[self.model].kind] if self.model in ARCHITECTURES else 0.8
 
 
-def measure(name: str, build: Callable[[], Model]) -> Row:
+def measure(name: str) -> Row:
     """Train a model with and without composites."""
     torch.manual_seed(SEED)
-    made = build()
+    made = MODELS[name]()
     with exactly():
         stock = train(made)
     with exactly("all"):
@@ -106,6 +111,13 @@ def measure(name: str, build: Callable[[], Model]) -> Row:
         weights=_largest(stock.weights, ours.weights),
         left=ours.counted,
     )
+
+
+def measured(names: Sequence[str]) -> Iterator[Row]:
+    """The rows of models, measured in processes of their own."""
+    for start in range(0, len(names), MODELS_OF_A_PROCESS):
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            yield from process.map(measure, names[start : start + MODELS_OF_A_PROCESS])
 
 
 def train(made: Model) -> Steps:
@@ -190,10 +202,14 @@ def main() -> None:
     if unknown:
         sys.exit(f"there is no model {unknown[0]!r} (there are {', '.join(MODELS)})")
     rows: list[Row] = []
-    for name in track(names, "models", console=Console(stderr=True)):
-        rows.append(measure(name, MODELS[name]))
-        if arguments.markdown:
-            arguments.markdown.write_text(markdown(rows))
+    with ProcessPoolExecutor(
+        1, get_context("spawn"), max_tasks_per_child=MODELS_OF_A_PROCESS
+    ) as one:
+        measured = one.map(measure, names)
+        for row in track(measured, "models", len(names), console=Console(stderr=True)):
+            rows.append(row)
+            if arguments.markdown:
+                arguments.markdown.write_text(markdown(rows))
     table = Table(*COLUMNS)
     for row in rows:
         table.add_row(*cells(row))

@@ -1,6 +1,7 @@
 """The attribute types of a registry: where values come from, and how they are written in MLIR.
 
-To add an attribute type, add one row to `TABLE` and the function that writes its values. XLA parses
+To add an attribute type, add one row to `TABLE` and the function that writes its values. Of each
+type there are also arrays, `array<i32>` or `array<array<i64>>`, which have no rows. XLA parses
 the written text back into the `composite_attributes` dictionary. The text travels as the frontend
 attribute `composite.attributes` of an HLO call (xla/hlo/translate/hlo_to_mhlo in the XLA of
 torch_xla 2.9).
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from composites.element_types import BY_NAME as BY_STABLEHLO_NAME
 from composites.element_types import NAME_OF_PYTORCH
 
 ArgumentKind = Literal[
@@ -97,8 +99,24 @@ def by_value(value: Any) -> str:
     )
 
 
+def array(item: Callable[[Any], str]) -> Callable[[Any], str]:
+    """The writer of a list whose items another function writes, as an MLIR array."""
+
+    def write(values: Any) -> str:
+        return f"[{', '.join(map(item, _items(values)))}]"
+
+    return write
+
+
+def mlir_type(value: Any) -> str:
+    """Write an element type, given by its StableHLO name."""
+    if not isinstance(value, str) or value not in BY_STABLEHLO_NAME:
+        raise UnsupportedValueError(f"{_shown(value)} is not an element type such as f32")
+    return value
+
+
 def element_type(dtype: Any) -> str:
-    """The StableHLO name of a torch dtype, for an attribute of type string."""
+    """The StableHLO name of a torch dtype, for an attribute of type string or type."""
     written = dtype if isinstance(dtype, str) else _shown(dtype)
     name = NAME_OF_PYTORCH.get(written.removeprefix("torch."))
     if name is None:
@@ -161,10 +179,36 @@ class AttributeType:
     constants: tuple[type, ...] = ()
     """Types of the Python constants that it can hold. For a list, these are the types of its
     items."""
+    item: AttributeType | None = None
+    """The type of an array's items."""
 
     @property
     def is_list(self) -> bool:
-        return self.name.endswith("[]")
+        return self.name.endswith("[]") or self.item is not None
+
+    @property
+    def source(self) -> str:
+        """`write` as Python source, with this module as `_attr`."""
+        return f"_attr.array({self.item.source})" if self.item else f"_attr.{self.write.__name__}"
+
+    def takes_argument(self, kind: ArgumentKind) -> bool:
+        """Whether an argument of this kind can become the attribute."""
+        if self.item is not None:
+            if self.item.is_list:  # no schema has lists of lists, and no annotation is read as one
+                return kind == "other"
+            one = _ITEM_OF.get(kind)
+            return one is not None and self.item.takes_argument(one)
+        return kind in (*self.default_for, *self.also_for)
+
+    def takes_constant(self, value: Any) -> bool:
+        """Whether a constant of YAML can become the attribute."""
+        if not self.is_list:
+            return type(value) in self.constants
+        if not isinstance(value, list):
+            return False
+        if self.item is not None:
+            return all(map(self.item.takes_constant, value))
+        return all(type(item) in self.constants for item in value)
 
 
 TABLE = (
@@ -175,12 +219,27 @@ TABLE = (
     AttributeType("bool", boolean, ("bool",), (), (bool,)),
     # A dtype becomes the name of its element type, such as f32.
     AttributeType("string", string, ("string", "dtype"), (), (str,)),
+    AttributeType("type", mlir_type, (), ("dtype",), (str,)),  # the element type itself
     AttributeType("i64[]", i64_list, ("ints",), (), (int,)),
     AttributeType("f32[]", f32_list, ("floats",), ("ints",), (int, float)),
     AttributeType("bool[]", boolean_list, ("bools",), (), (bool,)),
 )
 NAMES = tuple(type_.name for type_ in TABLE)
 BY_NAME = {type_.name: type_ for type_ in TABLE}
+
+_ITEM_OF: dict[ArgumentKind, ArgumentKind] = {"ints": "int", "floats": "float", "bools": "bool"}
+DEEPEST = 3
+"""How deep arrays can be nested."""
+
+
+def attribute_type(name: str, depth: int = 0) -> AttributeType | None:
+    """The attribute type of this name: one of the table, or `array<…>` of another."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    if depth == DEEPEST or not (name.startswith("array<") and name.endswith(">")):
+        return None
+    item = attribute_type(name[len("array<") : -1], depth + 1)
+    return None if item is None else AttributeType(name, array(item.write), item=item)
 
 
 def types_of_argument(kind: ArgumentKind) -> tuple[str, ...]:

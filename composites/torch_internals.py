@@ -219,6 +219,14 @@ def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:
     return grad_mode._unsafe_preserve_version_counter(tensor)
 
 
+def share_memory(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether some of the tensors have their values in the same memory. torch.compile looks for
+    this itself."""
+    if torch.compiler.is_compiling() or any(stands_for_a_tensor(tensor) for tensor in tensors):
+        return False
+    return len({tensor.untyped_storage()._cdata for tensor in tensors}) < len(tensors)
+
+
 def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
     """`tensor.copy_(value)`, after which the tensor of a lazy backend is as new as after any other
     operation in place.

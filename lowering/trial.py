@@ -88,6 +88,13 @@ def _not_copied(entry: Composite) -> Iterator[str]:
             yield f"{entry.location}: {entry.name}: copies: package {package} is not installed"
 
 
+def _class_of(target: str) -> type | None:
+    """The class of a method, whose module is imported."""
+    owner, _, _ = target.rpartition(".")
+    found = find_function(owner) if "." in target.partition(":")[2] else None
+    return found if isinstance(found, type) else None
+
+
 def _uncopied(entry: Composite) -> Iterator[str]:
     for target in entry.functions if entry.copies else ():
         try:
@@ -97,11 +104,14 @@ def _uncopied(entry: Composite) -> Iterator[str]:
         written = written_function(target)
         if written is None:
             yield f"copies: the source of {target} cannot be read, or has it more than once"
-        elif not isinstance(function, FunctionType) or not is_copy(function, written):
+        elif not isinstance(function, FunctionType) or not is_copy(
+            function, written, _class_of(target)
+        ):
             yield (
                 f"copies: {target} cannot have copies: a decorator wraps it, or it uses `super()`"
-                " or a variable of an enclosing function, imports something, or writes a global"
-                " variable; leave `copies` out, or name another function"
+                " or a variable of an enclosing function, imports something, writes a global"
+                " variable, or reads a decorated method or a callable object of its class; leave"
+                " `copies` out, or name another function"
             )
 
 

@@ -239,7 +239,7 @@ def _attributes(entry: Composite, callee: Operator | None) -> Iterator[Described
 
 
 def _attribute(attribute: Attribute, callee: Operator | None) -> DescribedAttribute:
-    value = list(attribute.value) if isinstance(attribute.value, tuple) else attribute.value
+    value = _plain(attribute.value)
     types: Sequence[str] = () if attribute.type is None else (attribute.type,)
     if not types and attribute.argument is None:
         types = types_of_constant(value)
@@ -254,6 +254,11 @@ def _attribute(attribute: Attribute, callee: Operator | None) -> DescribedAttrib
         attribute.normalize,
         attribute.optional,
     )
+
+
+def _plain(value: Any) -> Any:
+    """A constant as a registry file holds it."""
+    return [*map(_plain, value)] if isinstance(value, tuple) else value
 
 
 def _results(entry: Composite) -> tuple[str, ...]:

@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 Scalar = bool | int | float | str
-Constant = Scalar | tuple[Scalar, ...]
+_List = tuple[Scalar, ...]
+_Lists = tuple[Scalar | _List, ...]
+Constant = Scalar | tuple[Scalar | tuple[Scalar | _Lists, ...], ...]
+"""A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
 
 STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
 """How `lock` checks these values: no other fields, and no conversions."""
@@ -132,6 +135,6 @@ class Lock:
     """The file, for messages."""
 
 
-def plain(value: Any) -> Constant:
+def plain(value: Any) -> Any:
     """A constant of a registry, as a lock holds it."""
-    return tuple(value) if isinstance(value, list | tuple) else value
+    return tuple(map(plain, value)) if isinstance(value, list | tuple) else value

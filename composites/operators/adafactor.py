@@ -14,7 +14,7 @@ from torch import Tensor
 
 from composites.errors import UnsupportedCallError
 from composites.operators.opmath import opmath_type
-from composites.operators.optimizers import Scalars, write
+from composites.operators.optimizers import Scalars, require_own_memory, write
 
 
 def adafactor_update(
@@ -115,6 +115,7 @@ def adafactor(
         or any(param.numel() == 0 for param in params)
     ):
         raise UnsupportedCallError("needs plain numbers, and real parameters that have elements")
+    require_own_memory(params)
     scalars = Scalars()
     steps: list[Tensor] = []
     states: list[list[Tensor]] = []

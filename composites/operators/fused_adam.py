@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
-from composites.operators.optimizers import Scalars, adam_update, write
+from composites.operators.optimizers import Scalars, adam_update, require_own_memory, write
 
 
 def fused_adam_update(
@@ -117,6 +117,7 @@ def _fused(
         or any(isinstance(number, Tensor) for number in numbers)
     ):
         raise UnsupportedCallError("needs real parameters and plain numbers, without capturable")
+    require_own_memory(params)
     groups: dict[tuple[torch.dtype, float], list[int]] = {}
     for i, param in enumerate(params):
         groups.setdefault((param.dtype, state_steps[i].item() + 1), []).append(i)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
-from composites.operators.optimizers import Scalars, write
+from composites.operators.optimizers import Scalars, require_own_memory, write
 
 
 def zeropower_via_newtonschulz(
@@ -108,6 +108,7 @@ def muon(
         raise UnsupportedCallError("needs plain numbers and real parameters")
     if any(grad.dim() != 2 for grad in grads) or ns_steps >= 100 or len(ns_coefficients) != 3:
         raise UnsupportedCallError("torch.optim.Muon refuses the call")
+    require_own_memory(params)
     scalars = Scalars()
     updates = [
         composite(

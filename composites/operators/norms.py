@@ -102,8 +102,8 @@ def gemma_rms_norm(
 
 def gemma_of_module(composite: Callable[..., Tensor], module: Any, x: Tensor) -> Tensor:
     """Adapt the `forward` of Gemma's norm to the composite's operands and attributes."""
-    shape = list(module.weight.shape)
-    return composite(x, module.weight, normalized_shape=shape, eps=module.eps)
+    weight = _weight_of(module, x)
+    return composite(x, weight, normalized_shape=list(weight.shape), eps=module.eps)
 
 
 def cohere_layer_norm(
@@ -156,7 +156,7 @@ def gated_of_module(
         raise UnsupportedCallError("the groups do not divide the last dimension")
     return composite(
         hidden_states,
-        module.weight,
+        _weight_of(module, hidden_states),
         gate,
         group_size=module.group_size,
         eps=module.variance_epsilon,
@@ -165,12 +165,23 @@ def gated_of_module(
 
 def of_module(composite: Callable[..., Tensor], module: Any, hidden_states: Tensor) -> Tensor:
     """Adapt a norm module's `forward` to the composite's operands and attributes."""
-    weight = module.weight
-    if weight.dim() != 1:
-        raise UnsupportedCallError(f"weight has {weight.dim()} dimensions")
+    weight = _weight_of(module, hidden_states)
     return composite(
         hidden_states, weight, normalized_shape=list(weight.shape), eps=module.variance_epsilon
     )
+
+
+def _weight_of(module: Any, input: Tensor) -> Tensor:
+    """The weight of a norm over the last dimension. Python would also broadcast it, and a subclass
+    may have none."""
+    weight = module.weight
+    if not isinstance(weight, Tensor):
+        raise UnsupportedCallError(f"weight is {weight}")
+    if weight.shape != input.shape[-1:]:
+        raise UnsupportedCallError(
+            f"weight has the shape {list(weight.shape)}, and the input {list(input.shape)}"
+        )
+    return weight
 
 
 def frozen_batch_norm(

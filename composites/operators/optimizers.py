@@ -15,7 +15,7 @@ from torch import Tensor
 
 from composites.errors import UnsupportedCallError
 from composites.operators.opmath import opmath_type
-from composites.torch_internals import assign
+from composites.torch_internals import assign, share_memory
 
 Update = Callable[..., Sequence[Tensor]]
 
@@ -170,6 +170,7 @@ def _adam(
         raise UnsupportedCallError(
             "needs real parameters, plain numbers, and step counts on the expected device"
         )
+    require_own_memory(params)
     scalars = Scalars()
     steps: list[Tensor] = []
     updates: list[Sequence[Tensor]] = []
@@ -230,6 +231,7 @@ def sgd(
         or any(param.is_complex() for param in params)
     ):
         raise UnsupportedCallError("needs plain numbers, real parameters and dense gradients")
+    require_own_memory(params)
     scalars = Scalars()
     updates = [
         composite(
@@ -257,6 +259,57 @@ def sgd(
             write((param, buffer), updated)
 
 
+def lion_update(
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    lr: Tensor,
+    decay: Tensor,
+    *,
+    beta1: float,
+    beta2: float,
+) -> list[Tensor]:
+    """One step of Lion: Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023).
+
+    Args:
+        param, grad, exp_avg: tensors of the same shape.
+        lr: the learning rate, 0-d, of the dtype of `param`.
+        decay: what `param` is multiplied by, 1 minus lr times the weight decay; 0-d.
+
+    Returns:
+        New `param` and `exp_avg`.
+    """
+    direction = torch.sgn((exp_avg * beta1).add(grad, alpha=1 - beta1))
+    updated = param * decay - direction * lr
+    return [updated, (exp_avg * beta2).add(grad, alpha=1 - beta2)]
+
+
+def lion(
+    composite: Update,
+    p: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    lr: float,
+    wd: float,
+    beta1: float,
+    beta2: float,
+) -> None:
+    """Adapt the update of `lion_pytorch.Lion` without Triton."""
+    if p.is_complex() or any(isinstance(n, Tensor) for n in (lr, wd, beta1, beta2)):
+        raise UnsupportedCallError("needs a real parameter and plain numbers")
+    scalars = Scalars()
+    updated = composite(
+        p,
+        grad,
+        exp_avg,
+        scalars.tensor(lr, p),
+        scalars.tensor(1 - lr * wd, p, wide=True),
+        beta1=float(beta1),
+        beta2=float(beta2),
+    )
+    write((p, exp_avg), updated)
+
+
 class Scalars:
     """The 0-d tensors of one step. Most parameters share them."""
 
@@ -273,6 +326,17 @@ class Scalars:
         if key not in self._made:
             self._made[key] = torch.full((), key[0], dtype=dtype, device=like.device)
         return self._made[key]
+
+
+def require_own_memory(params: Sequence[Tensor]) -> None:
+    """Leave parameters that share memory to torch.optim, which updates one after the other. The
+    update of the first is then seen by the second.
+
+    Raises:
+        UnsupportedCallError: some share memory.
+    """
+    if share_memory(params):
+        raise UnsupportedCallError("some of the parameters share memory")
 
 
 def write(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:

@@ -321,6 +321,12 @@ def wkv(dtype: torch.dtype) -> Iterator[Call]:
     yield (decay, first, key, value), {}
 
 
+def lion(dtype: torch.dtype) -> Iterator[Call]:
+    for decay in (0.0, 0.1):
+        parameter, gradient, average = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))
+        yield (parameter, gradient, average, 0.01, decay, 0.9, 0.99), {}
+
+
 def sgd(dtype: torch.dtype) -> Iterator[Call]:
     for nesterov in (False, True):
         parameter, gradient, momentum = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))

@@ -17,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -42,13 +43,37 @@ MAX_VERSION = 2**31 - 1
 """StableHLO writes a version as i32."""
 
 Scalar = bool | int | float | str
+_List = list[Scalar]
+_Lists = list[Scalar | _List]
+Constant = Scalar | list[Scalar | list[Scalar | _Lists]]
+"""A number, text, or a list, in which lists can be three deep (`attribute_types.DEEPEST`)."""
 
 if TYPE_CHECKING:
-    AttributeTypeName = str
     Goal = str
 else:  # pydantic and the JSON Schema need the names themselves
-    AttributeTypeName = Literal[attribute_types.NAMES]
     Goal = Literal[GOALS]
+
+_NO_ATTRIBUTE_TYPE = "is not an attribute type"
+
+
+def _attribute_type(value: Any) -> Any:
+    if isinstance(value, str) and attribute_types.attribute_type(value) is None:
+        raise ValueError(_NO_ATTRIBUTE_TYPE)
+    return value
+
+
+AttributeTypeName = Annotated[
+    str,
+    BeforeValidator(_attribute_type),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": list(attribute_types.NAMES)},
+                {"type": "string", "pattern": r"^array<.+>$"},
+            ]
+        }
+    ),
+]
 
 
 def _matching(pattern: re.Pattern[str], what: str) -> BeforeValidator:
@@ -177,7 +202,7 @@ class AttributeDocument(_Strict):
     """An attribute: `{from: ARGUMENT}` or `{value: CONSTANT}`, with an optional type."""
 
     from_: str | None = Field(default=None, alias="from")
-    value: Scalar | list[Scalar] | None = None
+    value: Constant | None = None
     type: AttributeTypeName | None = None
     normalize: Literal["dim"] | None = None
     optional: bool = False
@@ -389,10 +414,11 @@ def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
     if kind in ("model_type", "dict_type"):
         return f"{_where(path)} must be a mapping of keys to values, not {_written(detail)}"
     message = str(detail["msg"]).removeprefix("Value error, ")
-    if kind == "literal_error" and key == "type":
+    if message == _NO_ATTRIBUTE_TYPE:
         hint = did_you_mean(str(detail["input"]), attribute_types.NAMES) if hints else ""
         known = ", ".join(attribute_types.NAMES)
-        return f"{_written(detail)} is not an attribute type{hint} (known: {known})"
+        arrays = "and arrays of these such as array<i32>"
+        return f"{_written(detail)} {message}{hint} (known: {known}, {arrays})"
     if kind == "literal_error":
         return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"
     if kind == "value_error":

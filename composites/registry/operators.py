@@ -97,6 +97,11 @@ class Operator:
         return f"{self.name}.{self.overload}" if self.overload else self.name
 
     @property
+    def adds_a_dimension(self) -> bool:
+        """Whether its argument `dim` can be a dimension that only the result has."""
+        return self.qualified in ("aten::stack", "aten::unsqueeze_copy")
+
+    @property
     def tensors(self) -> tuple[Argument, ...]:
         """The arguments that can be operands: tensors, and lists of tensors."""
         return tuple(a for a in self.arguments if a.is_tensor or a.is_list)

@@ -110,13 +110,12 @@ def _conditions(when: When) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Tensor):
         return str(value)
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    return [*map(_plain, value)] if isinstance(value, tuple) else value
 
 
 def _attribute(attribute: Attribute) -> dict[str, Any]:
     if attribute.argument is None:
-        value = attribute.value
-        document: dict[str, Any] = {"value": list(value) if isinstance(value, tuple) else value}
+        document: dict[str, Any] = {"value": _plain(attribute.value)}
     else:
         document = {"from": attribute.argument}
     if attribute.type is not None:

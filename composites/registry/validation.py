@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from composites.attribute_types import (
-    BY_NAME,
     SEGMENT_SIZES,
     UnsupportedValueError,
+    attribute_type,
     types_of_argument,
     types_of_constant,
 )
@@ -56,8 +56,6 @@ from composites.registry.signatures import check_signature, describe_function
 from composites.registry.when import read_when
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
-_MORE_DIMENSIONS = ("aten::stack", "aten::unsqueeze_copy")
-"""Operators whose argument `dim` can be the dimension that they add."""
 TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
@@ -471,19 +469,22 @@ class _EntryReader:
 
     def _constant(self, name: str, document: AttributeDocument) -> Attribute | None:
         value = document.value
+        named = None if document.type is None else attribute_type(document.type)
         types = types_of_constant(value)
-        if not types:
+        if not types and named is None:
             self._problem(
                 f"attribute {name}: {value!r} has no attribute type; a list must hold only"
-                " numbers or only booleans",
+                " numbers or only booleans, or have a `type` such as array<string>",
                 "attributes", name,
             )  # fmt: skip
             return None
-        type_ = self._type(name, document, types, f"constant {value!r}")
-        if type_ is None:
+        fits = named is not None and named.takes_constant(value)
+        type_ = self._type(name, document, types, f"constant {value!r}", fits=fits)
+        found = None if type_ is None else attribute_type(type_)
+        if found is None:
             return None
         try:
-            BY_NAME[type_].write(value)
+            found.write(value)
         except UnsupportedValueError as error:
             self._problem(f"attribute {name}: {error}", "attributes", name)
             return None
@@ -509,7 +510,9 @@ class _EntryReader:
         if argument.kind == "other" and document.type is None and not operator.results:
             return Attribute(name, None, source, optional=document.optional)
         types = types_of_argument(argument.kind)
-        if not types:
+        named = None if document.type is None else attribute_type(document.type)
+        fits = named is not None and named.takes_argument(argument.kind)
+        if not types and not fits:
             what = (
                 f"a {'list of tensors' if argument.is_list else 'tensor'}; list it in `operands`"
                 if argument.is_tensor or argument.is_list
@@ -532,14 +535,14 @@ class _EntryReader:
                 f" {argument.kind}",
                 "attributes", name, "normalize",
             )  # fmt: skip
-        if document.normalize and operator.qualified in _MORE_DIMENSIONS:
+        if document.normalize and operator.adds_a_dimension:
             self._problem(
                 f"attribute {name}: {source} of {operator.qualified} counts the dimensions of its"
                 " result, which has one more than its operands; leave `normalize` out",
                 "attributes", name, "normalize",
             )  # fmt: skip
         described = f"argument {source} ({argument.kind})"
-        type_ = self._type(name, document, types, described)
+        type_ = self._type(name, document, types, described, fits=fits)
         if type_ is None:
             return None
         return Attribute(
@@ -552,13 +555,15 @@ class _EntryReader:
         document: AttributeDocument,
         types: tuple[str, ...],
         described: str,
+        *,
+        fits: bool,
     ) -> str | None:
         if document.type is None:
             return types[0]
-        if document.type not in types:
+        if not fits:
+            others = f"; it can be {', '.join(types)}" if types else ""
             self._problem(
-                f"attribute {name}: {described} cannot be of type {document.type}; it can be"
-                f" {', '.join(types)}",
+                f"attribute {name}: {described} cannot be of type {document.type}{others}",
                 "attributes", name, "type",
             )  # fmt: skip
             return None
@@ -606,4 +611,4 @@ def _tensor(value: Any) -> Tensor | None:
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -7,7 +7,8 @@ runs, because LiteRT runs them wherever no delegate has a kernel for the composi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ from torch import Tensor
 from composites.errors import UnsupportedCallError
 
 Composite = Callable[..., Tensor]
+Sample = tuple[tuple[Any, ...], dict[str, Any]]
 
 # Pooling.
 
@@ -364,3 +366,234 @@ def dynamic_update_slice(x: Tensor, update: Tensor, begin: Tensor) -> Tensor:
 def bmm_4d_adj_y(lhs: Tensor, rhs: Tensor) -> Tensor:
     """`[B, N, T, H]` and `[B, N, S, H]` to `[B, N, T, S]`."""
     return torch.matmul(lhs, rhs.transpose(-2, -1))
+
+
+def slice(x: Tensor, begin: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The part of `x` with these sizes at `begin`, an i32 tensor `[rank]`. The position is clamped
+    to fit."""
+    return slice_of(x, begin, torch.tensor(sizes, dtype=torch.int32), sizes=sizes)
+
+
+def slice_of(x: Tensor, begin: Tensor, size: Tensor, *, sizes: Sequence[int]) -> Tensor:
+    """What `slice` is. `size` has the same numbers as `sizes`, for the consumer."""
+    for dim, (length, wanted) in enumerate(zip(x.shape, sizes, strict=True)):
+        first = begin[dim].clamp(0, length - wanted)
+        x = x.index_select(dim, first + torch.arange(wanted, device=x.device))
+    return x
+
+
+def to_slice(composite: Composite, x: Tensor, begin: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Give the sizes as a tensor too."""
+    size = torch.tensor(sizes, dtype=torch.int32, device=x.device)
+    return composite(x, begin, size, sizes=sizes)
+
+
+def slice_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """A part of a matrix."""
+    x = torch.arange(12).reshape(3, 4).to(dtype)
+    yield (x, torch.tensor([1, 2], dtype=torch.int32), [2, 1]), {}
+
+
+def unpack(x: Tensor, num: int, axis: int = 0) -> list[Tensor]:
+    """The `num` slices of `x` along a dimension, as tensors of their own."""
+    if x.shape[axis] != num:
+        raise UnsupportedCallError(f"dimension {axis} has another size than {num}")
+    return [x.select(axis, number).clone() for number in range(num)]
+
+
+def unpack_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Rows and columns."""
+    x = torch.arange(6).reshape(2, 3).to(dtype)
+    yield (x, 2), {}
+    yield (x, 3, 1), {}
+
+
+# Operators of LiteRT's runtime.
+
+
+def random_uniform(like: Tensor, seed: int = 0, seed2: int = 0) -> Tensor:
+    """Numbers from [0, 1) in f32 of the shape of `like`, which depend on the seeds alone."""
+    return random_uniform_of(like, like.shape, seed=seed, seed2=seed2)
+
+
+def random_uniform_of(shape: Tensor, sizes: Sequence[int], *, seed: int, seed2: int) -> Tensor:
+    """What `random_uniform` is. `shape` has the numbers of `sizes`, for the consumer."""
+    places = torch.arange(math.prod(sizes), device=shape.device)
+    bits = _mixed(_mixed(_mixed(places) + seed % 2**32) + seed2 % 2**32)
+    return ((bits >> 8).to(torch.float32) / 2**24).reshape(sizes)
+
+
+def _mixed(numbers: Tensor) -> Tensor:
+    """A hash of 32-bit numbers, in i64 (lowbias32 of Chris Wellons' hash-prospector)."""
+    numbers = numbers & 0xFFFFFFFF
+    numbers = (numbers ^ (numbers >> 16)) * 0x7FEB352D & 0xFFFFFFFF
+    numbers = (numbers ^ (numbers >> 15)) * 0x846CA68B & 0xFFFFFFFF
+    return numbers ^ (numbers >> 16)
+
+
+def to_random_uniform(composite: Composite, like: Tensor, seed: int = 0, seed2: int = 0) -> Tensor:
+    """Give the shape as a tensor."""
+    sizes = list(like.shape)
+    shape = torch.tensor(sizes, dtype=torch.int32, device=like.device)
+    return composite(shape, sizes, seed=seed, seed2=seed2)
+
+
+def random_uniform_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Two seeds."""
+    if dtype == torch.float32:
+        yield (torch.zeros(2, 3), 1, 2), {}
+        yield (torch.zeros(7), -1), {}
+
+
+def update_kv_cache(
+    k_cache: Tensor,
+    v_cache: Tensor,
+    positions: Tensor,
+    key: Tensor,
+    value: Tensor,
+    kv_cache_max: int,
+) -> tuple[Tensor, Tensor]:
+    """Caches `[B, S, N, H]` with new rows `[B, T, N, H]` at positions `[T]`
+    (generative/layers/kv_cache.py of ai-edge-torch)."""
+    return (
+        k_cache.index_copy(1, positions, key),
+        v_cache.index_copy(1, positions, value),
+    )
+
+
+def update_kv_cache_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Two rows of a cache of four."""
+    caches = [torch.randn(1, 4, 2, 3, dtype=dtype) for _ in range(2)]
+    rows = [torch.randn(1, 2, 2, 3, dtype=dtype) for _ in range(2)]
+    yield (*caches, torch.tensor([1, 2]), *rows, 4), {}
+
+
+def quantize_and_dequantize(weight: Tensor, axis: int, bits: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Symmetric integers along `axis`: the rounded weight, its integers, and the scales."""
+    largest = 2 ** (bits - 1) - 1
+    scale = weight.abs().amax(axis, keepdim=True) / largest
+    scale = torch.where(scale == 0, 1.0, scale).to(weight.dtype)
+    integers = (weight / scale).round().clamp(-largest - 1, largest)
+    return integers * scale, integers, scale
+
+
+def quantize_and_dequantize_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Four bits and eight; ones, as numbers between two integers may be rounded either way."""
+    weight = torch.arange(-6.0, 6.0).reshape(4, 3).to(dtype)
+    yield (weight, 0, 4), {}
+    yield (weight, 1, 8), {}
+
+
+def rope(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
+    """Rotate the two halves of each head of `[B, T, N, H]` by angles for positions `[T]`
+    (generative/layers of litert-torch)."""
+    half = x.shape[-1] // 2
+    exponents = torch.arange(half, device=x.device, dtype=torch.float32) * (2.0 / x.shape[-1])
+    frequencies = torch.exp(exponents * -math.log(base))
+    angles = (positions.to(torch.float32).unsqueeze(-1) * frequencies).unsqueeze(1)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., :half], x[..., half:]
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def rope_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Two bases."""
+    if dtype != torch.float32:
+        return
+    for base in (10000.0, 500000.0):
+        yield (torch.randn(1, 3, 2, 8), torch.tensor([0, 1, 5], dtype=torch.int32), base), {}
+
+
+# Calls for `composites verify` of operators. PyTorch's own samples need gradients, which these
+# entries leave to the stock lowering.
+
+
+def avg_pool2d_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Padding that is counted or SAME; a divisor is left alone."""
+    x = torch.randn(1, 2, 6, 8, dtype=dtype)
+    yield (x, [2, 2]), {}
+    yield (x, [3, 3], [2, 2], [1, 1]), {}
+    yield (x, [3, 3], [1, 1], [1, 1], False, False), {}
+    yield (x, [2, 2]), {"divisor_override": 3}
+
+
+def adaptive_avg_pool2d_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Windows of one size; others are left alone."""
+    x = torch.randn(1, 2, 6, 8, dtype=dtype)
+    yield (x, [3, 2]), {}
+    yield (x, [4, 4]), {}
+
+
+def embedding_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Rows of a table."""
+    yield (torch.randn(4, 3, dtype=dtype), torch.tensor([[0, 3], [1, 1]])), {}
+
+
+def norm_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """With a weight and without."""
+    x = torch.randn(2, 3, 4, dtype=dtype)
+    yield (x, [4], torch.randn(4, dtype=dtype), 1e-6), {}
+    yield (x, [4]), {}
+    yield (x, [3, 4]), {}
+
+
+def layer_norm_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """With a weight and a bias; without, it is left alone."""
+    x, weight, bias = (torch.randn(*size, dtype=dtype) for size in ((2, 3, 4), (4,), (4,)))
+    yield (x, [4], weight, bias), {}
+    yield (x, [4]), {}
+
+
+def group_norm_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Images with a weight and a bias; without, they are left alone."""
+    x, weight, bias = (torch.randn(*size, dtype=dtype) for size in ((2, 4, 3, 3), (4,), (4,)))
+    yield (x, 2, weight, bias), {}
+    yield (x, 2), {}
+
+
+def l2_norm_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """The last dimension, and the first, which is left alone."""
+    x = torch.randn(3, 4, dtype=dtype)
+    yield (x,), {"dim": -1}
+    yield (x,), {"dim": 0}
+
+
+def attention_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Without a mask, causal, and with shared heads."""
+    q, k, v = (torch.randn(2, 4, 5, 8, dtype=dtype) for _ in range(3))
+    yield (q, k, v), {}
+    yield (q, k, v), {"is_causal": True}
+    yield (q, k[:, :2].clone(), v[:, :2].clone()), {"enable_gqa": True, "scale": 0.5}
+    yield (q[0].clone(), k[0].clone(), v[0].clone()), {}
+
+
+def resize_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Multiples of the sizes; others are left alone."""
+    x = torch.randn(1, 2, 3, 4, dtype=dtype)
+    yield (x, [6, 12]), {}
+    yield (x, [5, 4]), {}
+
+
+def mirror_pad_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Images, and one without a batch, which is left alone."""
+    yield (torch.randn(1, 2, 4, 5, dtype=dtype), [1, 2, 3, 0]), {}
+    yield (torch.randn(2, 4, 5, dtype=dtype), [1, 2, 3, 0]), {}
+
+
+def pack_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Four tensors, and three, which are left alone."""
+    tensors = [torch.randn(2, 3, dtype=dtype) for _ in range(4)]
+    yield (tensors, -1), {}
+    yield (tensors[:3],), {}
+
+
+def dynamic_update_slice_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Inside, and beyond the end."""
+    x, update = torch.randn(3, 4, dtype=dtype), torch.randn(2, 2, dtype=dtype)
+    for begin in ([1, 1], [2, 9]):
+        yield (x, update, torch.tensor(begin, dtype=torch.int32)), {}
+
+
+def bmm_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Of two heads."""
+    yield (torch.randn(1, 2, 3, 4, dtype=dtype), torch.randn(1, 2, 5, 4, dtype=dtype)), {}

@@ -12,7 +12,7 @@ elementary operations instead, so that no composite contains another.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -545,3 +545,50 @@ def _check_adamw(
         raise UnsupportedCallError("needs real tensors and no gradient scaler")
     if any(isinstance(number, Tensor) for number in numbers):
         raise UnsupportedCallError("needs plain numbers")
+
+
+# Random numbers.
+
+
+def uniform(key: Tensor, low: Tensor, high: Tensor, *, shape: Sequence[int]) -> Tensor:
+    """Numbers from `[low, high)`, which depend on the key `[2]` in ui32.
+
+    They are hashes of the key and of the element's number.
+    """
+    wide = key.to(torch.int64)
+    places = torch.arange(math.prod(shape), device=key.device)
+    bits = _mixed(_mixed(_mixed(places) + wide[0]) + wide[1])
+    unit = (bits >> 8).to(torch.float32) / 2**24
+    return low + (high - low) * unit.reshape(shape)
+
+
+def _mixed(numbers: Tensor) -> Tensor:
+    """A hash of 32-bit numbers, in i64 (lowbias32 of Chris Wellons' hash-prospector)."""
+    numbers = numbers & 0xFFFFFFFF
+    numbers = (numbers ^ (numbers >> 16)) * 0x7FEB352D & 0xFFFFFFFF
+    numbers = (numbers ^ (numbers >> 15)) * 0x846CA68B & 0xFFFFFFFF
+    return numbers ^ (numbers >> 16)
+
+
+def to_uniform(
+    composite: One,
+    self: Tensor,
+    from_: float = 0.0,
+    to: float = 1.0,
+    *,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Adapt `aten::uniform`. Zeros and ones are constants in every graph of torch_xla."""
+    if self.dtype != torch.float32 or generator is not None:
+        raise UnsupportedCallError("numbers must be f32, of the default generator")
+    key = torch.randint(0, 2**31 - 1, (2,), device=self.device).to(torch.uint32)
+    bounds = torch.zeros((), device=self.device), torch.ones((), device=self.device)
+    unit = composite(key, *bounds, shape=list(self.shape))
+    return unit if (from_, to) == (0, 1) else unit * (to - from_) + from_
+
+
+def uniform_samples(dtype: torch.dtype) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Two ranges."""
+    if dtype == torch.float32:
+        yield (torch.empty(2, 3),), {}
+        yield (torch.empty(5), -2.0, 3.0), {}

@@ -568,17 +568,13 @@ def _attributes(entry: Composite, operator: Operator) -> list[tuple[str, str]]:
 
 
 def _attribute(attribute: Attribute, entry: Composite, operator: Operator) -> str:
-    write = (
-        attribute_types.BY_NAME[attribute.type].write
-        if attribute.type
-        else attribute_types.by_value
-    )
-    writer = f"_attr.{write.__name__}"
+    type_ = attribute_types.attribute_type(attribute.type) if attribute.type else None
+    writer = "_attr.by_value" if type_ is None else type_.source
     if attribute.argument is None:
         return f"{writer}({_literal(attribute.value)})"
     value = argument = _local(attribute.argument)
     if attribute.normalize:
-        many = attribute.type is not None and attribute_types.BY_NAME[attribute.type].is_list
+        many = type_ is not None and type_.is_list
         first = _local(entry.operands[0])
         rank = f"_attr.rank({first})" if is_list(first, operator) else f"{first}.dim()"
         value = f"_attr.{'dims' if many else 'dim'}({value}, {rank})"

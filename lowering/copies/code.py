@@ -24,6 +24,7 @@ _FLAGS = (
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 _WITHOUT_EFFECT = ("NOP", "EXTENDED_ARG")
 _READS = ("LOAD_GLOBAL", "LOAD_NAME")
+_ATTRIBUTES = ("_ATTR", "_METHOD")
 _UNCOMPARED = ("STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME")
 
 
@@ -66,6 +67,11 @@ def global_names(code: CodeType) -> set[str] | None:
         if instruction.opname in _READS:
             names.add(instruction.argval)
     return names
+
+
+def attribute_names(code: CodeType) -> set[str]:
+    """The names of attributes and methods that code uses, of whatever object."""
+    return {i.argval for i in _instructions(code) if i.opname.endswith(_ATTRIBUTES)}
 
 
 def _instructions(code: CodeType) -> Iterator[dis.Instruction]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from lowering.copies import code as codes
+from lowering.copies.members import behaviour, member, written_member
 from lowering.copies.original import original_function
 from lowering.copies.written import (
     Defined,
@@ -23,9 +25,17 @@ _MISSING = object()
 _Pair = tuple[int, str]
 
 
-def is_copy(
-    function: FunctionType, written: WrittenFunction, assumed: frozenset[_Pair] = frozenset()
-) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Classes:
+    """The class whose method is compared, and the one that has the written method."""
+
+    found: type | None
+    module: WrittenModule
+    path: tuple[str, ...]
+    """Empty if the written function is no method."""
+
+
+def is_copy(function: FunctionType, written: WrittenFunction, owner: type | None = None) -> bool:
     """Whether calling `function` does what calling the written function would.
 
     The name of a function, its docstring, annotations and decorators do not count: a function that
@@ -33,8 +43,18 @@ def is_copy(
     function or class (`super()`) is no copy, and neither is one that imports or writes globals.
 
     Args:
-        assumed: pairs that are being compared already, because functions call each other.
+        owner: the class, if `function` is a method. What its code reads of this class must be a
+            copy too.
     """
+    path = tuple(written.target.partition(":")[2].split(".")[:-1])
+    return _is_copy(function, written, _Classes(owner, written.module, path), frozenset())
+
+
+def _is_copy(
+    function: FunctionType, written: WrittenFunction, classes: _Classes, assumed: frozenset[_Pair]
+) -> bool:
+    """The same, where the pairs in `assumed` are being compared already, because functions call
+    each other."""
     code = function.__code__
     if codes.shape(code) != codes.shape(written.code) or code.co_freevars:
         return False
@@ -44,11 +64,38 @@ def is_copy(
     if names is None:
         return False
     assumed |= {(id(function), written.target)}
-    return all(_means_same(name, function, written.module, assumed) for name in names)
+    return all(
+        _means_same(name, function, written.module, classes, assumed) for name in names
+    ) and all(_is_same_member(name, classes, assumed) for name in codes.attribute_names(code))
+
+
+def _is_same_member(name: str, classes: _Classes, assumed: frozenset[_Pair]) -> bool:
+    """Whether both classes have the same code under a name, or none."""
+    value = None if classes.found is None else behaviour(classes.found, name)
+    expected = written_member(classes.module, classes.path, name) if classes.path else None
+    if value is None or expected is None:
+        return value is None and expected is None
+    found = member(value)
+    if found is None or expected.decorators != ((found.kind,) if found.kind else ()):
+        return False
+    return _is_copy_of(found.function, expected.target, classes, assumed)
+
+
+def _is_copy_of(
+    function: FunctionType, target: str, classes: _Classes, assumed: frozenset[_Pair]
+) -> bool:
+    if (id(function), target) in assumed:
+        return True
+    written = written_function(target)
+    return written is not None and _is_copy(function, written, classes, assumed)
 
 
 def _means_same(
-    name: str, function: FunctionType, module: WrittenModule, assumed: frozenset[_Pair]
+    name: str,
+    function: FunctionType,
+    module: WrittenModule,
+    classes: _Classes,
+    assumed: frozenset[_Pair],
 ) -> bool:
     held = function.__globals__.get(name, _MISSING)
     value = vars(builtins).get(name, _MISSING) if held is _MISSING else held
@@ -70,12 +117,7 @@ def _means_same(
     else:
         return False
     value = original_function(value)
-    if not isinstance(value, FunctionType):
-        return False
-    if (id(value), target) in assumed:
-        return True
-    written = written_function(target)
-    return written is not None and is_copy(value, written, assumed)
+    return isinstance(value, FunctionType) and _is_copy_of(value, target, classes, assumed)
 
 
 def _imported(meaning: Imported) -> Any:

@@ -53,8 +53,8 @@ class Search:
         A function that an entry names is one of its copies too.
         """
         entries = [e for e in self.entries if is_in(module.__name__, e.copies)]
-        for path, function in _functions(module) if entries else ():
-            found = tuple(self._entries(function, entries))
+        for path, owner, function in _functions(module) if entries else ():
+            found = tuple(self._entries(function, owner, entries))
             if found:
                 yield Copy(f"{module.__name__}:{path}", found)
 
@@ -69,17 +69,21 @@ class Search:
         named = self._named.get(codes.shape(code), ())
         return bool(named) and codes.form(code) in {written.form for _, written in named}
 
-    def catching(self, module: str, function: Any) -> tuple[Composite, ...]:
-        """The entries that catch a function of a module as a copy."""
+    def catching(self, module: str, owner: Any, function: Any) -> tuple[Composite, ...]:
+        """The entries that catch a function of a module as a copy. Its owner is a class, or the
+        module."""
         entries = [e for e in self.entries if is_in(module, e.copies)]
         if not entries or not isinstance(function, FunctionType):
             return ()
-        return tuple(self._entries(function, entries))
+        owning = owner if isinstance(owner, type) else None
+        return tuple(self._entries(function, owning, entries))
 
-    def _entries(self, function: FunctionType, entries: Sequence[Composite]) -> Iterator[Composite]:
+    def _entries(
+        self, function: FunctionType, owner: type | None, entries: Sequence[Composite]
+    ) -> Iterator[Composite]:
         named = self._named.get(codes.shape(function.__code__), ())
         for entry in entries if named else ():
-            if any(is_copy(function, written) for e, written in named if e is entry):
+            if any(is_copy(function, written, owner) for e, written in named if e is entry):
                 yield entry
 
     @cached_property
@@ -118,16 +122,16 @@ def is_in(module: str, packages: Iterable[str]) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
-def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
-    """The functions of a module, and those of its classes, as they were before this project
-    replaced them."""
+def _functions(module: ModuleType) -> Iterator[tuple[str, type | None, FunctionType]]:
+    """The functions of a module, and those of its classes with these, as they were before this
+    project replaced them."""
     name, top = module.__name__, module.__name__.partition(".")[0]
     for path, value in list(vars(module).items()):
         if isinstance(value, FunctionType):
             # A module may hold a function that it imported before the function was replaced.
             if (value.__module__ or "").partition(".")[0] == top:
-                yield path, original_function(value)
+                yield path, None, original_function(value)
         elif isinstance(value, type) and value.__module__ == name and path == value.__qualname__:
             for attribute, member in list(vars(value).items()):
                 if isinstance(member, FunctionType):
-                    yield f"{path}.{attribute}", original_function(member)
+                    yield f"{path}.{attribute}", value, original_function(member)

@@ -65,7 +65,7 @@ class WrittenModule:
         """What the global names mean."""
         package = self.name if self.is_package else self.name.rpartition(".")[0]
         meanings: dict[str, Meaning] = {}
-        for name, meaning in _bindings(self.body, package):
+        for name, meaning in bindings(self.body, package):
             again = meanings.setdefault(name, meaning) != meaning
             meanings[name] = Unknown() if again else meaning
         return meanings
@@ -176,8 +176,8 @@ def _find_spec(name: str) -> ModuleSpec | None:
     return spec
 
 
-def _bindings(nodes: Iterable[ast.AST], package: str) -> Iterator[tuple[str, Meaning]]:
-    """The names that the statements of a module bind, with those in branches."""
+def bindings(nodes: Iterable[ast.AST], package: str) -> Iterator[tuple[str, Meaning]]:
+    """The names that the statements of a module or class bind, with those in branches."""
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -197,7 +197,7 @@ def _bindings(nodes: Iterable[ast.AST], package: str) -> Iterator[tuple[str, Mea
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id, Unknown()
         else:
-            yield from _bindings(ast.iter_child_nodes(node), package)
+            yield from bindings(ast.iter_child_nodes(node), package)
 
 
 def _assigned(value: ast.expr) -> Meaning:

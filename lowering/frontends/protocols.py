@@ -108,6 +108,9 @@ class Dispatching(Protocol):
     def tidy(self) -> None:
         """Remove what an override has left in the dispatcher because other threads were running."""
 
+    def crashes(self, operator: Operator) -> bool:
+        """Whether the stock kernel ends the process, where it should raise an exception."""
+
 
 class CompiledGraphs(Protocol):
     """This project's own operators in the graphs of torch.compile."""

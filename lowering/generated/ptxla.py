@@ -3684,6 +3684,31 @@ def sgd_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def lion_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.optimizers:lion_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', lr: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float') -> 'list[Tensor]'
+
+    The composite is ptxla.lion; autograd sees it as one operation.
+    """
+
+    def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, lr: Tensor, decay: Tensor, *, beta1: float, beta2: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(lr), _tensor_key(decay), _value_key(beta1), _value_key(beta2)),
+                operands=(param, grad, exp_avg, lr, decay),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'beta1': _attr.f32(beta1),
+                    'beta2': _attr.f32(beta2),
+                },
+                call=lambda _op, param, grad, exp_avg, lr, decay: _op(param, grad, exp_avg, lr, decay, beta1=beta1, beta2=beta2),
+                otherwise=lambda: _otherwise(param, grad, exp_avg, lr, decay, beta1=beta1, beta2=beta2),
+            )
+        )
+
+    return hook
+
 def adafactor_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -3960,6 +3985,7 @@ FUNCTION_HOOKS = {
     'adamw': adamw_function,
     'adam': adam_function,
     'sgd': sgd_function,
+    'lion': lion_function,
     'adafactor': adafactor_function,
     'muon': muon_function,
     'fused_adamw': fused_adamw_function,

@@ -49,6 +49,7 @@ from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.dynamo.functions import Replacement, traced_function
 from lowering.dispatch.statistics import Statistics, written_operands
 from lowering.frontends.protocols import Frontend, Kernel, Override
+from lowering.installation.overriding import guard_of, owner_of
 from lowering.installation.patches import Wrapper, patch_copies, patch_function
 from lowering.installation.variants import DeclinedError, tensors_in, written_into
 
@@ -344,7 +345,8 @@ class _Installer:
 
         def wrapper(original: Kernel) -> Replacement:
             # It may also be a copy of what other entries name.
-            copying = [e for e in self.search.catching(module, original) if e not in claims]
+            caught = self.search.catching(module, owner_of(target), original)
+            copying = [e for e in caught if e not in claims]
             if not copying:
                 return self._replacement(original, target, claims)
             order = {entry.identity: n for n, entry in enumerate(self.entries)}
@@ -365,19 +367,27 @@ class _Installer:
             elif isinstance(claim, _Variant):
                 raise AssertionError("a variant is an operator")
             elif claim.adapt is not None:
-                called = self._tried(claim, self._adapter(claim), called)
+                guard = guard_of(claim, original, target)
+                adapter, traced_adapter = self._adapter(claim), self._traced_adapter(claim)
+                if guard is not None:
+                    adapter, traced_adapter = guard(adapter), guard(traced_adapter)
+                called = self._tried(claim, adapter, called)
                 # Dynamo traces this function, which therefore counts nothing.
-                traced = _tried(self._traced_adapter(claim), traced)
+                traced = _tried(traced_adapter, traced)
             else:
                 registry = self.registries[claim.identity]
                 hook = _function_hook(claim, original, target, registry)
                 composite = self._composite(claim, original)
-                called = hook(composite, called)
-                node = hook(composite, original)
+                taken, node = hook(composite, called), hook(composite, original)
                 owns = self.frontend.tensors.owns
-                traced = traced_function(
+                traced_taken = traced_function(
                     claim, original, target, node, traced, owns, self.statistics.of(claim)
                 )
+                guard = guard_of(claim, original, target)
+                if guard is not None:
+                    taken = self._tried(claim, guard(taken), called)
+                    traced_taken = _tried(guard(traced_taken), traced)
+                called, traced = taken, traced_taken
         return Replacement(called, traced)
 
     def _adapter(self, entry: Composite) -> Kernel:

@@ -171,7 +171,8 @@ def of_operator(name: str, overload: Any, example: Mapping[str, Described]) -> E
                 remarks.append(f"{argument.name} cannot be an attribute")
             continue
         written_as: dict[str, Any] = {"from": argument.name}
-        if argument.name in ("dim", "dims") and argument.kind in ("int", "ints"):
+        is_dim = argument.name in ("dim", "dims") and argument.kind in ("int", "ints")
+        if is_dim and not operator.adds_a_dimension:
             written_as["normalize"] = "dim"
         if argument.optional:
             written_as["optional"] = True

@@ -134,9 +134,7 @@ def _plain(item: tuple[str, Any]) -> tuple[str, str]:
 def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
     assert target.samples is not None
     make = load_function(target.samples) if target.function else find_function(target.samples)
-    # A backward without samples of its own runs on those of its forward.
-    sampled = target.entry if target.entry.samples else target.forward or target.entry
-    function, original = _called(sampled, target.function), target.original
+    function, original = _called(_owner(target), target.function), target.original
     torch.manual_seed(0)
     try:
         items = list(make(dtype))
@@ -153,6 +151,13 @@ def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
                 " pairs of arguments and keywords, as in `yield (x,), {'dim': 1}`"
             )
         yield Sample(_text(number, *item), function, item[0], item[1], original)
+
+
+def _owner(target: Target) -> Composite:
+    """The entry whose calls the samples are: a backward is reached through its forward."""
+    entry, forward = target.entry, target.forward
+    calls_itself = entry.samples is not None and (entry.op is not None or entry.functions)
+    return entry if calls_itself or forward is None else forward
 
 
 def _called(entry: Composite, function: Callable[..., Any] | None) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from composites.errors import CompositesError, LoweringError, UnusableFunctionEr
 from composites.functions import import_module
 from composites.registry.catalog import Catalog
 from composites.registry.model import Alternative, Composite
+from composites.registry.operators import find_operator
 from lowering import activation
 from lowering.dispatch.statistics import EntryStatistics, Statistics
 from lowering.frontends.protocols import Frontend
@@ -191,7 +192,7 @@ class _Verifier:
         if not prepared:
             return replace(bare, findings=(_unverified(f"the CPU refuses all samples: {refusal}"),))
         samples = [item.sample for item in prepared]
-        stock = runs.on_device(self.frontend, samples, stock=True)
+        stock = self._stock(samples)
         identity = counted_entry(self.target).identity
         with turned_on(self.target, self.catalog) as statistics:
             before = _Counts.of(statistics, identity)
@@ -204,6 +205,13 @@ class _Verifier:
             )
             counts = _Counts.of(statistics, identity).since(before)
         return self._judged(bare, prepared, stock, ours, counts)
+
+    def _stock(self, samples: Sequence[Sample]) -> Run:
+        for operator in [find_operator(entry.op) for entry in self.target.entries if entry.op]:
+            if self.frontend.dispatching.crashes(operator):
+                crash = Raised("RuntimeError", f"the stock {operator.qualified} ends the process")
+                return Run([crash for _ in samples])
+        return runs.on_device(self.frontend, samples, stock=True)
 
     def _judged(
         self, bare: Row, prepared: Sequence[Prepared], stock: Run, ours: Run, counts: _Counts

@@ -12,7 +12,10 @@ import torch_xla.core.xla_model as xm
 
 import composites
 
-GELU = ["ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu"]
+GELU = [
+    "ptxla.bloom_gelu", "ptxla.bloom_gelu_backward", "ptxla.fast_gelu", "ptxla.gelu",
+    "ptxla.gelu_backward", "ptxla.new_gelu",
+]  # fmt: skip
 SILU = ["ptxla.silu", "ptxla.silu_backward"]
 
 

@@ -67,7 +67,10 @@ def test_the_variable_works_whatever_is_first(first: str) -> None:
         "enable": ["ptxla.silu", "ptxla.silu_backward"],
         "nn": ["ptxla.mm", "ptxla.matmul_accumulate"],
     }.get(first, [])
-    gelu = {"ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu"}
+    gelu = {
+        "ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu", "ptxla.fast_gelu",
+        "ptxla.bloom_gelu", "ptxla.bloom_gelu_backward",
+    }  # fmt: skip
     assert set(found["on"]) == gelu.union(added)
     assert found["exported"] == {"ptxla.gelu": 1}
     assert found["off"] == []

@@ -105,7 +105,7 @@ def test_a_builtin_entry() -> None:
     assert text == {
         "composite": ["ptxla.gelu, version 1"],
         "entry": [f"ptxla.gelu, {builtin_registry_path()}:{line} (built-in)"],
-        "also made by": ["ptxla.new_gelu"],
+        "also made by": ["ptxla.new_gelu, ptxla.fast_gelu, ptxla.bloom_gelu"],
         "turn on": ["XLA_COMPOSITE_OP=gelu python train.py"],
         "catches": ['aten::gelu(Tensor self, *, str approximate="none") -> Tensor'],
         "caught at": ["dispatch key XLA"],

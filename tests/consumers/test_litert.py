@@ -114,11 +114,11 @@ TRAINING = {
 }
 
 
-def converted(*arguments: str) -> Any:
-    """What convert_to_litert.py finds."""
+def converted(*arguments: str, script: str = "convert_to_litert.py") -> Any:
+    """What a script finds."""
     inherited = os.environ.get("PYTHONPATH")
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("convert_to_litert.py")), *arguments],
+        [sys.executable, str(Path(__file__).with_name(script)), *arguments],
         env=os.environ
         | {
             "PJRT_DEVICE": "CPU",
@@ -153,3 +153,25 @@ def test_a_training_step_runs_on_litert_and_agrees(name: str) -> None:
     assert "STABLEHLO_COMPOSITE" not in found["operators"]
     assert found["compared"] == found["trained"] + 1  # each gradient, and the loss
     assert found["difference"] < 1e-5
+
+
+def test_functions_that_only_litert_has_become_its_operators() -> None:
+    found = converted(script="convert_calls_to_litert.py")
+    operators = {name: each["operators"] for name, each in found.items()}
+    assert operators == {
+        "slice": ["SLICE"],
+        "unpack": ["UNPACK", "MUL", "MUL"],
+        "random_uniform": ["RANDOM_UNIFORM", "ADD"],
+        "rope": ["STABLEHLO_COMPOSITE"],  # with a kernel in the GPU delegate
+        "update_kv_cache": ["odml.update_kv_cache"],
+        "quantize_and_dequantize": ["odml.quantize_and_dequantize"],
+    }
+    assert all(sum(each["composites"].values()) == 1 for each in found.values())
+    for name in ("slice", "unpack", "rope"):
+        assert found[name]["difference"] < 1e-6
+        assert found[name]["repeats"]
+    drawn = found["random_uniform"]
+    assert not drawn["repeats"]  # LiteRT draws numbers, and does not run the decomposition
+    assert 0 <= drawn["range"][0] < 0.05
+    assert 0.95 < drawn["range"][1] < 1
+    assert abs(drawn["mean"] - 0.5) < 0.05

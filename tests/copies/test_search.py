@@ -54,7 +54,46 @@ class Norm:
 
     def above(self, x):
         return super().__init__() or x
+
+
+class Base:
+    def lift(self, x):
+        return [n + self.eps for n in x]
+
+    @property
+    def steps(self):
+        return 3
+
+
+class Scaled(Base):
+    def scale(self, x):
+        return [n * 2 for n in self.lift(x)]
+
+    def forward(self, x):
+        return self.scale(x.copy()) * self.steps + self.tail
+
+    def direct(self, x):
+        return x.copy() + self.tail
+
+    def unknown(self, x):
+        return self.call(x)
+
+    call = sorted
 '''
+
+BASE = """class Root:
+    def lift(self, x):
+        return [n + self.eps for n in x]
+    @property
+    def steps(self):
+        return 3
+"""
+SCALED = """class Other(Root):
+    def scale(self, x):
+        return [n * 2 for n in self.lift(x)]
+    def forward(self, x):
+        return self.scale(x.copy()) * self.steps + self.tail
+"""
 
 SAME = {
     "another name, annotations, comments and lines": (
@@ -87,6 +126,19 @@ SAME = {
         "def odd(n):\n    return False if n == 0 else even(n - 1)\n",
         {"even"},
         "even",
+    ),
+    "a method whose other methods are copies": (BASE + SCALED, {"Other.forward"}, "Scaled.forward"),
+    "methods that are inherited from the named class": (
+        "from acme_named import Scaled\nclass Other(Scaled):\n"
+        "    def forward(self, x):\n"
+        "        return self.scale(x.copy()) * self.steps + self.tail\n",
+        {"Other.forward"},
+        "Scaled.forward",
+    ),
+    "other methods that the code does not read": (
+        f"{BASE}{SCALED}    def more(self, x):\n        return x\n    tail = 7\n",
+        {"Other.forward"},
+        "Scaled.forward",
     ),
     "two names of one function": (
         "def one(x):\n    return [n + 1 for n in x if n is not None]\ntwo = one\n",
@@ -184,6 +236,37 @@ OTHER = {
     "a coroutine": (f"async def plain(x):\n    {PLAIN}\n", "plain"),
     "a static method": (
         f"class A:\n    @staticmethod\n    def plain(x):\n        {PLAIN}\n", "plain",
+    ),
+    "another method that it calls": (
+        BASE + SCALED.replace("n * 2", "n * 3"), "Scaled.forward",
+    ),
+    "another inherited method": (BASE.replace("n + ", "n - ") + SCALED, "Scaled.forward"),
+    "a method that overrides the inherited one": (
+        BASE + SCALED + "    def lift(self, x):\n        return x\n", "Scaled.forward",
+    ),
+    "another property": (BASE.replace("3", "4") + SCALED, "Scaled.forward"),
+    "a method in place of a property": (BASE.replace("@property", "") + SCALED, "Scaled.forward"),
+    "a property in place of a method": (
+        BASE.replace("    def lift", "    @property\n    def lift") + SCALED, "Scaled.forward",
+    ),
+    "a method in place of data": (
+        BASE + SCALED + "    def tail(self, x):\n        return x\n", "Scaled.forward",
+    ),
+    "a property in place of data": (
+        "class Other:\n    def direct(self, x):\n        return x.copy() + self.tail\n"
+        "    @property\n    def tail(self):\n        return [1]\n", "Scaled.direct",
+    ),
+    "methods that are not there": (
+        "class Other:\n    def forward(self, x):\n"
+        "        return self.scale(x.copy()) * self.steps + self.tail\n", "Scaled.forward",
+    ),
+    "a function that is no method": (
+        "def forward(self, x):\n"
+        "    return self.scale(x.copy()) * self.steps + self.tail\n", "Scaled.forward",
+    ),
+    "a callable that is no function": (
+        "class Other:\n    call = max\n    def unknown(self, x):\n        return self.call(x)\n",
+        "Scaled.unknown",
     ),
     "what was imported from elsewhere": ("from acme_named import plain\n", "plain"),
 }  # fmt: skip

@@ -33,6 +33,13 @@ TEXTS = [
     (attr.boolean_list([True, False, 1]), "dense<[true, false, true]> : tensor<3xi1>"),
     (attr.boolean_list([]), "dense<> : tensor<0xi1>"),
     (attr.string(attr.element_type(torch.bfloat16)), '"bf16"'),
+    (attr.mlir_type(attr.element_type(torch.bfloat16)), "bf16"),
+    (attr.mlir_type("f4E2M1FN"), "f4E2M1FN"),
+    (attr.array(attr.i32)([1, -2]), "[1 : i32, -2 : i32]"),
+    (attr.array(attr.i32)([]), "[]"),
+    (attr.array(attr.string)(["a", "b"]), '["a", "b"]'),
+    (attr.array(attr.i64_list)([[1], []]), "[dense<[1]> : tensor<1xi64>, dense<> : tensor<0xi64>]"),
+    (attr.array(attr.array(attr.i64))([[1], []]), "[[1 : i64], []]"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Python numbers in a decomposition: constants that XLA and LLVM do not compute with."""
+"""Python numbers in a decomposition: constants, which may be hidden from XLA and LLVM."""
 
 from __future__ import annotations
 
@@ -48,18 +48,19 @@ def test_every_type_with_a_literal_has_a_value() -> None:
     assert VALUES.keys() == hlo_proto.VALUE_FIELDS.keys()
 
 
-def power(value: Any) -> DecompositionHlo:
+def power(value: Any, hidden: bool = True) -> DecompositionHlo:
     """`x ** value`, whose exponent is the second parameter."""
     lowered = jax.jit(lambda x, y: x**y).lower(np.ones(3, np.float32), value)
     module = lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto()
-    return DecompositionHlo(module, (0,), numbers={1: np.asarray(value)})
+    return DecompositionHlo(module, (0,), numbers={1: np.asarray(value)}, hides_numbers=hidden)
 
 
-def identity(value: Any) -> DecompositionHlo:
+def identity(value: Any, hidden: bool) -> DecompositionHlo:
     """A number alone."""
     lowered = jax.jit(lambda x: x).lower(value)
     module = lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto()
-    return DecompositionHlo(module, (), numbers={0: np.asarray(value)})
+    numbers = {0: np.asarray(value)}
+    return DecompositionHlo(module, (), numbers=numbers, hides_numbers=hidden)
 
 
 def stablehlo(emitted: CompositeHlo) -> Module:
@@ -97,17 +98,19 @@ def test_numbers_that_could_equal_the_other_one(number: float) -> None:
 
 
 @pytest.mark.parametrize("element_type", VALUES)
-def test_every_type_of_number_keeps_its_value(element_type: str) -> None:
-    keeps_its_value(VALUES[element_type])
+@pytest.mark.parametrize("hidden", [True, False], ids=["hidden", "known"])
+def test_every_type_of_number_keeps_its_value(element_type: str, hidden: bool) -> None:
+    keeps_its_value(VALUES[element_type], hidden)
 
 
-def keeps_its_value(number: Any) -> None:
+def keeps_its_value(number: Any, hidden: bool = True) -> None:
     value = np.asarray(number)
     with enable_x64():
-        decomposition = identity(value)
+        decomposition = identity(value, hidden)
     emitted = emit_composite("acme.number", 1, {}, [], decomposition)
     lowered = stablehlo(emitted)
-    assert re.search(r"stablehlo.constant dense<\[.*\]> : tensor<2x", lowered.text)
+    pair = re.search(r"stablehlo.constant dense<\[.*\]> : tensor<2x", lowered.text)
+    assert bool(pair) == hidden
     (result,) = compile_module(lowered)()
     assert np.asarray(result).dtype == value.dtype
     assert np.asarray(result).tobytes() == value.tobytes()

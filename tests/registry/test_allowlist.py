@@ -17,6 +17,9 @@ def vendor(namespace: str, *names: str) -> str:
     return f"schema: 1\nnamespace: {namespace}\ncomposites:\n{entries}"
 
 
+GELU = ("gelu", "gelu_backward", "new_gelu", "fast_gelu", "bloom_gelu", "bloom_gelu_backward")
+
+
 def catalog(*vendors: str) -> Catalog:
     registries = [parse_registry(text, f"{index}.yaml") for index, text in enumerate(vendors)]
     return Catalog((*registries, BUILTIN))
@@ -28,11 +31,15 @@ def names(text: str, *vendors: str) -> list[str]:
 
 
 def test_a_name_turns_on_its_backward_too() -> None:
-    assert names("gelu") == ["ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu"]
+    assert names("silu") == ["ptxla.silu", "ptxla.silu_backward"]
+
+
+def test_a_name_turns_on_all_that_make_the_composite() -> None:
+    assert names("gelu") == [f"ptxla.{name}" for name in GELU]
 
 
 def test_a_backward_can_be_named_alone() -> None:
-    assert names("gelu_backward") == ["ptxla.gelu_backward"]
+    assert names("silu_backward") == ["ptxla.silu_backward"]
 
 
 def test_blanks_and_repetitions_do_not_matter() -> None:
@@ -71,11 +78,7 @@ def test_only_taking_away_is_an_error() -> None:
 
 def test_a_vendor_shadows_a_builtin_entry_of_the_same_name() -> None:
     assert names("gelu", vendor("acme", "gelu")) == ["acme.gelu"]
-    assert names("ptxla.gelu", vendor("acme", "gelu")) == [
-        "ptxla.gelu",
-        "ptxla.gelu_backward",
-        "ptxla.new_gelu",
-    ]
+    assert names("ptxla.gelu", vendor("acme", "gelu")) == [*(f"ptxla.{name}" for name in GELU)]
     assert "ptxla.gelu" not in names("all", vendor("acme", "gelu"))
     assert "acme.gelu" in names("all", vendor("acme", "gelu"))
 

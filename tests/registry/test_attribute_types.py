@@ -5,8 +5,20 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from composites import attribute_types
-from composites.attribute_types import TABLE, ArgumentKind, types_of_argument, types_of_constant
+from composites.attribute_types import (
+    TABLE,
+    ArgumentKind,
+    attribute_type,
+    types_of_argument,
+    types_of_constant,
+)
+from composites.errors import RegistryError
+from composites.registry.printing import registry_yaml
+from composites.registry.validation import parse_registry
+from lowering.codegen.source import generate
 
 PAGE = Path(__file__).parents[2] / "docs" / "registry.md"
 # As a schema writes them; see composites.registry.operators.
@@ -48,8 +60,92 @@ def test_types_of_constants() -> None:
     assert types_of_constant(True) == ("bool",)
     assert types_of_constant(1) == ("i64", "i32", "f32", "f64")
     assert types_of_constant(1.5) == ("f32", "f64")
-    assert types_of_constant("tanh") == ("string",)
+    assert types_of_constant("tanh") == ("string", "type")
     assert types_of_constant([1, 2]) == ("i64[]", "f32[]")
     assert types_of_constant([1, 2.5]) == ("f32[]",)
     assert types_of_constant([True]) == ("bool[]",)
     assert types_of_constant([1, "a"]) == types_of_constant([]) == types_of_constant(["a"]) == ()
+
+
+def test_arrays_of_all_types_have_names() -> None:
+    for name in ("array<i32>", "array<array<array<i64>>>", "array<i64[]>", "array<type>"):
+        found = attribute_type(name)
+        assert found is not None
+        assert found.is_list
+    too_deep = "array<" * 4 + "i64" + ">" * 4
+    for name in ("array<>", "array<i33>", "array<i64", "array", "i64[][]", too_deep):
+        assert attribute_type(name) is None, name
+
+
+@pytest.mark.parametrize(
+    ("name", "takes", "refuses"),
+    [
+        ("array<i32>", [[1, 2], []], [[1.5], [True], 1, ["a"], [[1]]]),
+        ("array<string>", [["DEFAULT"]], [[1], "DEFAULT"]),
+        ("array<i64[]>", [[[1], [], [2, 3]]], [[1], [[1.5]]]),
+        ("array<array<i64>>", [[[], [1]], []], [[1], [[[1]]]]),
+        ("type", ["f32"], [1, ["f32"]]),
+    ],
+)
+def test_constants_of_arrays(name: str, takes: list[object], refuses: list[object]) -> None:
+    found = attribute_type(name)
+    assert found is not None
+    assert all(map(found.takes_constant, takes))
+    assert not any(map(found.takes_constant, refuses))
+
+
+def test_arguments_of_arrays() -> None:
+    def kinds(name: str) -> set[ArgumentKind]:
+        found = attribute_type(name)
+        assert found is not None
+        return {kind for kind in KINDS.values() if found.takes_argument(kind)}
+
+    assert kinds("array<i32>") == {"ints"}
+    assert kinds("array<f64>") == {"ints", "floats"}
+    assert kinds("array<bool>") == {"bools"}
+    assert kinds("array<i64[]>") == set()
+    lists = attribute_type("array<i64[]>")
+    assert lists is not None
+    assert lists.takes_argument("other")
+    assert kinds("type") == {"dtype"}
+
+
+ENTRY = """\
+schema: 1
+namespace: acme
+composites:
+  mean:
+    op: aten::mean.dim
+    attributes:
+      dims: {from: dim, normalize: dim, optional: true, type: array<i32>}
+      kind: {from: dtype, optional: true, type: type}
+      nested: {value: [[[1], []], []], type: "array<array<i64[]>>"}
+      names: {value: [A, B], type: array<string>}
+"""
+
+
+def test_hooks_write_arrays() -> None:
+    registry = parse_registry(ENTRY, "acme.yaml")
+    printed = registry_yaml(registry)
+    assert registry_yaml(parse_registry(printed, "printed.yaml")) == printed
+    source = generate(registry, "acme.yaml")
+    assert "_attr.array(_attr.i32)(_attr.dims(dim, self.dim()))" in source
+    assert "_attr.mlir_type(_attr.element_type(dtype))" in source
+    assert "_attr.array(_attr.array(_attr.i64_list))((((1,), ()), ()))" in source
+    assert "_attr.array(_attr.string)(('A', 'B'))" in source
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ("{from: dim, optional: true, type: array<string>}", "cannot be of type array<string>"),
+        ("{from: dim, optional: true, type: array<i31>}", "'array<i31>' is not an attribute type"),
+        ("{value: [1, a], type: array<i64>}", "cannot be of type array<i64>"),
+        ("{value: f33, type: type}", "'f33' is not an element type"),
+        ("{value: [[1]]}", "or have a `type` such as array<string>"),
+    ],
+)
+def test_mistakes(attribute: str, message: str) -> None:
+    text = "schema: 1\nnamespace: acme\ncomposites: {mean: {op: aten::mean.dim, attributes: {a: "
+    with pytest.raises(RegistryError, match=re.escape(message)):
+        parse_registry(f"{text}{attribute}}}}}}}\n", "acme.yaml")

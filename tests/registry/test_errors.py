@@ -235,7 +235,8 @@ WRONG = {
         entry(SOFTMAX, "attributes:", "  dim: {from: dim, type: i65}"),
         [
             "7: e: 'i65' is not an attribute type; did you mean 'i64'? (known: i64, i32, f32,"
-            " f64, bool, string, i64[], f32[], bool[])"
+            " f64, bool, string, type, i64[], f32[], bool[], and arrays of these such as"
+            " array<i32>)"
         ],
     ),
     "attribute type of another kind": (
@@ -257,7 +258,7 @@ WRONG = {
         entry(SOFTMAX, "attributes: {a: {value: [1, x]}}"),
         [
             "6: e: attribute a: [1, 'x'] has no attribute type; a list must hold only numbers or"
-            " only booleans",
+            " only booleans, or have a `type` such as array<string>",
         ],
     ),
     "normalize": (

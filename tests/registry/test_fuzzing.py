@@ -109,6 +109,11 @@ def test_mutated_files(text: str) -> None:
 
 # XLA:CPU makes its process flush subnormal numbers, and hypothesis then refuses to make them.
 FLOATS = st.floats(allow_subnormal=False)
+ARRAYS = [
+    found
+    for item in ("i32", "string", "i64[]", "type", "array<array<i64>>")
+    if (found := attribute_types.attribute_type(f"array<{item}>"))
+]
 NUMBERS = st.integers() | FLOATS | st.sampled_from([2**31, 2**63, 10**400, -1])
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=8) | st.dates()
 VALUES = st.recursive(
@@ -178,7 +183,9 @@ ENTRIES = st.fixed_dictionaries(
                 optional={
                     "from": NAMES,
                     "value": VALUES,
-                    "type": st.sampled_from(attribute_types.NAMES),
+                    "type": st.sampled_from(
+                        [*attribute_types.NAMES, *(type_.name for type_ in ARRAYS)]
+                    ),
                     "normalize": st.just("dim"),
                     "optional": st.booleans(),
                 },
@@ -232,7 +239,7 @@ def test_conditions(text: str) -> None:
 
 @budget(small=300, large=10_000)
 @given(
-    st.sampled_from(attribute_types.TABLE),
+    st.sampled_from([*attribute_types.TABLE, *ARRAYS]),
     VALUES
     | st.just(10**5000)
     | st.lists(st.just(-(10**5000)))

@@ -38,7 +38,7 @@ def test_forwards_without_backward_are_those_that_pytorch_differentiates_otherwi
         e.backward for e in builtin.composites
     }
     optimizers = {
-        "adamw", "adam", "sgd", "fused_adamw", "fused_adam", "adafactor", "muon",
+        "adamw", "adam", "sgd", "lion", "fused_adamw", "fused_adam", "adafactor", "muon",
         "zeropower_via_newtonschulz", "clip_grad_norm",
     }  # fmt: skip
     assert alone - optimizers == {

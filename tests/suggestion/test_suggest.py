@@ -138,7 +138,10 @@ def test_a_draft_of_operators(tmp_path: Path) -> None:
     assert operators["aten::logsumexp"]["entry"] == "logsumexp"
     draft = tmp_path / "draft.yaml"
     draft.write_text(found["draft"]["text"])
-    entry = {e.name: e for e in load_registry(draft).composites}["logsumexp"]
+    entries = {e.name: e for e in load_registry(draft).composites}
+    assert operators["aten::stack"]["entry"] == "stack"
+    assert [(a.name, a.normalize) for a in entries["stack"].attributes] == [("dim", False)]
+    entry = entries["logsumexp"]
     assert {name: str(value) for name, value in entry.example} == {
         "self": "3x4xf32",
         "dim": "(0,)",
@@ -147,7 +150,6 @@ def test_a_draft_of_operators(tmp_path: Path) -> None:
         ("dim", True),
         ("keepdim", False),
     ]
-    assert "list of tensors" in operators["aten::stack"]["note"]
 
 
 @pytest.mark.parametrize(
@@ -171,9 +173,10 @@ def test_mistakes(model: Path, arguments: tuple[str, ...], message: str) -> None
     result = invoke(*(part.replace("@", str(model)) for part in arguments))
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert said in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    error = result.stderr.lstrip()  # rich 13 ends its progress with a line
+    assert error.startswith("error: ")
+    assert said in error
+    assert len(error.splitlines()) == 1
 
 
 def _line(file: Path, text: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 import torch_xla
 from composites_testing.processes import run_python
 
+import composites
 from composites.torch_internals import assign
 
 SCRIPT = """
@@ -80,3 +83,35 @@ def test_assigning_casts_and_broadcasts_as_copies_do() -> None:
     assign(tensor, torch.full((3,), 1.00390625).to("xla"))
     assert tensor.dtype == torch.bfloat16
     assert tensor.tolist() == [[1.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda p: torch.optim.AdamW(p, lr=0.1, foreach=False), "adamw"),
+        (lambda p: torch.optim.Adam(p, lr=0.1, foreach=False), "adam"),
+        (lambda p: torch.optim.AdamW(p, lr=0.1), "fused_adamw"),
+        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=False), "sgd"),
+        (lambda p: torch.optim.Adafactor(p, lr=0.1), "adafactor"),
+        (lambda p: torch.optim.Muon(p, lr=0.1), "muon"),
+    ],
+)
+def test_parameters_that_share_memory_are_updated_one_after_the_other(
+    make: Callable[..., torch.optim.Optimizer], name: str
+) -> None:
+    def stepped(names: tuple[str, ...]) -> torch.Tensor:
+        shared = torch.arange(6.0).view(2, 3).to("xla")
+        parameters = [torch.nn.Parameter(shared), torch.nn.Parameter(shared)]
+        optimizer = make(parameters)
+        with composites.enabled(*names) if names else nullcontext():
+            for step in range(2):
+                for number, parameter in enumerate(parameters):
+                    parameter.grad = torch.full_like(shared, step - 3.0 * number)
+                optimizer.step()
+        return shared.cpu()
+
+    assert torch.equal(stepped((name,)), stepped(()))
+    reasons = [
+        fallback.reason for fallback in composites.stats().entries[f"ptxla.{name}"].fallbacks
+    ]
+    assert "some of the parameters share memory" in reasons

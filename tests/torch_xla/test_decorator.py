@@ -481,3 +481,47 @@ def test_a_method_in_a_compiled_graph_runs_as_before() -> None:
 def test_what_cannot_be_decorated(decorate: Callable[[], object], message: str) -> None:
     with pytest.raises(composites.RegistryError, match=message):
         decorate()
+
+
+CAPTURED = torch.tensor(3.0)
+CAPTURED_VECTOR = torch.tensor([3.0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * CAPTURED,
+        lambda x: x * CAPTURED.detach(),
+        lambda x: x * CAPTURED.to(x.device),
+        lambda x: x * CAPTURED_VECTOR[0].to(x.device),
+        lambda x: x + CAPTURED_VECTOR.sum(),
+    ],
+)
+def test_a_captured_tensor_on_the_cpu_is_not_a_constant(function: Callable[..., Any]) -> None:
+    composed = composites.composite("acme.captured")(function)
+    x = torch.arange(3.0).to("xla")
+    try:
+        for _ in range(2):
+            assert composed(x).tolist() == function(torch.arange(3.0)).tolist()
+            CAPTURED.add_(1)
+            CAPTURED_VECTOR.add_(1)
+    finally:
+        CAPTURED.fill_(3)
+        CAPTURED_VECTOR.fill_(3)
+    (fallback,) = composites.stats().entries["acme.captured"].fallbacks
+    assert "reads a CPU tensor that is not an operand (torch.float32" in fallback.reason
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * torch.tensor(2.5),
+        lambda x: x * torch.tensor(2.5).to(x.device),
+        lambda x: x.to(CAPTURED.dtype) * torch.full((), 2.5, device=CAPTURED.device),
+    ],
+)
+def test_a_number_that_the_function_makes_is_a_constant(function: Callable[..., Any]) -> None:
+    composed = composites.composite("acme.made")(function)
+    result = composed(torch.arange(3.0).to("xla"))
+    assert 'stablehlo.composite "acme.made"' in xm.get_stablehlo([result])
+    assert result.tolist() == [0.0, 2.5, 5.0]

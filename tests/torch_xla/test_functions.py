@@ -444,6 +444,15 @@ def test_calls_that_take_the_original() -> None:
 # Optimizers
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
+
+
+def lion(parameters: Any, weight_decay: float) -> torch.optim.Optimizer:
+    from lion_pytorch import Lion  # type: ignore[import-untyped]
+
+    made: torch.optim.Optimizer = Lion(parameters, lr=1e-2, weight_decay=weight_decay)
+    return made
+
+
 COMPOSITE: dict[str, tuple[Optimizer, str]] = {
     "AdamW": (lambda p: torch.optim.AdamW(p, lr=1e-2), "adamw"),
     "AdamW, weight decay": (lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.3), "adamw"),
@@ -462,6 +471,8 @@ COMPOSITE: dict[str, tuple[Optimizer, str]] = {
         lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=0.1, amsgrad=True, maximize=True),
         "adam",
     ),
+    "Lion": (lambda p: lion(p, weight_decay=0), "lion"),
+    "Lion, weight decay": (lambda p: lion(p, weight_decay=0.3), "lion"),
     "SGD": (lambda p: torch.optim.SGD(p, lr=0.1), "sgd"),
     "SGD, int lr": (lambda p: torch.optim.SGD(p, lr=1), "sgd"),
     "SGD, momentum": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), "sgd"),

@@ -64,7 +64,9 @@ def torchs_gru(*arguments: Any, **options: Any) -> nn.GRU:
 @FLOATS
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
-    ("kind", "name"), [(nn.LSTMCell, "lstm_cell"), (nn.GRUCell, "gru_cell")], ids=str
+    ("kind", "name"),
+    [(nn.LSTMCell, "lstm_cell"), (nn.GRUCell, "gru_cell")],
+    ids=["lstm", "gru"],
 )
 def test_cells(
     same_as_stock: SameAsStock,
@@ -94,7 +96,9 @@ LAYERS: dict[str, tuple[dict[str, Any], int]] = {
 
 @FLOATS
 @pytest.mark.parametrize("form", LAYERS)
-@pytest.mark.parametrize(("kind", "name"), [(nn.LSTM, "lstm"), (torchs_gru, "gru")], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "name"), [(nn.LSTM, "lstm"), (torchs_gru, "gru")], ids=["lstm", "gru"]
+)
 def test_layers(
     same_as_stock: SameAsStock,
     kind: Callable[..., nn.RNNBase],

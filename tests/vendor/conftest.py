@@ -86,8 +86,8 @@ def wave(*shape: int, dtype: torch.dtype = torch.float32, shift: float = 0.0) ->
 def stablehlo(tensors: list[torch.Tensor]) -> str:
     """The graph of tensors on the device, cleaned."""
     text = clean(Module.parse(xm.get_stablehlo(tensors))).text
-    # jaxlib before 0.10 writes two spaces in comparisons.
-    return re.sub(r"(stablehlo\.compare|,)  (?=[A-Z])", r"\1 ", text)
+    # jaxlib before 0.10 writes two spaces in comparisons and before algorithms.
+    return re.sub(r"(stablehlo\.compare|,|algorithm =)  (?=[A-Z])", r"\1 ", text)
 
 
 def emitted(text: str) -> list[str]:

@@ -217,6 +217,17 @@ def wrapped(x: torch.Tensor) -> torch.Tensor:
 class Norm(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().__call__(x)
+
+    def scaled(self, x: torch.Tensor) -> torch.Tensor:
+        return self.tanh(x)
+
+    def tanh(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x)
+
+    relu = torch.relu
+
+    def held(self, x: torch.Tensor) -> torch.Tensor:
+        return self.relu(x)
 """
 
 
@@ -224,15 +235,19 @@ def test_functions_that_cannot_have_copies(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "wrapped_layers.py").write_text(WRAPPED)
     monkeypatch.syspath_prepend(str(tmp_path))
     entry = "{{function: 'wrapped_layers:{}', copies: [wrapped_layers, qqxqq], operands: [x]}}"
-    names = {"plain": "plain", "wrapped": "wrapped", "norm": "Norm.forward"}
+    names = {
+        "plain": "plain", "wrapped": "wrapped", "norm": "Norm.forward",
+        "scaled": "Norm.scaled", "held": "Norm.held",
+    }  # fmt: skip
     file = write(tmp_path, "".join(f"  {n}: {entry.format(f)}\n" for n, f in names.items()))
     result = check(file)
     assert result.exit_code == 1
     said = " ".join(result.stderr.split())
-    for line, name in ((5, "wrapped"), (6, "norm")):
+    for line, name in ((5, "wrapped"), (6, "norm"), (8, "held")):
         why = f"{file}:{line}: {name}: copies: wrapped_layers:{names[name]} cannot have copies"
         assert why in said, said
     assert f"{file}:4: plain: copies: wrapped_layers" not in said
+    assert f"{file}:7: scaled: copies: wrapped_layers" not in said
     file = write(tmp_path, f"  plain: {entry.format('plain')}\n")
     result = check(file)
     assert result.exit_code == 0

@@ -59,6 +59,15 @@ def updated(x: Any, update: Any, begin: Any) -> torch.Tensor:
     return litert_ops.dynamic_update_slice(x, update, begin)
 
 
+def of_litert(name: str) -> Callable[..., Any]:
+    def call(**given: Any) -> Any:
+        import litert_ops
+
+        return getattr(litert_ops, name)(**given)
+
+    return call
+
+
 def multiplied(lhs: Any, rhs: Any) -> torch.Tensor:
     import litert_ops
 
@@ -154,6 +163,34 @@ FORMS: dict[str, dict[str, Any]] = {
         "inputs": {
             "x": (3, 5), "update": (2, 2), "begin": torch.tensor([1, 2], dtype=torch.int32)
         },
+    },
+    "slice": {
+        "call": of_litert("slice"), "emits": ("tfl.slice",), "keywords": {"sizes": [2, 3]},
+        "inputs": {"x": (3, 5), "begin": torch.tensor([2, 1], dtype=torch.int32)},  # is clamped
+    },
+    "unpack": {
+        "call": of_litert("unpack"), "emits": ("tfl.unpack",), "inputs": {"x": (2, 3)},
+        "keywords": {"num": 3, "axis": 1},
+    },
+    "random_uniform": {
+        "call": of_litert("random_uniform"), "emits": ("odml.random_uniform",),
+        "inputs": {"like": (2, 3)}, "keywords": {"seed": 3, "seed2": 4},
+    },
+    "update_kv_cache": {
+        "call": of_litert("update_kv_cache"), "emits": ("odml.update_kv_cache",),
+        "inputs": {
+            "k_cache": (1, 4, 2, 3), "v_cache": (1, 4, 2, 3), "positions": torch.tensor([3, 1]),
+            "key": (1, 2, 2, 3), "value": (1, 2, 2, 3),
+        },
+        "keywords": {"kv_cache_max": 4},
+    },
+    "quantize_and_dequantize": {
+        "call": of_litert("quantize_and_dequantize"), "emits": ("odml.quantize_and_dequantize",),
+        "inputs": {"weight": (4, 3)}, "keywords": {"axis": 0, "bits": 4},
+    },
+    "rope": {
+        "call": of_litert("rope"), "emits": ("odml.rope",),
+        "inputs": {"x": (1, 3, 2, 8), "positions": torch.tensor([0, 1, 5], dtype=torch.int32)},
     },
     "bmm_4d_adj_y": {
         "call": multiplied, "inputs": {"lhs": (1, 2, 3, 4), "rhs": (1, 2, 5, 4)},

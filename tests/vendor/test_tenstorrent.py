@@ -509,3 +509,56 @@ def test_each_call_may_have_a_decomposition_of_its_own(registries: Any) -> None:
         Twice(), (torch.ones(4, 3),), ops=["tenstorrent.*"], share_decompositions=False
     )
     assert len(set(re.findall(r"decomposition = (@[\w.]+)", program.mlir))) == 2
+
+
+# Random numbers.
+
+
+def drawn(low: float = 0.0, high: float = 1.0) -> torch.Tensor:
+    torch.manual_seed(3)
+    torch_xla.manual_seed(3)
+    return torch.empty(40, 50, device="xla").uniform_(low, high)
+
+
+def test_uniform_has_constants_as_bounds(
+    registries: Any, stablehlo: Any, golden: Any, emitted: Any
+) -> None:
+    """tt-mlir aborts at others."""
+    registries("tenstorrent")
+    with composites.enabled("tenstorrent.uniform"):
+        for name, numbers in (("uniform", drawn()), ("uniform_scaled", drawn(-2.0, 3.0))):
+            text = stablehlo([numbers])
+            golden("tenstorrent", name, text)
+            (call,) = emitted(text)
+            assert "{dtype = f32, shape = [40 : i32, 50 : i32]}" in call
+            assert "(tensor<2xui32>, tensor<f32>, tensor<f32>) -> tensor<40x50xf32>" in call
+            operands = re.findall(r"%\w+", call)
+            bounds = [f"{name} = stablehlo.constant dense<{n}.000000e+00> : tensor<f32>"
+                      for n, name in enumerate(operands[1:3])]  # fmt: skip
+            assert all(bound in text for bound in bounds)
+
+
+def test_uniform_draws_from_pytorchs_generator(registries: Any) -> None:
+    registries("tenstorrent")
+    with composites.enabled("tenstorrent.uniform"):
+        numbers, same, wide = drawn().cpu(), drawn().cpu(), drawn(-2.0, 3.0).cpu()
+        further = torch.empty(40, 50, device="xla").uniform_().cpu()
+    assert torch.equal(numbers, same)
+    assert not torch.equal(numbers, further)
+    torch.testing.assert_close(wide, numbers * 5 - 2)
+    for found in (numbers, further):
+        assert 0 <= found.min() < 0.01 < 0.99 < found.max() < 1
+        assert abs(found.mean() - 0.5) < 0.03
+        assert abs(found.var() - 1 / 12) < 0.01
+        assert len(found.unique()) > 1990
+        neighbours = torch.corrcoef(torch.stack([found[:, 1:].flatten(), found[:, :-1].flatten()]))
+        assert abs(neighbours[0, 1]) < 0.1
+
+
+def test_uniform_of_other_types_keeps_the_stock_lowering(
+    registries: Any, stablehlo: Any, emitted: Any
+) -> None:
+    registries("tenstorrent")
+    with composites.enabled("tenstorrent.uniform"):
+        numbers = torch.empty(4, dtype=BF16, device="xla").uniform_()
+        assert emitted(stablehlo([numbers])) == []

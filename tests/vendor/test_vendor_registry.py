@@ -257,7 +257,8 @@ def test_an_operator_that_never_reaches_a_hook_is_refused(
         f"umbra.norm ({path}:3): the frontend decomposes aten::native_layer_norm before its XLA"
         " kernel is called; write `backward: derive` to catch the call at autograd's dispatch key"
     )
-    assert composites.active() == ("ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu")
+    assert composites.active()[:2] == ("ptxla.gelu", "ptxla.gelu_backward")
+    assert not any("norm" in name or "silu" in name for name in composites.active())
     assert len(composite_calls(F.gelu(data(2, 3)))) == 1
 
 

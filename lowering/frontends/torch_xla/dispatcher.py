@@ -18,6 +18,10 @@ from lowering.frontends.torch_xla.registration import Override, Place
 OPERATOR_NAMESPACE = "composites"
 """Namespace of this project's own operators."""
 
+# Kernels of PyTorch 2.9 for all devices that read the memory of their tensors, which tensors of
+# torch_xla do not have.
+_CRASHING = frozenset(["aten::_grouped_mm"])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class XlaStockKernel:
@@ -83,6 +87,9 @@ class XlaDispatching:
         # one file. The dispatcher's table contains the file's name.
         origin = torch_internals.kernel_origin(operator.qualified, self.autograd_key)
         return "RegisterAutogradXLA" in origin
+
+    def crashes(self, operator: Operator) -> bool:
+        return operator.qualified in _CRASHING
 
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
         torch_internals.keep_dynamo_out(kernel)

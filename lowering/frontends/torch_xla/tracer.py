@@ -15,6 +15,7 @@ from lowering import interrupts
 from lowering.emission.types import DecompositionHlo
 from lowering.frontends.protocols import WrittenOperandError
 from lowering.frontends.torch_xla import modes
+from lowering.frontends.torch_xla.captured import CapturedTensorsRefused
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.random import (
     MARK,
@@ -121,7 +122,7 @@ def _lowered(
         # The user's hooks must not see traced tensors, because these have no values.
         torch_internals.without_saved_tensors_hooks(),
     ):
-        with interrupts.allowed():
+        with interrupts.allowed(), CapturedTensorsRefused():
             outputs = function(*placeholders)
         for number, placeholder in enumerate(placeholders):
             if placeholder is not None and torch_internals.was_written(placeholder):

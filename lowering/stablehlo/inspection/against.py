@@ -23,6 +23,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "f64": (float,),
     "bool": (bool,),
     "string": (str,),
+    "type": (str,),
 }
 
 
@@ -91,9 +92,14 @@ def _value(attribute: Attribute, value: Any) -> Iterator[str]:
 
 def _is_of(type_: str, value: Any) -> bool:
     if type_.endswith("[]"):
-        item = type_.removesuffix("[]")
-        return isinstance(value, tuple) and all(_is_of(item, each) for each in value)
+        return _are_of(type_.removesuffix("[]"), value)
+    if type_.startswith("array<"):
+        return _are_of(type_[len("array<") : -1], value)
     return type(value) in _PYTHON_TYPES.get(type_, (type(value),))
+
+
+def _are_of(item: str, value: Any) -> bool:
+    return isinstance(value, tuple) and all(_is_of(item, each) for each in value)
 
 
 def _equal(value: Any, constant: Any) -> bool:

@@ -1,0 +1,83 @@
+"""Calls of a caught method on objects whose class overrides what the method calls.
+
+`class Centered(Norm)` may inherit `forward`, which an entry catches, and have another `_norm`,
+which `forward` calls. A decomposition that the entry gives does not follow this, so such a call is
+left alone. The native decomposition runs the method itself, and needs no check.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from composites.errors import UnsupportedCallError
+from composites.registry.model import Composite
+from lowering.copies.members import called_members, overridden
+from lowering.frontends.protocols import Kernel
+
+Guard = Callable[[Kernel], Kernel]
+
+
+def owner_of(target: str) -> Any:
+    """The class of a method `package.module:Class.method`, or the module of a function. The module
+    must be imported."""
+    module, _, path = target.partition(":")
+    owner: Any = sys.modules[module]
+    for part in path.split(".")[:-1]:
+        owner = vars(owner)[part]
+    return owner
+
+
+def guard_of(entry: Composite, original: Any, target: str) -> Guard | None:
+    """A function that makes a kernel decline the calls of a method that an entry does not mean;
+    None if the method calls nothing that could be overridden, or the decomposition is native."""
+    if entry.decomposition.kind == "native":
+        return None
+    owner = owner_of(target)
+    if not isinstance(owner, type) or not isinstance(original, FunctionType):
+        return None
+    listed = _listed(entry, next(iter(original.__code__.co_varnames), ""))
+    called = called_members(original, owner)
+    members = {name: value for name, value in called.items() if name not in listed}
+    if not members:
+        return None
+    text = f"has another {{}} than {owner.__name__}, and {original.__name__} uses it"
+    expected = tuple((name, getattr(owner, name)) for name in members)  # quickly compared
+    # An object may hold another function under the name of a method.
+    names = tuple(name for name, value in members.items() if not isinstance(value, property))
+
+    def of_class(found: type) -> str | None:
+        for name, value in expected:
+            if getattr(found, name, None) is not value:
+                return overridden(members, found)
+        return None
+
+    # Dynamo does not trace it, and compiles again for another class.
+    torch.compiler.assume_constant_result(of_class)
+
+    def guard(kernel: Kernel) -> Kernel:
+        def guarded(value: Any, *arguments: Any, **keywords: Any) -> Any:
+            other = of_class(type(value))
+            if other is not None:
+                raise UnsupportedCallError(f"{type(value).__name__} {text.format(other)}")
+            held = value.__dict__ if hasattr(value, "__dict__") else ()
+            for name in names:
+                getattr(value, name)  # so that Dynamo compiles again for an object that holds it
+                if name in held:
+                    raise UnsupportedCallError(f"the object {text.format(name)}")
+            return kernel(value, *arguments, **keywords)
+
+        return guarded
+
+    return guard
+
+
+def _listed(entry: Composite, self_name: str) -> set[str]:
+    """What an entry reads of the object. Its composite has the value, whatever gives it."""
+    paths = (*entry.operands, *(a.argument or "" for a in entry.attributes))
+    split = (path.partition(".") for path in paths)
+    return {name for owner, dot, name in split if dot and owner == self_name}

@@ -1,0 +1,225 @@
+"""Methods that entries catch, called on objects that override what these methods call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import torch_xla
+from composites_testing.tensors import values
+from torch import Tensor, nn
+from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.qwen4_exp.modeling_qwen4_exp import Qwen4ExpTextRMSNorm
+
+import composites
+from lowering import activation
+from lowering.installation.overriding import guard_of
+
+NORMS = (GemmaRMSNorm, Gemma2RMSNorm)  # one that the entry names, and a copy
+
+
+def doubled(x: Tensor) -> Tensor:
+    return x * 2
+
+
+def overriding(owner: Any, how: str) -> nn.Module:
+    """A norm whose `_norm` is another one."""
+    made: nn.Module
+    if how == "method":
+        made = type("Doubling", (owner,), {"_norm": lambda self, x: doubled(x)})(8)
+    elif how == "static method":
+        made = type("Doubling", (owner,), {"_norm": staticmethod(doubled)})(8)
+    elif how == "base":
+        base = type("Base", (), {"_norm": lambda self, x: doubled(x)})
+        made = type("Doubling", (base, owner), {})(8)
+    else:
+        made = owner(8)
+        vars(made)["_norm"] = doubled
+    return made
+
+
+def text_of(result: Tensor) -> str:
+    text: str = torch_xla._XLAC._get_xla_tensors_text([result])
+    return text
+
+
+def calls(reason: str) -> int:
+    """How many calls were left alone for this reason."""
+    fallbacks = composites.stats().entries["ptxla.gemma_rms_norm"].fallbacks
+    return sum(fallback.calls for fallback in fallbacks if fallback.reason == reason)
+
+
+@pytest.mark.parametrize("owner", NORMS)
+@pytest.mark.parametrize("how", ["method", "static method", "base", "object"])
+def test_what_overrides_a_method_runs_as_before(owner: Any, how: str) -> None:
+    norm, x = overriding(owner, how).to("xla"), values(2, 8)
+    expected = norm(x).cpu()
+    who = "the object" if how == "object" else "Doubling"
+    reason = f"{who} has another _norm than {owner.__name__}, and forward uses it"
+    with composites.enabled("gemma_rms_norm"):
+        before = calls(reason)
+        found = norm(x)
+        assert "ptxla::gemma_rms_norm" not in text_of(found)
+        assert "ptxla::gemma_rms_norm" in text_of(owner(8).to("xla")(x))
+        assert calls(reason) == before + 1
+    assert torch.equal(found.cpu(), expected)
+
+
+@pytest.mark.parametrize("how", ["method", "object"])
+@pytest.mark.parametrize("last", [False, True])
+def test_under_torch_compile(how: str, last: bool) -> None:
+    """Dynamo compiles again for the other object, whichever it sees first."""
+    x, other = values(2, 8), overriding(GemmaRMSNorm, how).to("xla")
+    norms = [other, GemmaRMSNorm(8).to("xla")][:: -1 if last else 1]
+    expected = [norm(x).cpu() for norm in norms]
+    nodes: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Any:
+        nodes.append(str([node.target for node in graph.graph.nodes]))
+        return graph.forward
+
+    with composites.enabled("gemma_rms_norm"), torch.no_grad():
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda norm, x: norm(x), backend=backend, fullgraph=True)
+        found = [compiled(norm, x) for norm in norms]
+    torch._dynamo.reset()
+    assert ["gemma_rms_norm" in text for text in nodes] == [norm is not other for norm in norms]
+    for one, value in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.cpu(), value)
+
+
+def test_a_subclass_that_overrides_nothing_else_is_caught() -> None:
+    class Named(GemmaRMSNorm):
+        more = 1
+
+        def extra_repr(self) -> str:
+            return "named"
+
+        @property
+        def eps(self) -> float:
+            return 0.5
+
+        @eps.setter
+        def eps(self, value: float) -> None: ...
+
+    norm, x = Named(8).to("xla"), values(2, 8)
+    expected = norm(x).cpu()
+    with composites.enabled("gemma_rms_norm"):
+        found = norm(x)
+        assert "ptxla::gemma_rms_norm" in text_of(found)
+    assert torch.equal(found.cpu(), expected)
+
+
+@pytest.mark.parametrize("shape", [(1,), (2, 8)])
+@pytest.mark.parametrize("owner", [GemmaRMSNorm, LlamaRMSNorm])
+def test_a_weight_that_is_broadcast_is_left_to_stock(owner: Any, shape: tuple[int, ...]) -> None:
+    norm, x = owner(8), values(2, 8)
+    norm.weight = nn.Parameter(torch.ones(shape) / 2)
+    norm.to("xla")
+    expected = norm(x).cpu()
+    with composites.enabled("gemma_rms_norm", "llama_rms_norm"):
+        found = norm(x)
+        assert "ptxla::" not in text_of(found)
+    assert torch.equal(found.cpu(), expected)
+
+
+@pytest.mark.parametrize("owner", [GemmaRMSNorm, LlamaRMSNorm])
+def test_a_norm_without_weight_fails_as_before(owner: Any) -> None:
+    norm, x = owner(8), values(2, 8)
+    norm.weight = None
+    with pytest.raises((AttributeError, TypeError)) as before:
+        norm(x)
+    on = composites.enabled("gemma_rms_norm", "llama_rms_norm")
+    with on, pytest.raises(type(before.value)) as after:
+        norm(x)
+    assert str(after.value) == str(before.value)
+
+
+def test_a_norm_of_groups_is_no_copy() -> None:
+    norm, x = Qwen4ExpTextRMSNorm(8, group_size=4).to("xla"), values(2, 8)
+    expected = norm(x).cpu()
+    with composites.enabled("all"):
+        found = norm(x)
+        assert "ptxla::gemma_rms_norm" not in text_of(found)
+    assert torch.equal(found.cpu(), expected)
+
+
+def test_methods_that_call_no_others_are_not_checked() -> None:
+    (llama,) = activation.catalog().find("llama_rms_norm")
+    (gemma,) = activation.catalog().find("gemma_rms_norm")
+    assert guard_of(llama, LlamaRMSNorm.forward, llama.functions[0]) is None
+    assert guard_of(gemma, GemmaRMSNorm.forward, gemma.functions[0]) is not None
+
+
+CODE = """
+import torch
+class Norm(torch.nn.Module):
+    def forward(self, x):
+        return self.scaled(x) * self.factor + self.shift
+    def scaled(self, x):
+        return x + self.step()
+    def step(self):
+        return 1.0
+    @property
+    def factor(self):
+        return 3.0
+    @property
+    def shift(self):
+        return 0.0
+def forward(self, x):
+    return (x + 1.0) * self.factor + 0.0
+"""
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    made = ModuleType("acme_overriding")
+    exec(CODE, vars(made))
+    monkeypatch.setitem(sys.modules, made.__name__, made)
+    yield made
+    composites.disable()
+    activation.catalog.cache_clear()
+
+
+OVERRIDES: dict[str, tuple[str, Any]] = {
+    "what a called method calls": ("step", lambda self: 5.0),
+    "a property": ("shift", property(lambda self: 5.0)),
+    "a property by data": ("shift", 5.0),
+    "a property that the entry lists": ("factor", property(lambda self: 5.0)),
+}
+CAUGHT = (None, "a property that the entry lists")
+
+
+@pytest.mark.parametrize("case", [None, *OVERRIDES])
+@pytest.mark.parametrize("given", [True, False])
+def test_entries_of_a_vendor(
+    module: ModuleType,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    case: str | None,
+    given: bool,
+) -> None:
+    """A given decomposition is left; the native one runs the method, with what overrides."""
+    file = tmp_path / "acme.yaml"
+    lines = "decomposition: 'acme_overriding:forward'" if given else "decomposition: native"
+    listed = "" if given else ", shift: self.shift"
+    file.write_text(
+        "schema: 1\nnamespace: acme\ncomposites:\n"
+        "  norm: {function: 'acme_overriding:Norm.forward', operands: [x],\n"
+        f"    attributes: {{factor: self.factor{listed}}}, {lines}}}\n"
+    )
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(file))
+    activation.catalog.cache_clear()
+    names = {} if case is None else dict([OVERRIDES[case]])
+    norm, x = type("Other", (module.Norm,), names)(), values(2, 8)
+    expected = norm(x).cpu()
+    with composites.enabled("acme.norm"):
+        found = norm(x)
+        assert ("acme::norm" in text_of(found)) == (case in CAUGHT or not given)
+    assert torch.equal(found.cpu(), expected)

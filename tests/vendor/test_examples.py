@@ -1,0 +1,113 @@
+"""All files of examples/registries: `composites check`, `lock` and `verify` take them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from jax import lax
+from typer.testing import CliRunner
+
+import composites
+from composites.cli.app import app
+from composites.contracts.lock import write_lock
+from composites.registry.catalog import load_catalog
+from lowering.locking import lock_of
+from lowering.verification.results import Verdict
+from lowering.verification.targets import targets_of
+from lowering.verification.verify import verify
+
+REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
+FILES = sorted(path.stem for path in REGISTRIES.glob("*.yaml"))
+
+VERIFIED = ("chlo", "litert", "litert_odml", "litert_tfl", "xla")
+"""Files of which each entry has samples, but for the norm of a model."""
+LOCKED = ("chlo", "litert", "litert_odml", "litert_tfl", "xla")
+"""Files of which each entry has a canonical call."""
+SCALED_DOT = hasattr(lax, "scaled_dot")
+"""JAX 0.7.1 has no scaled products, so that xla.mx_mm claims no call."""
+WITHOUT_CALLS = ("odml.llama_rms_norm", *(() if SCALED_DOT else ("xla.mx_mm",)))
+"""The first is a method of a model."""
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_check(file: str, registries: Any) -> None:
+    registries(file)
+    result = CliRunner().invoke(app, ["check", str(REGISTRIES / f"{file}.yaml")])
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def verified(file: str, dtype: str, *names: str) -> None:
+    catalog = load_catalog([str(REGISTRIES / f"{file}.yaml")], in_place=True)
+    entries = catalog.registries[0].composites
+    chosen = [entry for entry in entries if not names or entry.name in names]
+    for target in targets_of(chosen, catalog):
+        for row in verify(target, catalog, (dtype,), 3):
+            if row.entry == "odml.llama_rms_norm":
+                assert row.verdict is Verdict.NOT_VERIFIED
+                continue
+            if row.entry in WITHOUT_CALLS:
+                assert row.claimed == 0
+                continue
+            assert (row.verdict, row.claimed > 0) == (Verdict.VERIFIED, True), row
+
+
+@pytest.mark.parametrize("file", VERIFIED)
+def test_verify(file: str, registries: Any) -> None:
+    registries(file)
+    verified(file, "f32")
+
+
+def test_verify_random_numbers(registries: Any) -> None:
+    registries("tenstorrent")
+    verified("tenstorrent", "f32", "uniform")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("file", ["chlo", "xla"])
+def test_verify_in_bf16(file: str, registries: Any) -> None:
+    registries(file)
+    verified(file, "bf16")
+
+
+@pytest.mark.parametrize("file", LOCKED)
+def test_lock(file: str, registries: Any) -> None:
+    """Each entry has a canonical call, whose decomposition is hashed."""
+    registries(file)
+    catalog = load_catalog([str(REGISTRIES / f"{file}.yaml")], in_place=True)
+    contracts = lock_of(catalog.registries[0], catalog).contracts
+    assert [c.entry for c in contracts if not c.calls and c.entry not in WITHOUT_CALLS] == []
+
+
+@pytest.mark.skipif(not SCALED_DOT, reason="needs jax.lax.scaled_dot")
+def test_a_program_is_understood_with_the_lock_of_its_registry(
+    registries: Any, tmp_path: Path
+) -> None:
+    """Attributes that are arrays and types are compared too, and those that JAX writes."""
+    registries("xla")
+    import xla_ops
+
+    lock, program = tmp_path / "xla.lock", tmp_path / "program.mlir"
+    catalog = load_catalog([str(REGISTRIES / "xla.yaml")], in_place=True)
+    write_lock(lock_of(catalog.registries[0], catalog), lock)
+
+    class Product(torch.nn.Module):
+        def forward(self, *operands: torch.Tensor) -> torch.Tensor:
+            return xla_ops.mx_mm(*operands)
+
+    (arguments, _), *_ = xla_ops.mx_mm_samples(torch.bfloat16)
+    exported = composites.export(Product(), arguments[:4], ops=["xla.*"])
+    assert exported.composites == {"xla.mx_mm": 1, "xla.scaled_dot": 1}
+    program.write_text(exported.mlir)
+    result = CliRunner().invoke(app, ["inspect", str(program), "--against", str(lock)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = exported.mlir.replace("[[[1], [1]], [[], []]]", "[[[1], [0]], [[], []]]")
+    program.write_text(text.replace("preferred_element_type = bf16", "preferred_element_type = 1"))
+    result = CliRunner().invoke(
+        app, ["inspect", str(program), "--against", str(lock)], env={"COLUMNS": "200"}
+    )
+    assert result.exit_code == 1
+    assert "dimension_numbers is (((1,), (0,)), ((), ()))" in result.stdout
+    assert "preferred_element_type = 1 is not of type type" in result.stdout

@@ -1,0 +1,286 @@
+"""The registries for XLA: what each form is in StableHLO, that it computes the same, and that XLA
+takes what it is made for.
+
+XLA takes a composite of CHLO by its name, whatever its decomposition is. Here the decomposition is
+replaced by something else; results that are right nevertheless are XLA's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from composites_testing.selection import first_of_each
+from jax import lax
+
+import composites
+from composites.errors import InvalidCallError
+from lowering.stablehlo import Module, RunError, bind, run
+
+F32, BF16 = torch.float32, torch.bfloat16
+FILES = ("chlo", "xla")
+
+UNARY = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "erfc", "sinh")
+JAXLIB = tuple(int(part) for part in version("jaxlib").split(".")[:2])
+IN_XLA = tuple(name for name in UNARY if name != "erfc") if JAXLIB >= (0, 10) else ("erf",)
+"""What jaxlib takes: 0.7.1 takes only erf, and 0.10.2 all but erfc."""
+
+
+def within(name: str) -> torch.Tensor:
+    """Numbers that the function is defined for."""
+    return torch.linspace(1.1, 3, 6) if name == "acosh" else torch.linspace(-0.9, 0.9, 6)
+
+
+def grouped(lhs: Any, rhs: Any, ends: Any) -> torch.Tensor:
+    return torch._grouped_mm(lhs, rhs, ends)
+
+
+def grouped_contracted(lhs: Any, rhs: Any, ends: Any) -> torch.Tensor:
+    return torch._grouped_mm(lhs.t(), rhs, ends)
+
+
+def scaled(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any) -> torch.Tensor:
+    return torch._scaled_mm(lhs, rhs.t(), lhs_scale, rhs_scale, out_dtype=F32)
+
+
+def mx(*operands: Any, **named: Any) -> torch.Tensor:
+    import xla_ops
+
+    return xla_ops.mx_mm(*operands, **named)
+
+
+def eighths(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    """Numbers that 8-bit floats hold exactly."""
+    places = torch.arange(torch.Size(shape).numel())
+    return (((places * 7) % 13 - 6) / 8).reshape(shape).to(dtype)
+
+
+def codes(*shape: int, least: int = 0, kinds: int = 256) -> torch.Tensor:
+    places = torch.arange(torch.Size(shape).numel())
+    return (least + (places * 37) % kinds).reshape(shape).to(torch.uint8)
+
+
+ENDS = torch.tensor([3, 3, 8], dtype=torch.int32)
+SCALES = {
+    "lhs_scale": codes(4, 2, least=125, kinds=5),
+    "rhs_scale": codes(8, 2, least=126, kinds=3),
+}
+FORMS: dict[str, dict[str, Any]] = {
+    **{
+        name: {
+            "call": getattr(torch, name), "inputs": {"input": within(name)},
+            "emits": (f"chlo.{name}",),
+        }
+        for name in UNARY
+    },
+    "erf_in_training": {
+        "call": torch.erf, "inputs": {"input": (2, 3)}, "emits": ("chlo.erf",),
+        "trained": ("input",),
+    },
+    "top_k": {
+        "call": torch.topk, "inputs": {"input": (3, 8)}, "keywords": {"k": 2},
+        "emits": ("chlo.top_k",),
+    },
+    "top_k_in_training": {
+        "call": torch.topk, "inputs": {"input": (3, 8)}, "keywords": {"k": 2, "sorted": False},
+        "emits": ("chlo.top_k", "chlo.top_k_backward"), "trained": ("input",),
+    },
+    "ragged_dot": {
+        "call": grouped, "inputs": {"lhs": (8, 16), "rhs": (3, 16, 8), "ends": ENDS},
+        "emits": ("chlo.ragged_dot",), "dtype": BF16,
+    },
+    "ragged_dot_of_columns": {
+        "call": grouped_contracted, "inputs": {"lhs": (8, 16), "rhs": (8, 24), "ends": ENDS},
+        "emits": ("chlo.ragged_dot",), "dtype": BF16,
+    },
+    "ragged_dot_in_training": {
+        "call": grouped, "inputs": {"lhs": (8, 16), "rhs": (3, 16, 8), "ends": ENDS},
+        "emits": ("chlo.ragged_dot",) * 3, "dtype": BF16, "trained": ("lhs", "rhs"),
+    },
+    "scaled_dot": {
+        "call": scaled, "emits": ("xla.scaled_dot",),
+        "inputs": {
+            "lhs": eighths(16, 32, dtype=torch.float8_e4m3fn),
+            "rhs": eighths(48, 32, dtype=torch.float8_e5m2),
+            "lhs_scale": torch.tensor(0.5), "rhs_scale": torch.tensor(2.0),
+        },
+    },
+    "mx_mm_fp8": {
+        "call": mx, "emits": ("xla.mx_mm",), "inside": 1, "keywords": {"out_dtype": F32},
+        "inputs": {
+            "lhs": eighths(4, 64, dtype=torch.float8_e4m3fn),
+            "rhs": eighths(8, 64, dtype=torch.float8_e5m2), **SCALES,
+        },
+    },
+    "mx_mm_fp4": {
+        "call": mx, "emits": ("xla.mx_mm",), "inside": 1, "keywords": {"out_dtype": F32},
+        "inputs": {"lhs": codes(4, 32), "rhs": codes(8, 32), **SCALES},
+    },
+}  # fmt: skip
+
+
+if not hasattr(lax, "scaled_dot"):  # JAX 0.7.1; the call then keeps the stock lowering
+    del FORMS["mx_mm_fp8"], FORMS["mx_mm_fp4"]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_form(name: str, registries: Any, form: Callable[..., Any], check: Any) -> None:
+    registries(*FILES)
+    with composites.enabled("chlo.*", "xla.*"):
+        check(form(**FORMS[name]), ("xla", name))
+
+
+# PyTorch compiles grouped products in bf16 alone, and these forms are compared in f32.
+COMPILED = [name for name in FORMS if not name.startswith("ragged_dot")]
+
+
+@pytest.mark.parametrize("name", first_of_each(COMPILED, lambda name: FORMS[name]["emits"]))
+def test_compiled_form(name: str, registries: Any, form: Callable[..., Any], check: Any) -> None:
+    """In the graphs of torch.compile, run operator by operator, a call is the same composite."""
+    registries(*FILES)
+    with composites.enabled("chlo.*", "xla.*"):
+        check(form(**FORMS[name]).compiled())
+
+
+def test_compiled_grouped_products(registries: Any, stablehlo: Any, emitted: Any) -> None:
+    registries(*FILES)
+    lhs, rhs = eighths(8, 16, dtype=BF16), eighths(3, 16, 8, dtype=BF16)
+    torch._dynamo.reset()
+    compiled = torch.compile(grouped, backend="aot_eager", fullgraph=True)
+    with composites.enabled("chlo.*"):
+        given = lhs.to("xla").requires_grad_(), rhs.to("xla").requires_grad_()
+        result = compiled(*given, ENDS.to("xla"))
+        gradients = torch.autograd.grad(result, given, torch.ones_like(result))
+        results = [result.detach(), *gradients]
+        assert [call.split('"')[1] for call in emitted(stablehlo(results))] == [
+            "chlo.ragged_dot"
+        ] * 3
+    lhs, rhs = lhs.requires_grad_(), rhs.requires_grad_()
+    expected = grouped(lhs, rhs, ENDS)
+    wanted = torch.autograd.grad(expected, (lhs, rhs), torch.ones_like(expected))
+    for got, want in zip(results, (expected.detach(), *wanted), strict=True):
+        torch.testing.assert_close(got.cpu(), want)
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return self.call(*tensors)
+
+
+def exported(call: Callable[..., Any], *tensors: torch.Tensor) -> Module:
+    program = composites.export(Calls(call), tensors, ops=["chlo.*", "xla.*"])
+    return Module.parse(program.mlir)
+
+
+@pytest.mark.parametrize("name", IN_XLA)
+def test_xla_takes_chlos_functions_by_name(name: str, registries: Any) -> None:
+    registries(*FILES)
+    x, call = within(name), getattr(torch, name)
+    module = bind(exported(call, x), {f"chlo.{name}": lambda x: jnp.full_like(x, 7)})
+    (got,) = run(module, x.numpy())
+    np.testing.assert_allclose(got, call(x).numpy(), rtol=2e-6)
+    inlined = Module.parse(module.text.replace("version = 1 : i32", "version = 2 : i32"))
+    assert (run(inlined, x.numpy())[0] == 7).all()
+
+
+def test_xla_takes_top_k_by_name(registries: Any) -> None:
+    registries(*FILES)
+    x = torch.linspace(0, 20, 24).sin().reshape(3, 8)
+
+    def nothing(x: Any, k: int) -> Any:
+        return jnp.zeros((3, k), x.dtype), jnp.zeros((3, k), jnp.int32)
+
+    module = bind(exported(lambda x: torch.topk(x, 2), x), {"chlo.top_k": nothing})
+    values, indices = run(module, x.numpy())
+    expected = torch.topk(x, 2)
+    assert (values == expected.values.numpy()).all()
+    assert (indices == expected.indices.numpy()).all()
+    assert indices.dtype == np.int64
+
+
+def test_xla_takes_ragged_dot_by_name(registries: Any) -> None:
+    """XLA:CPU then refuses its own operation."""
+    registries(*FILES)
+    tensors = torch.ones(8, 16, dtype=BF16), torch.ones(3, 16, 8, dtype=BF16), ENDS
+    module = exported(grouped, *tensors)
+    with pytest.raises(RunError, match="ragged-dot"):
+        run(module, *(tensor.float().numpy().astype(jnp.bfloat16) for tensor in tensors[:2]), ENDS)
+
+
+DIMENSIONS = (("", 0), ("", 0), (1, 1), (1, 1), (0, 1), (0, 1))
+
+
+def test_the_portable_artifact_keeps_the_attributes(registries: Any) -> None:
+    registries(*FILES)
+    tensors = torch.ones(8, 16, dtype=BF16), torch.ones(3, 16, 8, dtype=BF16), ENDS
+    text = Module.from_bytes(exported(grouped, *tensors).portable("1.9.0")).text
+    dense = [f"dense<{value}> : tensor<{size}xi64>" for value, size in DIMENSIONS]
+    assert f"ragged_dot_dimension_numbers = [{', '.join(dense)}]" in text
+    assert 'precision_config = ["DEFAULT", "DEFAULT"]' in text
+    assert "version = 1 : i32" in text
+
+
+TOP = torch.linspace(0, 20, 24).sin().reshape(3, 8)
+OTHERWISE: dict[str, dict[str, Any]] = {
+    "the smallest": {
+        "call": torch.topk, "inputs": {"input": TOP}, "keywords": {"k": 2, "largest": False},
+    },
+    "another dimension": {
+        "call": torch.topk, "inputs": {"input": TOP}, "keywords": {"k": 2, "dim": 0},
+    },
+    "erf of integers": {"call": torch.erf, "inputs": {"input": torch.tensor([1, 2])}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_calls_that_xlas_operations_are_not_for(
+    name: str, registries: Any, form: Callable[..., Any], check: Any
+) -> None:
+    registries(*FILES)
+    with composites.enabled("chlo.*", "xla.*"):
+        check(form(**OTHERWISE[name]))
+
+
+def test_scales_of_rows_and_a_bias(registries: Any, stablehlo: Any, emitted: Any) -> None:
+    registries(*FILES)
+    lhs = eighths(16, 32, dtype=torch.float8_e4m3fn)
+    rhs = eighths(48, 32, dtype=torch.float8_e4m3fn)
+    rows, columns = torch.linspace(0.5, 2, 16).unsqueeze(1), torch.linspace(1, 3, 48).unsqueeze(0)
+    bias = torch.linspace(-4, 4, 48)
+    with composites.enabled("xla.*"):
+        a, b, *scales, added = (
+            tensor.to("xla") for tensor in (lhs, rhs.t(), rows, columns, bias.to(BF16))
+        )
+        result = torch._scaled_mm(a, b, scales[0], scales[1], added, out_dtype=BF16)
+        (call,) = emitted(stablehlo([result]))
+    assert call.startswith('"xla.scaled_dot"')
+    assert "preferred_element_type = f32}" in call  # the bias comes before the rounding
+    wide = (lhs.float() * rows) @ (rhs.float().t() * columns) + bias.to(BF16).float()
+    torch.testing.assert_close(result.cpu().float(), wide, rtol=5e-3, atol=5e-3)
+
+
+def test_a_grouped_product_that_is_none_of_xlas_is_an_error(registries: Any) -> None:
+    """PyTorch's own kernel would end the process."""
+    registries(*FILES)
+    lhs = torch.ones(3, 8, 16, dtype=BF16, device="xla")
+    rhs = torch.ones(3, 16, 8, dtype=BF16, device="xla")
+    with composites.enabled("chlo.*"), pytest.raises(InvalidCallError, match="takes"):
+        torch._grouped_mm(lhs, rhs)
+
+
+def test_scales_of_another_shape_are_an_error(registries: Any) -> None:
+    registries(*FILES)
+    import xla_ops
+
+    values = torch.zeros(4, 64).to(torch.float8_e4m3fn)
+    with pytest.raises(InvalidCallError, match="one scale in uint8 for 32 elements"):
+        xla_ops.mx_mm(values, values, torch.zeros(4, 1, dtype=torch.uint8), SCALES["lhs_scale"])
