@@ -281,7 +281,7 @@ def chosen_alternatives(
     """Entries with the alternatives that words choose for them."""
     by_entry = dict(words)
     for entry in entries:
-        found = entry.chosen(by_entry.get(entry.identity, STOCK))
+        found = entry.taken(by_entry.get(entry.identity, STOCK))
         if found:
             yield entry, found
 

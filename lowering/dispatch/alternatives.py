@@ -64,6 +64,8 @@ class Alternatives:
 
     def decline(self, alternative: Alternative, reason: str, operands: Sequence[Any]) -> None:
         """Note that a call has another decomposition, and why."""
+        if alternative.has_stock_bits:
+            return  # nobody chose it
         if self.statistics.decline(alternative.name, reason):
             log.info(
                 "%s=%s does not take %s: %s",
@@ -72,9 +74,11 @@ class Alternatives:
 
     def take(self, alternative: Alternative | None, *, backward: bool = False) -> None:
         """Note which decomposition a computation has."""
-        if not self.chosen:
+        if all(other.has_stock_bits for other in self.chosen):
             return
-        name = STOCK if alternative is None else alternative.name
+        name = STOCK
+        if alternative is not None and not alternative.has_stock_bits:
+            name = alternative.name
         name = f"{name}, backward" if backward else name
         taken = self.statistics.decompositions
         taken[name] = taken.get(name, 0) + 1

@@ -62,6 +62,8 @@ def targets_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Target, 
 
 def _alternatives(target: Target) -> Iterator[Target]:
     for alternative in target.entry.alternatives:
+        if alternative.has_stock_bits:
+            continue  # the row of the entry compares its bits
         yield replace(
             target,
             label=f"{target.label}={alternative.name}",
