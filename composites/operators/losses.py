@@ -118,10 +118,11 @@ def cross_entropy_backward(
         `[N, C]`.
     """
     counted = (target != ignore_index) & (target >= 0) & (target < self.size(1))
-    one = counted.to(self.dtype)
-    of_class, of_others = -grad_output * one, grad_output * -0.0 * (one * 0.0)
+    of_others = -grad_output * 0.0  # also of the class of a row that is ignored
+    of_class = torch.where(counted, -grad_output, of_others)
+    of_others = of_others.expand_as(of_class)
     if reduction == _MEAN:
-        count = one.sum()
+        count = counted.to(self.dtype).sum()
         count = torch.where(count != 0, count, torch.ones_like(count))
         of_class, of_others = of_class / count, of_others / count
     sums = of_class + of_others

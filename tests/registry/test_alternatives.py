@@ -39,7 +39,7 @@ F = "decomposition: 'a:f'"
         ("fast: {decomposition: 'a:f'}", "'fast' cannot be the name of an alternative"),
         ("'x y': {decomposition: 'a:f'}", "'x y' is not the name of an alternative: letters"),
         ("a: {goals: fast}", "an alternative needs `decomposition`, `backward`, or both"),
-        (f"a: {{goals: quick, {F}}}", "must be 'fast' or 'small', not 'quick'"),
+        (f"a: {{goals: quick, {F}}}", "must be 'fast', 'small' or 'stock', not 'quick'"),
         (f"a: {{gaols: fast, {F}}}", "unknown key 'gaols'; did you mean 'goals'? (the keys are"),
         ("a: {decomposition: native}", "'native' is not a function; write package.module:"),
         ("a: {backward: derive}", "backward: derive needs `decomposition`"),
@@ -172,7 +172,7 @@ def test_a_vendor_adds_to_a_builtin_entry(tmp_path: Path) -> None:
         ("ptxla.gelu", ", when: {approx: none}", "has no argument 'approx'"),
         ("ptxla.gelu", ", when: {where: ['self.shape[']}", "is not an expression"),
         ("ptxla.gelu", ", backward: derive", "ptxla.gelu has no derived backward; write an"),
-        ("ptxla.gelu", ", goals: quick", "must be 'fast' or 'small'"),
+        ("ptxla.gelu", ", goals: quick", "must be 'fast', 'small' or 'stock'"),
     ],
 )
 def test_wrong_additions(tmp_path: Path, name: str, body: str, message: str) -> None:
