@@ -1,8 +1,8 @@
-"""Cross entropy in blocks of rows and classes, which has no second tensor of the size of the logits.
+"""Cross entropy in blocks of rows and classes, which holds no other tensor of the logits' size.
 
 The forward reads the logits once from memory: a block of rows stays in the cache for its maxima and
-for its sums of exponentials. It keeps both, so the backward needs one pass of exponentials. Sums are in
-f32, also where the logits are bf16.
+for its sums of exponentials. It keeps both, so the backward needs one pass of exponentials. Sums
+are in f32, also where the logits are bf16.
 """
 
 from __future__ import annotations

@@ -80,8 +80,8 @@ def mistakes_in(
         yield Mistake(f"{entry.qualified} already has it: {first.location}; take another name", ())
     if alternative.has_stock_bits and alternative.location.file != entry.location.file:
         yield Mistake(
-            f"goals: {STOCK} is for the file that has {entry.qualified}, because nobody chooses such"
-            f" an alternative; write {' or '.join(GOALS)}",
+            f"goals: {STOCK} is for the file that has {entry.qualified}, because nobody chooses"
+            f" such an alternative; write {' or '.join(GOALS)}",
             ("goals",),
         )
     conditions: dict[str, Sequence[Any]] = dict(alternative.when.values)

@@ -111,8 +111,8 @@ class Alternative:
 
     name: str
     goals: tuple[str, ...]
-    """Those of GOALS for which it is taken. STOCK: it has the bits of the entry's own decomposition,
-    and takes what no other alternative takes, whatever is chosen."""
+    """Those of GOALS for which it is taken. STOCK: it has the bits of the entry's own
+    decomposition, and takes what no other alternative takes, whatever is chosen."""
     when: When
     """The calls that it takes. It always takes the same ones forward and backward."""
     decomposition: Decomposition | None

@@ -272,3 +272,20 @@ def test_a_package_with_a_wrong_addition_is_left_out(
     (left,) = found.left_out
     assert left.package == "wrong-ops"
     assert left.reason.count("there is no such entry") == 2
+
+
+def test_the_goal_stock_is_taken_after_what_was_chosen() -> None:
+    goals = f"a: {{goals: stock, {F}}}, b: {{goals: fast, {F}}}, c: {{goals: [small, stock], {F}}}"
+    (found,) = parse_registry(entry(goals), "acme.yaml").composites
+    for word, taken in {"stock": "ac", "fast": "bac", "small": "ac", "b": "bac", "c": "ac"}.items():
+        assert [alternative.name for alternative in found.taken(word)] == list(taken)
+
+
+def test_the_goal_stock_is_for_the_file_of_the_entry(tmp_path: Path) -> None:
+    path = tmp_path / "acme.yaml"
+    path.write_text(
+        "schema: 1\nnamespace: acme\ncomposites: {}\n"
+        f"alternatives:\n  ptxla.gelu: {{a: {{goals: stock, {F}}}}}\n"
+    )
+    with pytest.raises(RegistryError, match=r"goals: stock is for the file that has ptxla\.gelu"):
+        load_catalog([path])

@@ -23,6 +23,8 @@ LOSS = "ptxla.cross_entropy_loss"
 
 @pytest.fixture(autouse=True)
 def off() -> Iterator[None]:
+    xla = torch.ones(1, device="xla")  # before autograd starts its threads
+    assert xla.device.type == "xla"
     composites.disable()
     yield
     composites.disable()
@@ -80,18 +82,18 @@ def test_other_calls_keep_the_bits_of_stock(options: dict[str, Any]) -> None:
     assert all(map(same_bits, ours, stock))
 
 
-@pytest.mark.parametrize("shape", [(5,), (4, 5), (3, 5, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 5), (3, 5, 2)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_what_is_saved(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     """The logits' shape without classes, in f32."""
     logits = torch.randn(shape).to(dtype).to("xla").requires_grad_()
-    target = torch.zeros(shape[:1] + shape[2:] if len(shape) > 1 else (), dtype=torch.int64)
+    target = torch.zeros(shape[:1] + shape[2:], dtype=torch.int64)
     with composites.enabled(LOSS):
         result = F.cross_entropy(logits, target.to("xla"))
         (gradient,) = torch.autograd.grad(result, [logits])
         text = xm.get_stablehlo([result.detach(), gradient])
     rows = "".join(f"{size}x" for size in target.shape)
-    forward = re.search(r'composite "ptxla.cross_entropy_loss" .*-> \((.*)\)', text)
+    forward = re.search(r'composite "ptxla.cross_entropy_loss" .*-> tuple<(.*)>', text)
     assert forward is not None
     assert forward[1].split(", ")[1:] == [f"tensor<{rows}f32>"] * 2
     backward = re.search(r'composite "ptxla.cross_entropy_loss_backward" .*: \((.*)\) ->', text)
@@ -138,7 +140,7 @@ ROWS = [
 
 @pytest.mark.parametrize("options", ROWS, ids=str)
 @pytest.mark.parametrize(
-    ("rows", "classes"), [(1000, 300), (19, 5000), (17, 4096)], ids=["short", "long", "whole"]
+    ("rows", "classes"), [(900, 300), (19, 5000), (17, 4096)], ids=["short", "long", "whole"]
 )
 def test_rows(rows: int, classes: int, options: dict[str, Any]) -> None:
     """Blocks of rows, of rows and classes with a rest, and without one."""
@@ -191,11 +193,10 @@ print(logits.grad.shape)
 """
 
 
+@pytest.mark.exhaustive
 def test_rows_hold_nothing_of_the_size_of_the_logits(tmp_path: Path) -> None:
     """Beside the operand and the gradient, in XLA's own account of buffers."""
-    done = run_python(
-        MEMORY, XLA_FLAGS=f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text", XLA_COMPOSITE_OP=None
-    )
+    done = run_python(MEMORY, XLA_FLAGS=f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text")
     assert done.stdout.strip() == "torch.Size([400, 5000])", done.stderr
     texts = [path.read_text() for path in tmp_path.glob("*buffer-assignment.txt")]
     (account,) = [text for text in texts if "scatter" in text and "s64[400]" in text]
