@@ -43,7 +43,9 @@ def loss(
 ) -> list[Tensor]:
     """The loss, and the gradients of all operands that can have one."""
     leaf = logits.to(device).requires_grad_()
-    keywords = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in options.items()}
+    keywords: dict[str, Any] = {
+        k: v.to(device) if isinstance(v, Tensor) else v for k, v in options.items()
+    }
     result = F.cross_entropy(leaf, target.to(device), **keywords)
     grads = torch.full(result.shape, grad, dtype=logits.dtype).to(device)
     (gradient,) = torch.autograd.grad(result, [leaf], grads)
@@ -58,7 +60,7 @@ def test_the_gradient_of_what_is_saved_has_the_bits_of_stock(
     reduction: str, grad: float, ignored: int
 ) -> None:
     call = operands(37, 53, ignored)
-    options = {"reduction": reduction, "ignore_index": ignored}
+    options: dict[str, Any] = {"reduction": reduction, "ignore_index": ignored}
     stock = loss(*call, grad, **options)
     with composites.enabled(LOSS):
         ours = loss(*call, grad, **options)
@@ -154,7 +156,9 @@ def test_rows(rows: int, classes: int, options: dict[str, Any]) -> None:
     after = composites.stats().entries[LOSS].decompositions
     for name in ("rows", "rows, backward"):
         assert after[name] == before.get(name, 0) + 1
-    wide = {k: v.double() if isinstance(v, Tensor) else v for k, v in options.items()}
+    wide: dict[str, Any] = {
+        k: v.double() if isinstance(v, Tensor) else v for k, v in options.items()
+    }
     right = loss(call[0].double(), call[1], device="cpu", **wide)
     for mine, theirs, exact in zip(ours, stock, right, strict=True):
         # A number that both round to nearest can be off by half a unit in the last place.
