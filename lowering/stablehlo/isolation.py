@@ -23,6 +23,9 @@ OUT_OF_MEMORY = 12
 _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|out of memory|memory allocation", re.IGNORECASE)
 """What native code and Python write where there is no memory."""
 
+_TRACEBACK = "Traceback (most recent call last)"
+"""What Python writes for an exception that nobody catches, such as a module that is missing."""
+
 _CHILD = "from lowering.stablehlo.isolated_reading import main; main()"
 
 
@@ -102,8 +105,11 @@ def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:
         )
     if hasattr(signal, "SIGXCPU") and code == -signal.SIGXCPU:
         return too_long(limits)
+    lines = [line.strip()[:200] for line in said.splitlines() if line.strip()]
+    if code > 0 and any(line.startswith(_TRACEBACK) for line in lines):
+        return f"the process that reads it failed, perhaps whatever the file is: {lines[-1]}"
     how = f"exit code {code}" if code > 0 else _signal_name(-code)
-    first = next((line.strip()[:200] for line in said.splitlines() if line.strip()), "")
+    first = lines[0] if lines else ""
     return f"jaxlib crashed on it ({how}{f': {first}' if first else ''}); the file may be damaged"
 
 

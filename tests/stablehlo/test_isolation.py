@@ -104,6 +104,20 @@ def test_names_that_are_not_utf8() -> None:
     ]
 
 
+def test_a_process_that_cannot_import_is_not_called_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lowering.py").write_text("raise ImportError('this package is broken')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(CrashError) as caught:
+        Module.read(BLOCK, limits=Limits())
+    message = str(caught.value)
+    assert message == (
+        f"{BLOCK}: the process that reads it failed, perhaps whatever the file is: ImportError:"
+        " this package is broken"
+    )
+
+
 @pytest.mark.parametrize("options", [["inspect"], ["lower", "-o", "out.mlir"]])
 def test_a_command_reports_a_crash(options: list[str], tmp_path: Path) -> None:
     (tmp_path / "nested.mlir").write_text(NESTED)
