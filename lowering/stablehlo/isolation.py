@@ -10,10 +10,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from typing import IO
+
+from composites.child_processes import command_of
 
 from .errors import CrashError, StableHLOError
 
@@ -26,7 +27,7 @@ _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|out of memory|memory allocation"
 _TRACEBACK = "Traceback (most recent call last)"
 """What Python writes for an exception that nobody catches, such as a module that is missing."""
 
-_CHILD = "from lowering.stablehlo.isolated_reading import main; main()"
+_READER = "lowering.stablehlo.isolated_reading"
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,7 @@ def check(data: bytes, source: str, limits: Limits) -> None:
     Raises:
         CrashError: the process died, or went over the limits.
     """
-    command = [sys.executable, "-P", "-c", _CHILD, str(limits.seconds), str(int(limits.memory))]
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    command = command_of(_READER, str(limits.seconds), str(int(limits.memory)))
     with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as noise:
         file.write(data)
         file.seek(0)
@@ -81,7 +81,6 @@ def check(data: bytes, source: str, limits: Limits) -> None:
                 stdin=file,
                 stdout=noise,
                 stderr=noise,
-                env=os.environ | {"PYTHONPATH": path},
                 timeout=limits.seconds,
                 check=False,
             )
