@@ -177,14 +177,14 @@ print(tried)
 """
 
 
-@pytest.mark.parametrize("step", [61, pytest.param(7, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("step", [61, pytest.param(19, marks=pytest.mark.exhaustive)])
 def test_turning_on_and_off(step: int) -> None:
     done = run_python(INTERRUPTING + ENABLE.replace("sys.argv[1]", repr(str(step))))
     assert done.code == 0, done.stderr[-3000:]
     assert int(done.stdout) > 5
 
 
-@pytest.mark.parametrize("step", [97, pytest.param(7, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("step", [97, pytest.param(19, marks=pytest.mark.exhaustive)])
 def test_first_calls(step: int) -> None:
     done = run_python(INTERRUPTING + CALL.replace("sys.argv[1]", repr(str(step))))
     assert done.code == 0, done.stderr[-3000:]

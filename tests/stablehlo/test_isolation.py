@@ -104,6 +104,27 @@ def test_names_that_are_not_utf8() -> None:
     ]
 
 
+def test_a_process_that_fails_otherwise_is_not_called_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import threading\ndel threading.Thread")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(CrashError) as caught:
+        Module.read(BLOCK, limits=Limits())
+    message = str(caught.value)
+    assert message.startswith(f"{BLOCK}: the process that reads it failed, perhaps whatever the")
+    assert message.endswith("module 'threading' has no attribute 'Thread'")
+
+
+def test_a_users_files_shadow_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model's folder is put on the path, and may have a json.py, which this process has read."""
+    for name in ("json", "threading", "numpy", "lowering", "composites"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('this is not it')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Module.read(BLOCK, limits=Limits())
+
+
 @pytest.mark.parametrize("options", [["inspect"], ["lower", "-o", "out.mlir"]])
 def test_a_command_reports_a_crash(options: list[str], tmp_path: Path) -> None:
     (tmp_path / "nested.mlir").write_text(NESTED)
