@@ -1,0 +1,295 @@
+"""Every entry at the size of a real model, live on torch_xla's CPU device, against stock.
+
+    python -m benchmarks.entries [--names gelu,softmax] [--repeats 12] [--budget 10]
+                                 [--results FILE] [--markdown benchmarks/ENTRIES.md]
+                                 [--plot benchmarks/ENTRIES.svg]
+
+A step is tracing, building and running, and ends when the device has finished. `forward` is a call
+without gradients. `forward + backward` computes the results and all gradients, and `gradient` the
+gradients alone, as in a training step whose loss nobody reads. Optimizers have `update`. All
+composites have stock's decompositions.
+
+- Stock and composites alternate in blocks in one process, as benchmarks/timing.py says. A ratio
+  above the bar is measured up to three times as long before it counts.
+- `first step` has the compilation, once on each side.
+- An entry that catches no call is an error.
+
+With `--results`, rows are written to a file of JSON lines as soon as they are known, and entries that
+are in it are not measured again: a run can be ended and gone on with. `--repeats` is how many blocks
+each side has, and `--budget` about how many seconds they may take, of each mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from datetime import date
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+
+import torch
+import torch_xla
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import composites
+from benchmarks.calls import BOTH, FORWARD, GRADIENT, UPDATE, Call, Case, Mode, Placed
+from benchmarks.entry_cases import CASES, NOT_MEASURED
+from benchmarks.timing import (
+    SAMPLES_PER_BLOCK,
+    Ratio,
+    alternated,
+    conditions,
+    milliseconds,
+    ratio,
+    seconds,
+    settle,
+    typical,
+)
+
+BAR = 1.03
+ROUNDS = 3
+"""How often a row that is above the bar is measured, at most."""
+FEWEST = 4
+"""Blocks of each side, however long they take."""
+CASES_OF_A_PROCESS = 8
+"""XLA keeps what it compiles, and Linux limits the memory mappings of a process."""
+
+CAUSES: Mapping[str, str] = {}
+"""Why entries are above the bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An entry in one mode. Times are in seconds."""
+
+    entry: str
+    size: str
+    mode: Mode
+    first: tuple[float, float]
+    """Steps that compile: stock's, and that with composites."""
+    stock: list[list[float]]
+    composites: list[list[float]]
+    """Samples by block."""
+
+    @property
+    def ratio(self) -> Ratio:
+        return ratio(self.stock, self.composites)
+
+    @property
+    def verdict(self) -> str:
+        return self.ratio.verdict(BAR)
+
+    @property
+    def is_above(self) -> bool:
+        return self.verdict == "missed"
+
+    def cells(self) -> tuple[str, ...]:
+        return (
+            self.entry,
+            self.size,
+            self.mode,
+            milliseconds(typical(self.stock)),
+            milliseconds(typical(self.composites)),
+            f"{self.ratio.median:.2f}",
+            self.ratio.middle_half,
+            " / ".join(milliseconds(first) for first in self.first),
+            {"missed": "above", "met": ""}.get(self.verdict, self.verdict),
+        )
+
+
+COLUMNS = (
+    *("entry", "size", "mode", "stock", "composites", "ratio", "middle half"),
+    *("first step, stock / composites", ""),
+)
+
+
+def measure(case: Case, repeats: int, budget: float) -> list[Row]:
+    """All rows of a case."""
+    torch.manual_seed(0)
+    device = torch_xla.device()
+    made = case.make()
+    placed = made.placed(lambda tensor: tensor.to(device))
+    settle()
+    return [_row(case, placed, mode, repeats, budget) for mode in made.modes]
+
+
+def _row(case: Case, placed: Call | Placed, mode: Mode, repeats: int, budget: float) -> Row:
+    first = (seconds(partial(_step, placed, mode))[0], _first_step(case, placed, mode))
+
+    def stock(samples: int) -> list[float]:
+        return _samples(placed, mode, samples, None)
+
+    def ours(samples: int) -> list[float]:
+        return _samples(placed, mode, samples, case.entry)
+
+    settled = min(stock(1))
+    affordable = budget / (2 * (1 + SAMPLES_PER_BLOCK) * settled)
+    pairs = max(FEWEST, min(repeats, int(affordable)))
+    blocks: list[list[list[float]]] = [[], []]
+    for _ in range(ROUNDS):
+        for found, more in zip(blocks, alternated((stock, ours), pairs), strict=True):
+            found += more
+        if ratio(*blocks).verdict(BAR) == "met":
+            break
+    return Row(case.entry, case.size, mode, first, *blocks)
+
+
+def _first_step(case: Case, placed: Call | Placed, mode: Mode) -> float:
+    with composites.enabled(case.entry):
+        before = _calls(case.entry)
+        elapsed, _ = seconds(partial(_step, placed, mode))
+        if _calls(case.entry) == before:
+            raise RuntimeError(f"{case.name}, {mode}: the entry caught no call")
+    return elapsed
+
+
+def _calls(entry: str) -> int:
+    found = composites.stats().entries.get(f"ptxla.{entry}")
+    return 0 if found is None else found.calls
+
+
+def _step(placed: Call | Placed, mode: Mode) -> None:
+    results = placed.traced(mode)
+    settle()
+    del results
+
+
+def _samples(placed: Call | Placed, mode: Mode, count: int, entry: str | None) -> list[float]:
+    with nullcontext() if entry is None else composites.enabled(entry):
+        _step(placed, mode)  # fills caches
+        return [seconds(partial(_step, placed, mode))[0] for _ in range(count)]
+
+
+def measured(names: Sequence[str], repeats: int, budget: float) -> Iterator[list[Row]]:
+    """The rows of entries, measured in processes of a few entries each."""
+    one = partial(_measured, repeats=repeats, budget=budget)
+    with ProcessPoolExecutor(
+        1, get_context("spawn"), max_tasks_per_child=CASES_OF_A_PROCESS
+    ) as process:
+        yield from process.map(one, names)
+
+
+def _measured(name: str, repeats: int, budget: float) -> list[Row]:
+    composites.disable()  # whatever XLA_COMPOSITE_OP turned on: the other side is stock
+    return [row for case in CASES if case.entry == name for row in measure(case, repeats, budget)]
+
+
+def read(results: Path) -> list[Row]:
+    """The rows of an earlier run."""
+    if not results.exists():
+        return []
+    lines = results.read_text(encoding="utf-8").splitlines()
+    return [Row(**{**data, "first": tuple(data["first"])}) for data in map(json.loads, lines)]
+
+
+def append(results: Path, rows: Sequence[Row]) -> None:
+    """Write rows at the end of the file."""
+    with results.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(asdict(row)) + "\n" for row in rows)
+
+
+def table(rows: Sequence[Row]) -> Table:
+    found = Table(*COLUMNS)
+    for row in rows:
+        found.add_row(*row.cells())
+    return found
+
+
+def markdown(rows: Sequence[Row], notes: Sequence[str], picture: str | None) -> str:
+    """The page."""
+    lines = ["# Entries beside stock torch_xla", ""]
+    lines += [
+        "Written by `python -m benchmarks.entries`, whose head says how it measures. `ratio` is"
+    ]
+    lines += [
+        "composites to stock, the median over pairs of blocks, and `middle half` its quartiles."
+    ]
+    lines += [f"The bar is {BAR:g}. `~` is above it, but its lower quartile is not.", ""]
+    lines += [*notes, ""]
+    if picture is not None:
+        lines += [f"![The ratio of each entry, with its quartiles]({picture})", ""]
+    lines += ["## Above the bar", ""]
+    above = dict.fromkeys(row.entry for row in rows if row.is_above)
+    lines += [f"- `{name}`: {CAUSES.get(name, 'the cause is not known')}." for name in above]
+    lines += [*([] if above else ["None."]), "", "## All", ""]
+    lines.append(f"| {' | '.join(COLUMNS)} |")
+    lines.append("|---|---|---|--:|--:|--:|--:|--:|---|")
+    lines += [f"| {' | '.join(row.cells())} |" for row in rows]
+    lines += ["", "Backwards are measured with their forwards. Not measured:", ""]
+    lines += [f"- `{name}`: {reason}." for name, reason in NOT_MEASURED.items()]
+    return "\n".join(lines) + "\n"
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """The ratio of each entry with its quartiles, one picture for each mode."""
+    from benchmarks.charts import COLOURS, GREY, chart
+
+    modes: dict[Mode, Mode] = {UPDATE: BOTH}  # optimizers stand among the steps with a backward
+    columns = [
+        m for m in (FORWARD, BOTH, GRADIENT) if any(modes.get(r.mode, r.mode) == m for r in rows)
+    ]
+    names = list(dict.fromkeys(row.entry for row in rows))
+    with chart(path, (10, 1.5 + 0.17 * len(names))) as figure:
+        axes = figure.subplots(1, len(columns), sharey=True, squeeze=False)
+        for axis, mode in zip(axes.flat, columns, strict=True):
+            for row in rows:
+                if modes.get(row.mode, row.mode) != mode:
+                    continue
+                found, place = row.ratio, names.index(row.entry)
+                colour = COLOURS[2] if row.is_above else COLOURS[0]
+                axis.plot([found.lower, found.upper], [place, place], color=colour, linewidth=2)
+                axis.plot([found.median], [place], color=colour, marker="o", markersize=4)
+            axis.axvline(1, color=GREY, linewidth=1)
+            axis.axvline(BAR, color=GREY, linewidth=1, linestyle=":")
+            axis.set_title(mode if mode != BOTH else f"{mode}, or update")
+            axis.set_xlabel("time relative to stock")
+            axis.grid(visible=True, axis="x", color=GREY, alpha=0.25)
+        axes.flat[0].set_yticks(range(len(names)), names, fontsize=7)
+        axes.flat[0].set_ylim(len(names) - 0.5, -0.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--names", help="entries, comma-separated; all without it")
+    parser.add_argument("--repeats", type=int, default=12, help="blocks of samples on each side")
+    parser.add_argument("--budget", type=float, default=10.0, help="seconds for each mode, about")
+    parser.add_argument("--results", type=Path, help="JSON lines; go on with an earlier run")
+    parser.add_argument("--markdown", type=Path, help="write the page to this file")
+    parser.add_argument("--plot", type=Path, help="draw the ratios into this SVG file")
+    options = parser.parse_args()
+    known = list(dict.fromkeys(case.entry for case in CASES))
+    names = options.names.split(",") if options.names else known
+    if unknown := [name for name in names if name not in known]:
+        sys.exit(f"there is no case {unknown[0]!r} (there are {', '.join(known)})")
+    rows = read(options.results) if options.results else []
+    done = {row.entry for row in rows}
+    left = [name for name in names if name not in done]
+    found = measured(left, options.repeats, options.budget)
+    for each in track(found, "entries", len(left), console=Console(stderr=True)):
+        rows += each
+        if options.results:
+            append(options.results, each)
+    rows = [row for row in rows if row.entry in names]
+    rows.sort(key=lambda row: known.index(row.entry))
+    Console(width=max(160, Console().width)).print(table(rows))
+    if options.plot:
+        plot(rows, options.plot)
+    if options.markdown:
+        picture = options.plot and os.path.relpath(options.plot, options.markdown.parent)
+        note = conditions(f"{options.repeats} repeats, {date.today().isoformat()}")
+        options.markdown.write_text(markdown(rows, [note], picture), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
