@@ -1,5 +1,7 @@
-"""What the plots of benchmarks share: they read on white and on black, and the same numbers give the
-same file."""
+"""What the plots of benchmarks share.
+
+They read on white and on black, and the same numbers give the same file.
+"""
 
 from __future__ import annotations
 

@@ -14,21 +14,20 @@ composites have stock's decompositions.
 - `first step` has the compilation, once on each side.
 - An entry that catches no call is an error.
 
-With `--results`, rows are written to a file of JSON lines as soon as they are known, and entries that
-are in it are not measured again: a run can be ended and gone on with. `--repeats` is how many blocks
-each side has, and `--budget` about how many seconds they may take, of each mode.
+With `--results`, rows are written to a file of JSON lines as soon as they are known, and entries
+that are in it are not measured again: a run can be ended and gone on with. `--repeats` is how many
+blocks each side has, and `--budget` about how many seconds they may take, of each mode.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from multiprocessing import get_context
@@ -43,6 +42,7 @@ from rich.progress import track
 from rich.table import Table
 
 import composites
+from benchmarks import records
 from benchmarks.calls import BOTH, FORWARD, GRADIENT, UPDATE, Call, Case, Mode, Placed
 from benchmarks.entry_cases import CASES, NOT_MEASURED
 from benchmarks.timing import (
@@ -65,6 +65,7 @@ FEWEST = 4
 CASES_OF_A_PROCESS = 8
 """XLA keeps what it compiles, and Linux limits the memory mappings of a process."""
 
+MODES = (FORWARD, BOTH, GRADIENT)
 CAUSES: Mapping[str, str] = {}
 """Why entries are above the bar."""
 
@@ -185,18 +186,9 @@ def _measured(name: str, repeats: int, budget: float) -> list[Row]:
     return [row for case in CASES if case.entry == name for row in measure(case, repeats, budget)]
 
 
-def read(results: Path) -> list[Row]:
+def read(results: Path | None) -> list[Row]:
     """The rows of an earlier run."""
-    if not results.exists():
-        return []
-    lines = results.read_text(encoding="utf-8").splitlines()
-    return [Row(**{**data, "first": tuple(data["first"])}) for data in map(json.loads, lines)]
-
-
-def append(results: Path, rows: Sequence[Row]) -> None:
-    """Write rows at the end of the file."""
-    with results.open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(asdict(row)) + "\n" for row in rows)
+    return [Row(**{**data, "first": tuple(data["first"])}) for data in records.read(results)]
 
 
 def table(rows: Sequence[Row]) -> Table:
@@ -208,14 +200,14 @@ def table(rows: Sequence[Row]) -> Table:
 
 def markdown(rows: Sequence[Row], notes: Sequence[str], picture: str | None) -> str:
     """The page."""
-    lines = ["# Entries beside stock torch_xla", ""]
-    lines += [
-        "Written by `python -m benchmarks.entries`, whose head says how it measures. `ratio` is"
+    lines = [
+        "# Entries beside stock torch_xla",
+        "",
+        "Written by `python -m benchmarks.entries`, whose head says how it measures. `ratio` is",
+        "composites to stock, the median over pairs of blocks, `middle half` its quartiles.",
+        f"The bar is {BAR:g}. `~` is above it, but its lower quartile is not.",
+        "",
     ]
-    lines += [
-        "composites to stock, the median over pairs of blocks, and `middle half` its quartiles."
-    ]
-    lines += [f"The bar is {BAR:g}. `~` is above it, but its lower quartile is not.", ""]
     lines += [*notes, ""]
     if picture is not None:
         lines += [f"![The ratio of each entry, with its quartiles]({picture})", ""]
@@ -241,10 +233,10 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     ]
     names = list(dict.fromkeys(row.entry for row in rows))
     with chart(path, (10, 1.5 + 0.17 * len(names))) as figure:
-        axes = figure.subplots(1, len(columns), sharey=True, squeeze=False)
-        for axis, mode in zip(axes.flat, columns, strict=True):
+        axes = figure.subplots(1, len(modes), sharey=True, squeeze=False)
+        for axis, mode in zip(axes.flat, modes, strict=True):
             for row in rows:
-                if modes.get(row.mode, row.mode) != mode:
+                if columns[row.mode] != mode:
                     continue
                 found, place = row.ratio, names.index(row.entry)
                 colour = COLOURS[2] if row.is_above else COLOURS[0]
@@ -272,14 +264,13 @@ def main() -> None:
     names = options.names.split(",") if options.names else known
     if unknown := [name for name in names if name not in known]:
         sys.exit(f"there is no case {unknown[0]!r} (there are {', '.join(known)})")
-    rows = read(options.results) if options.results else []
+    rows = read(options.results)
     done = {row.entry for row in rows}
     left = [name for name in names if name not in done]
     found = measured(left, options.repeats, options.budget)
     for each in track(found, "entries", len(left), console=Console(stderr=True)):
         rows += each
-        if options.results:
-            append(options.results, each)
+        records.append(options.results, each)
     rows = [row for row in rows if row.entry in names]
     rows.sort(key=lambda row: known.index(row.entry))
     Console(width=max(160, Console().width)).print(table(rows))

@@ -251,6 +251,7 @@ _BATCH_NORM: dict[str, Any] = {
     "constant": _STATISTICS,
     "uniform": ("running_var",),
 }
+_POOL = {"kernel_size": [2, 2], "stride": [2, 2], "padding": [0, 0]}
 _SMALL_NORM: dict[str, Any] = {"input": SMALL_IMAGE, "weight": "64xf32", "bias": "64xf32"}
 _LOSS: dict[str, Any] = {"self": HIDDEN, "target": HIDDEN, "constant": ("target",)}
 _UPSAMPLED: dict[str, Any] = {"self": SMALL_IMAGE, "plain": {"output_size": [128, 128]}}
@@ -278,8 +279,7 @@ CASES: tuple[Case, ...] = (
     *(sized(name, **_LOSS) for name in ("mse_loss", "smooth_l1_loss", "huber_loss")),
     sized("binary_cross_entropy", **_LOSS, uniform=("self", "target")),
     sized("binary_cross_entropy_with_logits", **_LOSS, uniform=("target",)),
-    sized("avg_pool2d", self=IMAGE, plain={"kernel_size": [2, 2], "stride": [2, 2], "padding": [0, 0]}),
-    sized("max_pool2d", self=IMAGE, plain={"kernel_size": [2, 2], "stride": [2, 2], "padding": [0, 0]}),
+    *(sized(name, self=IMAGE, plain=_POOL) for name in ("avg_pool2d", "max_pool2d")),
     sized("batch_norm_inference", **_BATCH_NORM),
     sized("batch_norm_training", **_BATCH_NORM),
     sized("instance_norm", **_SMALL_NORM),
@@ -293,7 +293,8 @@ CASES: tuple[Case, ...] = (
     sized("argmax", self=LOGITS, constant=("self",), plain={"dim": -1}),
     sized("cumsum", self="1024x1024xf32", plain={"dim": -1}),
     *(sized(name, self="128x4096xf32", plain={"dim": -1}) for name in ("sort", "stable_sort")),
-    sized("scatter_reduce", self="1024x256xf32", index="512x256xi64", src="512x256xf32", below=1024),
+    sized("scatter_reduce", self="1024x256xf32", index="512x256xi64", src="512x256xf32",
+        below=1024),
     *(
         sized(f"upsample_{kind}2d", **_UPSAMPLED) for kind in ("nearest", "bilinear", "bicubic")
     ),
