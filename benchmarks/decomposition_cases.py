@@ -14,7 +14,17 @@ import torch
 from torch import nn
 
 from benchmarks import entry_cases, training_steps
-from benchmarks.calls import UPDATE, Call, Mode, Update, builtin_entries, sized
+from benchmarks.calls import (
+    BOTH,
+    FORWARD,
+    GRADIENT,
+    UPDATE,
+    Call,
+    Mode,
+    Update,
+    builtin_entries,
+    sized,
+)
 from benchmarks.training_steps import Training
 
 ALL = ("all",)

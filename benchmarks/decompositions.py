@@ -7,14 +7,15 @@
 
 Each row of benchmarks/decomposition_cases.py whose entries have alternatives runs with stock
 torch_xla, with the composites of `fast`, with those of `small` where they are others, and with
-PyTorch's own operators on the CPU (`eager`). Calls run forward and backward; a whole step is forward,
-backward and AdamW, with every composite on.
+PyTorch's own operators on the CPU (`eager`). Calls run forward and backward; a whole step is
+forward, backward and AdamW, with every composite on.
 
 - All sides are timed in one process, in alternating blocks, as benchmarks/timing.py says. `faster`
   is stock's time to that of the side, the median over pairs of blocks.
 - `compile` is what torch_xla counts as XLA's time for the step's graph, once.
 - `memory` is what XLA reports of the buffers of the step's program: parameters, results and all in
-  between. `process` is the peak of a process that runs two steps and nothing else. Each has a process of its own.
+  between. `process` is the peak of a process that runs two steps and nothing else.
+  Each has a process of its own.
 - A row that stock cannot run, for want of memory, has the others alone.
 
 With `--results`, rows are written to a file of JSON lines as soon as they are known, and rows that
