@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
-from torch.utils import _pytree as pytree
 
 from composites.element_types import PYTORCH_NAMES
 from composites.registry.catalog import load_catalog
 from composites.registry.model import Composite
+from composites.torch_internals import pytree
 from lowering.example_calls import NoExample, example_calls
 
 Mode = Literal["forward", "forward + backward", "gradient", "update"]

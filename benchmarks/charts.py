@@ -22,7 +22,7 @@ COLOURS = ("#2a78d6", "#1baf7a", "#eda100")
 def chart(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
     """A figure that is written to `path` at the end of the block."""
     style: dict[Any, str] = {
-        "svg.hashsalt": path.stem,
+        "svg.hashsalt": "benchmarks",
         "font.family": "sans-serif",
         "axes.facecolor": "none",
         **dict.fromkeys(

@@ -109,6 +109,14 @@ class Row:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An entry that could not be measured, and why."""
+
+    entry: str
+    reason: str
+
+
 COLUMNS = (
     *("entry", "size", "mode", "stock", "composites", "ratio", "middle half"),
     *("first step, stock / composites", ""),
@@ -172,7 +180,7 @@ def _samples(placed: Call | Placed, mode: Mode, count: int, entry: str | None) -
         return [seconds(partial(_step, placed, mode))[0] for _ in range(count)]
 
 
-def measured(names: Sequence[str], repeats: int, budget: float) -> Iterator[list[Row]]:
+def measured(names: Sequence[str], repeats: int, budget: float) -> Iterator[list[Row] | Failure]:
     """The rows of entries, measured in processes of a few entries each."""
     one = partial(_measured, repeats=repeats, budget=budget)
     with ProcessPoolExecutor(
@@ -181,9 +189,13 @@ def measured(names: Sequence[str], repeats: int, budget: float) -> Iterator[list
         yield from process.map(one, names)
 
 
-def _measured(name: str, repeats: int, budget: float) -> list[Row]:
+def _measured(name: str, repeats: int, budget: float) -> list[Row] | Failure:
     composites.disable()  # whatever XLA_COMPOSITE_OP turned on: the other side is stock
-    return [row for case in CASES if case.entry == name for row in measure(case, repeats, budget)]
+    cases = [case for case in CASES if case.entry == name]
+    try:
+        return [row for case in cases for row in measure(case, repeats, budget)]
+    except Exception as error:  # the other entries are measured nevertheless
+        return Failure(name, f"{type(error).__name__}: {error}")
 
 
 def read(results: Path | None) -> list[Row]:
@@ -227,10 +239,9 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     """The ratio of each entry with its quartiles, one picture for each mode."""
     from benchmarks.charts import COLOURS, GREY, chart
 
-    modes: dict[Mode, Mode] = {UPDATE: BOTH}  # optimizers stand among the steps with a backward
-    columns = [
-        m for m in (FORWARD, BOTH, GRADIENT) if any(modes.get(r.mode, r.mode) == m for r in rows)
-    ]
+    # Optimizers stand among the steps with a backward.
+    columns = {FORWARD: FORWARD, BOTH: BOTH, UPDATE: BOTH, GRADIENT: GRADIENT}
+    modes = [mode for mode in MODES if any(columns[row.mode] == mode for row in rows)]
     names = list(dict.fromkeys(row.entry for row in rows))
     with chart(path, (10, 1.5 + 0.17 * len(names))) as figure:
         axes = figure.subplots(1, len(modes), sharey=True, squeeze=False)
@@ -267,8 +278,12 @@ def main() -> None:
     rows = read(options.results)
     done = {row.entry for row in rows}
     left = [name for name in names if name not in done]
+    failures: list[Failure] = []
     found = measured(left, options.repeats, options.budget)
     for each in track(found, "entries", len(left), console=Console(stderr=True)):
+        if isinstance(each, Failure):
+            failures.append(each)
+            continue
         rows += each
         records.append(options.results, each)
     rows = [row for row in rows if row.entry in names]
@@ -280,6 +295,8 @@ def main() -> None:
         picture = options.plot and os.path.relpath(options.plot, options.markdown.parent)
         note = conditions(f"{options.repeats} repeats, {date.today().isoformat()}")
         options.markdown.write_text(markdown(rows, [note], picture), encoding="utf-8")
+    if failures:
+        sys.exit("\n".join(f"not measured: {each.entry}: {each.reason}" for each in failures))
 
 
 if __name__ == "__main__":
