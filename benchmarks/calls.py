@@ -155,7 +155,7 @@ def sized(
         constant: tensors that need no gradient.
         uniform: tensors of numbers between 0 and 1; others are normally distributed.
         plain: arguments that are no tensors, where the example has another value.
-        sizes: tensors by argument.
+        sizes: tensors by argument. Those without a size are left out.
     """
 
     def make() -> Call:
@@ -166,7 +166,11 @@ def sized(
             name: _filled(size, below, name in uniform, name not in constant)
             for name, size in sizes.items()
         }
-        values = {**calls[0].values, **filled, **(plain or {})}
+        others = {
+            name: None if isinstance(value, torch.Tensor) else value
+            for name, value in calls[0].values.items()
+        }
+        values = {**others, **filled, **(plain or {})}
         by_keyword = calls[0].keyword_only
         positional = tuple(value for name, value in values.items() if name not in by_keyword)
         return Call(calls[0].function, positional, {name: values[name] for name in by_keyword})

@@ -16,7 +16,8 @@ composites have stock's decompositions.
 
 With `--results`, rows are written to a file of JSON lines as soon as they are known, and entries
 that are in it are not measured again: a run can be ended and gone on with. `--repeats` is how many
-blocks each side has, and `--budget` about how many seconds they may take, of each mode.
+blocks each side has, and `--budget` about how many seconds they may take, of each mode. `--clock
+processor` counts the time of all threads together, which other work on the machine disturbs less.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from benchmarks import records
 from benchmarks.calls import BOTH, FORWARD, GRADIENT, UPDATE, Call, Case, Mode, Placed
 from benchmarks.entry_cases import CASES, NOT_MEASURED
 from benchmarks.timing import (
+    CLOCKS,
     SAMPLES_PER_BLOCK,
     Ratio,
     alternated,
@@ -123,24 +125,29 @@ COLUMNS = (
 )
 
 
-def measure(case: Case, repeats: int, budget: float) -> list[Row]:
+def measure(case: Case, repeats: int, budget: float, clock: str) -> list[Row]:
     """All rows of a case."""
     torch.manual_seed(0)
     device = torch_xla.device()
     made = case.make()
     placed = made.placed(lambda tensor: tensor.to(device))
     settle()
-    return [_row(case, placed, mode, repeats, budget) for mode in made.modes]
+    return [_row(case, placed, mode, repeats, budget, clock) for mode in made.modes]
 
 
-def _row(case: Case, placed: Call | Placed, mode: Mode, repeats: int, budget: float) -> Row:
-    first = (seconds(partial(_step, placed, mode))[0], _first_step(case, placed, mode))
+def _row(
+    case: Case, placed: Call | Placed, mode: Mode, repeats: int, budget: float, clock: str
+) -> Row:
+    stock_first, expected = seconds(partial(_step, placed, mode))
+    ours_first, caught = _first_step(case, placed, mode)
+    if expected != caught:
+        raise RuntimeError(f"{case.name}, {mode}: stock has {expected} results, the entry {caught}")
 
     def stock(samples: int) -> list[float]:
-        return _samples(placed, mode, samples, None)
+        return _samples(placed, mode, samples, clock)
 
     def ours(samples: int) -> list[float]:
-        return _samples(placed, mode, samples, case.entry)
+        return _samples(placed, mode, samples, clock, case.entry)
 
     settled = min(stock(1))
     affordable = budget / (2 * (1 + SAMPLES_PER_BLOCK) * settled)
@@ -151,16 +158,16 @@ def _row(case: Case, placed: Call | Placed, mode: Mode, repeats: int, budget: fl
             found += more
         if ratio(*blocks).verdict(BAR) == "met":
             break
-    return Row(case.entry, case.size, mode, first, *blocks)
+    return Row(case.entry, case.size, mode, (stock_first, ours_first), *blocks)
 
 
-def _first_step(case: Case, placed: Call | Placed, mode: Mode) -> float:
+def _first_step(case: Case, placed: Call | Placed, mode: Mode) -> tuple[float, int]:
     with composites.enabled(case.entry):
         before = _calls(case.entry)
-        elapsed, _ = seconds(partial(_step, placed, mode))
+        found = seconds(partial(_step, placed, mode))
         if _calls(case.entry) == before:
             raise RuntimeError(f"{case.name}, {mode}: the entry caught no call")
-    return elapsed
+    return found
 
 
 def _calls(entry: str) -> int:
@@ -168,32 +175,37 @@ def _calls(entry: str) -> int:
     return 0 if found is None else found.calls
 
 
-def _step(placed: Call | Placed, mode: Mode) -> None:
+def _step(placed: Call | Placed, mode: Mode) -> int:
+    """One step; returns how many results it has, beside what an optimizer changes."""
     results = placed.traced(mode)
     settle()
-    del results
+    return len(results)
 
 
-def _samples(placed: Call | Placed, mode: Mode, count: int, entry: str | None) -> list[float]:
+def _samples(
+    placed: Call | Placed, mode: Mode, count: int, clock: str, entry: str | None = None
+) -> list[float]:
     with nullcontext() if entry is None else composites.enabled(entry):
         _step(placed, mode)  # fills caches
-        return [seconds(partial(_step, placed, mode))[0] for _ in range(count)]
+        return [seconds(partial(_step, placed, mode), clock)[0] for _ in range(count)]
 
 
-def measured(names: Sequence[str], repeats: int, budget: float) -> Iterator[list[Row] | Failure]:
+def measured(
+    names: Sequence[str], repeats: int, budget: float, clock: str
+) -> Iterator[list[Row] | Failure]:
     """The rows of entries, measured in processes of a few entries each."""
-    one = partial(_measured, repeats=repeats, budget=budget)
+    one = partial(_measured, repeats=repeats, budget=budget, clock=clock)
     with ProcessPoolExecutor(
         1, get_context("spawn"), max_tasks_per_child=CASES_OF_A_PROCESS
     ) as process:
         yield from process.map(one, names)
 
 
-def _measured(name: str, repeats: int, budget: float) -> list[Row] | Failure:
+def _measured(name: str, repeats: int, budget: float, clock: str) -> list[Row] | Failure:
     composites.disable()  # whatever XLA_COMPOSITE_OP turned on: the other side is stock
     cases = [case for case in CASES if case.entry == name]
     try:
-        return [row for case in cases for row in measure(case, repeats, budget)]
+        return [row for case in cases for row in measure(case, repeats, budget, clock)]
     except Exception as error:  # the other entries are measured nevertheless
         return Failure(name, f"{type(error).__name__}: {error}")
 
@@ -267,6 +279,7 @@ def main() -> None:
     parser.add_argument("--names", help="entries, comma-separated; all without it")
     parser.add_argument("--repeats", type=int, default=12, help="blocks of samples on each side")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds for each mode, about")
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="for a busy machine")
     parser.add_argument("--results", type=Path, help="JSON lines; go on with an earlier run")
     parser.add_argument("--markdown", type=Path, help="write the page to this file")
     parser.add_argument("--plot", type=Path, help="draw the ratios into this SVG file")
@@ -279,7 +292,7 @@ def main() -> None:
     done = {row.entry for row in rows}
     left = [name for name in names if name not in done]
     failures: list[Failure] = []
-    found = measured(left, options.repeats, options.budget)
+    found = measured(left, options.repeats, options.budget, options.clock)
     for each in track(found, "entries", len(left), console=Console(stderr=True)):
         if isinstance(each, Failure):
             failures.append(each)
@@ -293,7 +306,8 @@ def main() -> None:
         plot(rows, options.plot)
     if options.markdown:
         picture = options.plot and os.path.relpath(options.plot, options.markdown.parent)
-        note = conditions(f"{options.repeats} repeats, {date.today().isoformat()}")
+        what = f"{options.repeats} repeats, {options.clock} time, {date.today().isoformat()}"
+        note = conditions(what)
         options.markdown.write_text(markdown(rows, [note], picture), encoding="utf-8")
     if failures:
         sys.exit("\n".join(f"not measured: {each.entry}: {each.reason}" for each in failures))

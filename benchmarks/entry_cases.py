@@ -236,12 +236,21 @@ def _optimizer(entry: str, make: Callable[..., torch.optim.Optimizer], **options
 _MATRICES = ("muon", "zeropower_via_newtonschulz")
 
 
-def _lion(parameters: list[nn.Parameter], **options: Any) -> torch.optim.Optimizer:
-    return _of("lion_pytorch:Lion")(parameters, **options)  # type: ignore[no-any-return]
+def _lion(parameters: list[nn.Parameter]) -> Callable[[], None]:
+    """`lion_pytorch.Lion` without its loop; it keeps the function that it was made with."""
+    update = _later("lion_pytorch.lion_pytorch:update_fn")
+    averages = [torch.zeros_like(parameter) for parameter in parameters]
+
+    @torch.no_grad()
+    def step() -> None:
+        for parameter, average in zip(parameters, averages, strict=True):
+            update(parameter, parameter.grad, average, 1e-4, 0.1, 0.9, 0.99)
+
+    return step
 
 
 def _clipping(parameters: list[nn.Parameter]) -> Callable[[], Any]:
-    return partial(torch.nn.utils.clip_grad_norm_, parameters, 1.0)
+    return partial(_later("torch.nn.utils:clip_grad_norm_"), parameters, 1.0)
 
 
 _STATISTICS = ("running_mean", "running_var")
@@ -275,12 +284,13 @@ CASES: tuple[Case, ...] = (
     sized("nll_loss2d", self="2x21x128x128xf32", target="2x128x128xi64", weight="21xf32", below=21,
         constant=("weight",), uniform=("weight",)),
     sized("cross_entropy_loss", self=LOGITS, target="1024xi64", below=16000),
-    sized("kl_div", self=LOGITS, target=LOGITS, constant=("target",), uniform=("target",)),
+    # Stock has no gradient of the first, and fails for that of the second.
+    sized("kl_div", self=LOGITS, target=LOGITS, constant=("self", "target"), uniform=("target",)),
+    sized("batch_norm_inference", **{**_BATCH_NORM, "constant": tuple(_BATCH_NORM)}),
     *(sized(name, **_LOSS) for name in ("mse_loss", "smooth_l1_loss", "huber_loss")),
     sized("binary_cross_entropy", **_LOSS, uniform=("self", "target")),
     sized("binary_cross_entropy_with_logits", **_LOSS, uniform=("target",)),
     *(sized(name, self=IMAGE, plain=_POOL) for name in ("avg_pool2d", "max_pool2d")),
-    sized("batch_norm_inference", **_BATCH_NORM),
     sized("batch_norm_training", **_BATCH_NORM),
     sized("instance_norm", **_SMALL_NORM),
     sized("group_norm", **_SMALL_NORM, plain={"N": 2, "C": 64, "HxW": 4096, "group": 8}),
@@ -364,8 +374,6 @@ CASES: tuple[Case, ...] = (
     Case("rnn_scan", "2x64x256xf32", _rnn_scan),
     _function("wkv", "2x64x256xf32", f"{_model('rwkv')}:rwkv_linear_attention_cpu", _wkv),
     _wide("mm", "mm", (512, 1024), (1024, 1024)),
-    _wide("bmm", "bmm", (8, 256, 512), (8, 512, 512)),
-    _wide("addmm", "addmm", (512, 1024), (512, 1024), (1024, 1024)),
     _wide("convolution", "convolution", (2, 64, 32, 32), (64, 64, 3, 3),
         rest=(None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)),
     _optimizer("adamw", torch.optim.AdamW),
@@ -376,12 +384,12 @@ CASES: tuple[Case, ...] = (
     _optimizer("adafactor", torch.optim.Adafactor),
     _optimizer("muon", torch.optim.Muon),
     _optimizer("zeropower_via_newtonschulz", torch.optim.Muon),
-    _optimizer("lion", _lion, lr=1e-4, weight_decay=0.1, decoupled_weight_decay=True),
+    Case("lion", f"{len(SHAPES)} tensors", lambda: Update(_lion, SHAPES)),
     Case("clip_grad_norm", f"{len(SHAPES)} tensors", lambda: Update(_clipping, SHAPES)),
 )  # fmt: skip
 
-NOT_MEASURED: Mapping[str, str] = {
-    "baddbmm": "stock torch_xla has no call with its result: the product is bf16 there",
-    "matmul_accumulate": "stock torch_xla has no call with its result: the product is bf16 there",
-}
+NOT_MEASURED: Mapping[str, str] = dict.fromkeys(
+    ("bmm", "addmm", "baddbmm", "matmul_accumulate"),
+    "stock torch_xla has no call with its result: the product is rounded to bf16 there",
+)
 """Entries that stock torch_xla has nothing to compare with."""
