@@ -35,6 +35,8 @@ class Call:
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any] = field(default_factory=dict)
+    seeds: dict[int, torch.Tensor] = field(default_factory=dict)
+    """Gradients of the results, by their numbers. They are data: XLA would fold constants."""
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -71,13 +73,17 @@ class Call:
         if mode == FORWARD:
             return results
         differentiable = [result for result in results if result.requires_grad]
-        # Losses start a backward without a gradient, as `loss.backward()` does.
-        seeds = [
-            None if result.dim() == 0 else torch.ones_like(result) for result in differentiable
-        ]
+        seeds = [self._seed(number, result) for number, result in enumerate(differentiable)]
         gradients = torch.autograd.grad(differentiable, self.leaves, seeds, allow_unused=True)
         held = [] if mode == GRADIENT else [result.detach() for result in results]
         return [*held, *(gradient for gradient in gradients if gradient is not None)]
+
+    def _seed(self, number: int, result: torch.Tensor) -> torch.Tensor | None:
+        if result.dim() == 0:
+            return None  # losses start a backward without a gradient, as `loss.backward()` does
+        if number not in self.seeds:
+            self.seeds[number] = torch.randn(result.shape).to(result.device, result.dtype)
+        return self.seeds[number]
 
 
 @dataclass(frozen=True, slots=True)
