@@ -57,7 +57,7 @@ class Call:
 
         def leaf(value: Any) -> Any:
             if isinstance(value, torch.nn.Module):
-                return copy.deepcopy(value)._apply(place)
+                return moved(value, place)
             if not isinstance(value, torch.Tensor):
                 return value
             return place(value.detach()).requires_grad_(value.requires_grad)
@@ -74,7 +74,12 @@ class Call:
             return results
         differentiable = [result for result in results if result.requires_grad]
         seeds = [self._seed(number, result) for number, result in enumerate(differentiable)]
-        gradients = torch.autograd.grad(differentiable, self.leaves, seeds, allow_unused=True)
+        gradients: Sequence[torch.Tensor | None] = torch.autograd.grad(
+            differentiable,
+            self.leaves,
+            seeds,  # type: ignore[arg-type]  # None is for scalars
+            allow_unused=True,
+        )
         held = [] if mode == GRADIENT else [result.detach() for result in results]
         return [*held, *(gradient for gradient in gradients if gradient is not None)]
 
@@ -84,6 +89,13 @@ class Call:
         if number not in self.seeds:
             self.seeds[number] = torch.randn(result.shape).to(result.device, result.dtype)
         return self.seeds[number]
+
+
+def moved(module: torch.nn.Module, place: Place) -> torch.nn.Module:
+    """A copy of a module with other parameters and buffers."""
+    apply: Any = copy.deepcopy(module)._apply  # it has no type hints
+    result: torch.nn.Module = apply(place)
+    return result
 
 
 @dataclass(frozen=True, slots=True)

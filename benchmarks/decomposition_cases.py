@@ -51,7 +51,7 @@ class Comparison:
     mode: Mode = BOTH
 
 
-def _attention(length: int) -> Callable[[], Call]:
+def _attention(length: int) -> Callable[[], Call | Update]:
     shape = f"1x6x{length}x64xf32"
     return sized(
         "scaled_dot_product_attention",
@@ -62,23 +62,23 @@ def _attention(length: int) -> Callable[[], Call]:
     ).make
 
 
-def _cross_entropy(rows: int, classes: int) -> Callable[[], Call]:
+def _cross_entropy(rows: int, classes: int) -> Callable[[], Call | Update]:
     return sized(
         "cross_entropy_loss", self=f"{rows}x{classes}xf32", target=f"{rows}xi64", below=classes
     ).make
 
 
-def _embedding() -> Callable[[], Call]:
+def _embedding() -> Callable[[], Call | Update]:
     return sized("embedding", weight="50257x384xf32", indices="1024xi64", below=50257).make
 
 
-def _resampled(kind: str) -> Callable[[], Call]:
+def _resampled(kind: str) -> Callable[[], Call | Update]:
     return sized(
         f"upsample_{kind}2d", self="4x64x64x64xf32", plain={"output_size": [128, 128]}
     ).make
 
 
-def _max_pool(kernel: int, stride: int, padding: int) -> Callable[[], Call]:
+def _max_pool(kernel: int, stride: int, padding: int) -> Callable[[], Call | Update]:
     plain = {"kernel_size": [kernel] * 2, "stride": [stride] * 2, "padding": [padding] * 2}
     return sized("max_pool2d", self="8x64x112x112xf32", plain=plain).make
 

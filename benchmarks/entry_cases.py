@@ -265,7 +265,7 @@ _SMALL_NORM: dict[str, Any] = {"input": SMALL_IMAGE, "weight": "64xf32", "bias":
 _LOSS: dict[str, Any] = {"self": HIDDEN, "target": HIDDEN, "constant": ("target",)}
 _UPSAMPLED: dict[str, Any] = {"self": SMALL_IMAGE, "plain": {"output_size": [128, 128]}}
 _ROTATED: dict[str, Any] = {"q": QUERY, "k": KEY, "constant": ("cos", "sin")}
-_CELL = {"input": "64x256xf32", "b_ih": "2048xf32", "b_hh": "2048xf32"}
+_CELL: dict[str, Any] = {"input": "64x256xf32", "b_ih": "2048xf32", "b_hh": "2048xf32"}
 
 CASES: tuple[Case, ...] = (
     *(

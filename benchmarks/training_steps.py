@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.calls import UPDATE, Mode, Place
+from benchmarks.calls import UPDATE, Mode, Place, moved
 from benchmarks.unet import UNetBlock
 
 Batch = Mapping[str, Tensor]
@@ -28,7 +28,7 @@ class Training:
 
     def placed(self, place: Place) -> PlacedTraining:
         module, batch = self.build()
-        module = module._apply(place).train()
+        module = moved(module, place).train()
         on_cpu = next(module.parameters()).is_cpu
         # PyTorch's fastest on the CPU; XLA tensors have no fused kernel.
         optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=on_cpu)
@@ -69,6 +69,7 @@ def gpt2(length: int = 512, vocabulary: int = 50257, layers: int = 4) -> tuple[n
     """GPT-2 of transformers, two sequences, without dropout."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
+    dropout: dict[str, Any] = dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop"), 0.0)
     config = GPT2Config(
         vocab_size=vocabulary,
         n_positions=length,
@@ -78,7 +79,7 @@ def gpt2(length: int = 512, vocabulary: int = 50257, layers: int = 4) -> tuple[n
         bos_token_id=0,
         eos_token_id=0,
         use_cache=False,
-        **dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop"), 0.0),
+        **dropout,
     )
     tokens = torch.randint(3, vocabulary, (2, length))
     return OwnLoss(GPT2LMHeadModel(config)), {"input_ids": tokens, "labels": tokens}
