@@ -113,6 +113,12 @@ def _whole(
 
 ATTENTION, LOSS = ("scaled_dot_product_attention",), ("cross_entropy_loss",)
 
+FIFTEEN = (
+    *("gpt2", "gpt_neox", "bloom", "llama", "mistral", "qwen2", "qwen3", "gemma2", "phi", "phi3"),
+    *("olmo2", "starcoder2", "stablelm", "bert", "roberta"),
+)
+"""None of these is to be slower."""
+
 ROWS: tuple[Comparison, ...] = (
     Comparison("attention, L = 1024", ATTENTION, _attention(1024), faster=2.2, compiles=1.3),
     Comparison("attention, L = 4096", ATTENTION, _attention(4096), faster=4, smaller=0.1,
@@ -137,6 +143,7 @@ ROWS: tuple[Comparison, ...] = (
     _whole("causal GPT, L = 4096", 2, training_steps.causal_gpt, 4096, smaller=0.5),
     _whole("Llama, L = 2048", 1.4, training_steps.llama),
     _whole("U-Net block", 1.3, training_steps.unet),
+    *(_whole(f"small {name}", 0.98, training_steps.architecture, name) for name in FIFTEEN),
 )  # fmt: skip
 """At the sizes of what the alternatives are for."""
 

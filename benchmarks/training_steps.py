@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.calls import UPDATE, Mode, Place, moved
+from benchmarks.training_models import ARCHITECTURES
 from benchmarks.unet import UNetBlock
 
 Batch = Mapping[str, Tensor]
@@ -101,6 +102,12 @@ def llama(length: int = 2048, vocabulary: int = 16384, layers: int = 4) -> tuple
     )
     tokens = torch.randint(3, vocabulary, (1, length))
     return OwnLoss(LlamaForCausalLM(config)), {"input_ids": tokens, "labels": tokens}
+
+
+def architecture(name: str) -> tuple[nn.Module, Batch]:
+    """One of benchmarks/training_models.py with larger sizes."""
+    made = ARCHITECTURES[name].build_larger()
+    return OwnLoss(made.module), made.batch
 
 
 class Block(nn.Module):
