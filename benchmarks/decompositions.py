@@ -45,7 +45,6 @@ import torch_xla
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from torch_xla.debug import metrics
 
 import composites
 from benchmarks import memory, records
@@ -59,6 +58,7 @@ from benchmarks.timing import (
     milliseconds,
     ratio,
     seconds,
+    seconds_compiling,
     settle,
     typical,
 )
@@ -153,16 +153,10 @@ def _compile_time(comparison: Comparison, side: Side, step: Callable[[], None]) 
     spent = 0.0
     with on(comparison, side):
         for _ in range(STEPS):
-            before = _compiled()
+            before = seconds_compiling()
             step()
-            spent = _compiled() - before or spent
+            spent = seconds_compiling() - before or spent
     return spent
-
-
-def _compiled() -> float:
-    """Seconds that torch_xla has spent compiling."""
-    data: Any = metrics.metric_data("CompileTime")
-    return 0.0 if data is None else data[1] / 1e9
 
 
 def _alternatives() -> list[str]:

@@ -11,7 +11,8 @@ composites have stock's decompositions.
 
 - Stock and composites alternate in blocks in one process, as benchmarks/timing.py says. A ratio
   above the bar is measured up to three times as long before it counts.
-- `first step` has the compilation, once on each side.
+- `compile` is what torch_xla counts as XLA's time for the graph, once on each side; there is none
+  where an earlier entry of the process had the same graph.
 - An entry that catches no call is an error.
 
 With `--results`, rows are written to a file of JSON lines as soon as they are known, and entries
@@ -55,6 +56,7 @@ from benchmarks.timing import (
     milliseconds,
     ratio,
     seconds,
+    seconds_compiling,
     settle,
     typical,
 )
@@ -79,8 +81,8 @@ class Row:
     entry: str
     size: str
     mode: Mode
-    first: tuple[float, float]
-    """Steps that compile: stock's, and that with composites."""
+    compiles: tuple[float, float]
+    """XLA's time for the graph: stock's, and that with composites. 0 if the process had it."""
     stock: list[list[float]]
     composites: list[list[float]]
     """Samples by block."""
@@ -106,7 +108,7 @@ class Row:
             milliseconds(typical(self.composites)),
             f"{self.ratio.median:.2f}",
             self.ratio.middle_half,
-            " / ".join(milliseconds(first) for first in self.first),
+            " / ".join(f"{each:.2f} s" if each else "" for each in self.compiles),
             {"missed": "above", "met": ""}.get(self.verdict, self.verdict),
         )
 
@@ -121,7 +123,7 @@ class Failure:
 
 COLUMNS = (
     *("entry", "size", "mode", "stock", "composites", "ratio", "middle half"),
-    *("first step, stock / composites", ""),
+    *("compile, stock / composites", ""),
 )
 
 
@@ -140,10 +142,14 @@ def measure(case: Case, repeats: int, budget: float, clock: str) -> list[Row]:
 def _row(
     case: Case, placed: Call | Placed, mode: Mode, repeats: int, budget: float, clock: str
 ) -> Row:
-    stock_first, expected = seconds(partial(_step, placed, mode))
-    ours_first, caught = _first_step(case, placed, mode)
-    if expected != caught:
-        raise RuntimeError(f"{case.name}, {mode}: stock has {expected} results, the entry {caught}")
+    expected, theirs = _first_step(placed, mode)
+    with composites.enabled(case.entry):
+        before = _calls(case.entry)
+        found, own = _first_step(placed, mode)
+        if _calls(case.entry) == before:
+            raise RuntimeError(f"{case.name}, {mode}: the entry caught no call")
+    if expected != found:
+        raise RuntimeError(f"{case.name}, {mode}: stock has {expected} results, the entry {found}")
 
     def stock(samples: int) -> list[float]:
         return _samples(placed, mode, samples, clock)
@@ -156,20 +162,17 @@ def _row(
     pairs = max(FEWEST, min(repeats, int(affordable)))
     blocks: list[list[list[float]]] = [[], []]
     for _ in range(ROUNDS):
-        for found, more in zip(blocks, alternated((stock, ours), pairs), strict=True):
-            found += more
+        for block, more in zip(blocks, alternated((stock, ours), pairs), strict=True):
+            block += more
         if ratio(*blocks).verdict(BAR) == "met":
             break
-    return Row(case.entry, case.size, mode, (stock_first, ours_first), *blocks)
+    return Row(case.entry, case.size, mode, (theirs, own), *blocks)
 
 
-def _first_step(case: Case, placed: Call | Placed, mode: Mode) -> tuple[float, int]:
-    with composites.enabled(case.entry):
-        before = _calls(case.entry)
-        found = seconds(partial(_step, placed, mode))
-        if _calls(case.entry) == before:
-            raise RuntimeError(f"{case.name}, {mode}: the entry caught no call")
-    return found
+def _first_step(placed: Call | Placed, mode: Mode) -> tuple[int, float]:
+    """How many results it has, and XLA's time for its graph."""
+    before = seconds_compiling()
+    return _step(placed, mode), seconds_compiling() - before
 
 
 def _calls(entry: str) -> int:
@@ -214,7 +217,7 @@ def _measured(name: str, repeats: int, budget: float, clock: str) -> list[Row] |
 
 def read(results: Path | None) -> list[Row]:
     """The rows of an earlier run."""
-    return [Row(**{**data, "first": tuple(data["first"])}) for data in records.read(results)]
+    return [Row(**{**data, "compiles": tuple(data["compiles"])}) for data in records.read(results)]
 
 
 def table(rows: Sequence[Row]) -> Table:

@@ -108,6 +108,14 @@ def settle() -> None:
     xm.wait_device_ops()
 
 
+def seconds_compiling() -> float:
+    """How long XLA has compiled for torch_xla in this process."""
+    from torch_xla.debug import metrics
+
+    data = metrics.metric_data("CompileTime")
+    return 0.0 if data is None else float(data[1]) / 1e9
+
+
 def milliseconds(value: float) -> str:
     """As text, with three digits."""
     scaled = value * 1e3
