@@ -51,8 +51,8 @@ from benchmarks import memory, records
 from benchmarks.calls import builtin_entries
 from benchmarks.decomposition_cases import ALL, QUICK, Comparison, comparisons
 from benchmarks.timing import (
-    SAMPLES_PER_BLOCK,
     Ratio,
+    affordable,
     alternated,
     conditions,
     milliseconds,
@@ -142,9 +142,9 @@ def time_row(
     sides: list[Side] = [*sides_of(comparison)]
     compiles = {side: _compile_time(comparison, side, partial(step, side)) for side in sides}
     sides.append("eager")
-    rounds = sum(min(samples(side, 1)) for side in sides) * (1 + SAMPLES_PER_BLOCK)
-    pairs = max(FEWEST, min(repeats, int(budget / rounds)))
-    found = alternated([partial(samples, side) for side in sides], pairs)
+    together = sum(min(samples(side, 1)) for side in sides)
+    pairs, count = affordable(together, budget, FEWEST, repeats)
+    found = alternated([partial(samples, side) for side in sides], pairs, count)
     return dict(zip(sides, found, strict=True)), compiles, _alternatives()
 
 
@@ -353,11 +353,19 @@ def main() -> None:
         sys.exit(f"no row begins with {options.names!r} (there are {'; '.join(by_name)})")
     found = {row.name: row for row in read(options.results)}
     left = [name for name in wanted if name not in found]
+    failures: list[str] = []
     numbers = {comparison.name: number for number, comparison in enumerate(everything)}
     for name in track(left, "rows", console=Console(stderr=True)):
-        found[name] = measure(numbers[name], options.quick, options.repeats, options.budget)
-        records.append(options.results, [found[name]])
-    rows = [(found[name], by_name[name]) for name in wanted]
+        try:
+            row = measure(numbers[name], options.quick, options.repeats, options.budget)
+        except (
+            Exception
+        ) as error:  # also a process that ended: the others are measured nevertheless
+            failures.append(f"not measured: {name}: {type(error).__name__}: {error}")
+            continue
+        found[name] = row
+        records.append(options.results, [row])
+    rows = [(found[name], by_name[name]) for name in wanted if name in found]
     table = Table(*COLUMNS)
     for row, comparison in rows:
         for cells in lines(row, comparison):
@@ -372,6 +380,8 @@ def main() -> None:
             f"A process without a step: {_megabytes(alone(empty_process))}.",
         ]
         options.markdown.write_text(markdown(rows, notes, picture), encoding="utf-8")
+    if failures:
+        sys.exit("\n".join(failures))
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ from benchmarks.calls import BOTH, FORWARD, GRADIENT, UPDATE, Call, Case, Mode, 
 from benchmarks.entry_cases import CASES, NOT_MEASURED
 from benchmarks.timing import (
     CLOCKS,
-    SAMPLES_PER_BLOCK,
     Ratio,
+    affordable,
     alternated,
     conditions,
     milliseconds,
@@ -157,12 +157,10 @@ def _row(
     def ours(samples: int) -> list[float]:
         return _samples(placed, mode, samples, clock, case.entry)
 
-    settled = min(stock(1))
-    affordable = budget / (2 * (1 + SAMPLES_PER_BLOCK) * settled)
-    pairs = max(FEWEST, min(repeats, int(affordable)))
+    pairs, count = affordable(2 * min(stock(1)), budget, FEWEST, repeats)
     blocks: list[list[list[float]]] = [[], []]
     for _ in range(ROUNDS):
-        for block, more in zip(blocks, alternated((stock, ours), pairs), strict=True):
+        for block, more in zip(blocks, alternated((stock, ours), pairs, count), strict=True):
             block += more
         if ratio(*blocks).verdict(BAR) == "met":
             break

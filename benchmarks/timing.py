@@ -61,7 +61,7 @@ def typical(blocks: Sequence[Sequence[float]]) -> float:
 
 
 def alternated(
-    sides: Sequence[Callable[[int], list[float]]], pairs: int
+    sides: Sequence[Callable[[int], list[float]]], pairs: int, samples: int = SAMPLES_PER_BLOCK
 ) -> list[list[list[float]]]:
     """Blocks of each side, in turned order. A side takes a number of samples and returns them."""
     blocks: list[list[list[float]]] = [[] for _ in sides]
@@ -69,8 +69,21 @@ def alternated(
         order = range(len(sides))
         for side in order if number % 2 == 0 else reversed(order):
             with no_garbage_collection():
-                blocks[side].append(sides[side](SAMPLES_PER_BLOCK))
+                blocks[side].append(sides[side](samples))
     return blocks
+
+
+def affordable(step: float, budget: float, fewest: int, most: int) -> tuple[int, int]:
+    """How many blocks each side has within about `budget` seconds, and samples of each block.
+
+    Args:
+        step: seconds of one step of all sides.
+        fewest, most: blocks, whatever the budget.
+    """
+    blocks = int(budget / (step * (1 + SAMPLES_PER_BLOCK)))  # a block begins with a step untimed
+    if blocks >= fewest:
+        return min(most, blocks), SAMPLES_PER_BLOCK
+    return fewest, 1
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.timing import (
     SAMPLES_PER_BLOCK,
+    affordable,
     alternated,
     milliseconds,
     no_garbage_collection,
@@ -58,6 +59,12 @@ def test_sides_alternate_in_turned_order_without_garbage_collection() -> None:
     assert "".join(calls) == "abbaab"
     assert [len(each) for each in blocks] == [3, 3]
     assert gc.isenabled()
+
+
+def test_long_steps_have_fewer_samples() -> None:
+    assert affordable(0.1, 4.0, 3, 50) == (10, SAMPLES_PER_BLOCK)
+    assert affordable(0.1, 4.0, 3, 5) == (5, SAMPLES_PER_BLOCK)
+    assert affordable(60.0, 4.0, 3, 5) == (3, 1)
 
 
 def test_garbage_is_collected_again_after_an_error() -> None:
