@@ -38,27 +38,31 @@ class _Axis:
             return None
         return self.outputs // self.inputs
 
-    def source(self) -> Array:
-        """The input coordinate of each output element's centre, in f32 as PyTorch computes it."""
-        outputs = jnp.arange(self.outputs, dtype=jnp.float32)
-        if not self.align_corners:
-            return (outputs + 0.5) * (self.inputs / self.outputs) - 0.5
-        return outputs * ((self.inputs - 1) / (self.outputs - 1) if self.outputs > 1 else 0.0)
+    def source(self, lowest: int | None = None) -> tuple[Array, Array]:
+        """The input coordinate of each output element's centre: the element before it, and how far
+        behind this element it is. Of integers, so no place of a large image is rounded."""
+        outputs = jnp.arange(self.outputs, dtype=jnp.int64)
+        if self.align_corners:
+            above, below = outputs * (self.inputs - 1), max(1, self.outputs - 1)
+        else:
+            above, below = (2 * outputs + 1) * self.inputs - self.outputs, 2 * self.outputs
+        if lowest is not None:
+            above = jnp.maximum(above, lowest * below)
+        low = above // below
+        return low, (above - low * below).astype(jnp.float32) / below
 
     def bilinear(self) -> list[_Tap]:
         """The two taps of each output element."""
-        source = jnp.maximum(self.source(), 0)
-        low = jnp.minimum(jnp.floor(source), self.inputs - 1)
-        t = jnp.clip(source - low, 0, 1)
+        low, t = self.source(lowest=0)
         return [self._tap(low, 1 - t), self._tap(low + 1, t)]
 
     def bicubic(self) -> list[_Tap]:
         """The four taps of each output element."""
-        source = self.source()
-        low = jnp.minimum(jnp.floor(source), self.inputs - 1)
-        t = jnp.clip(source - low, 0, 1)
+        low, t = self.source()
         weights = (_outer(1 + t), _inner(t), _inner(1 - t), _outer(2 - t))
-        return [self._tap(low + k, weight) for k, weight in zip((-1, 0, 1, 2), weights, strict=True)]
+        return [
+            self._tap(low + k, weight) for k, weight in zip((-1, 0, 1, 2), weights, strict=True)
+        ]
 
     def _tap(self, position: Array, weights: Array) -> _Tap:
         return _Tap(jnp.clip(position, 0, self.inputs - 1).astype(jnp.int32), weights)
