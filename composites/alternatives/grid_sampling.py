@@ -1,7 +1,7 @@
 """Bilinear sampling of images at the points of a grid, one corner after the other.
 
-All of a corner's values are read and added in one pass over the result; no tensor holds those of all
-four corners.
+All of a corner's values are read and added in one pass over the result; no tensor holds those of
+all four corners.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Resampling of images, one axis after the other, without gathers of single elements.
 
-Where an axis grows by a whole factor, the output elements of one phase read the same neighbours with
-the same weights: each phase is one weighted sum of the whole image, and the phases are interleaved.
-Otherwise columns are resampled by a product with the matrix of weights, because rows of an image are
-contiguous, and rows by their few taps. (In such a product, a number that is not finite spreads along
-its row.) Sums are in f32, also where the image is bf16.
+Where an axis grows by a whole factor, the output elements of one phase read the same neighbours
+with the same weights: each phase is one weighted sum of the whole image, and the phases are
+interleaved. Otherwise columns are resampled by a product with the matrix of weights, because rows
+of an image are contiguous, and rows by their few taps. (In such a product, a number that is not
+finite spreads along its row.) Sums are in f32, also where the image is bf16.
 """
 
 from __future__ import annotations

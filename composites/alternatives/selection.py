@@ -1,7 +1,8 @@
 """The few largest of few: as routers of experts choose for each token.
 
-An element and its place become one integer, so that one maximum gives both, and no two are equal. The
-next one is the maximum of those below. For a few elements this takes less than sorting them all.
+An element and its place become one integer, so that one maximum gives both, and no two are equal.
+The next one is the maximum of those below. For a few elements this takes less than sorting them
+all.
 """
 
 from __future__ import annotations

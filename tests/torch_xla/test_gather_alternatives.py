@@ -114,7 +114,7 @@ def run(
 
 def has_backward(entry: str) -> bool:
     """Whether the call of the entry in these tests is a gradient's."""
-    return entry == "max_pool2d" or entry.startswith("upsample") and entry.endswith("backward")
+    return entry == "max_pool2d" or (entry.startswith("upsample") and entry.endswith("backward"))
 
 
 @pytest.mark.parametrize(("entry", "alternative", "function", "operands"), CALLS)
@@ -145,7 +145,7 @@ def test_of_equal_elements_the_one_of_stock_has_the_gradient(arguments: tuple[in
     for choice in ("stock", "phases"):
         with composites.enabled("max_pool2d", decompositions=choice):
             leaf = x.to("xla").requires_grad_()
-            result = F.max_pool2d(leaf, *arguments)
+            result = pooled(*arguments)(leaf)
             numbers = torch.arange(result.numel()).remainder(97).reshape(result.shape)
             (gradient,) = torch.autograd.grad(result, [leaf], [numbers.float().to("xla")])
             gradients.append(gradient.cpu())
