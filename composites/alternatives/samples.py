@@ -48,20 +48,20 @@ def cross_entropy(dtype: torch.dtype) -> Iterator[Call]:
         yield (torch.randn(230, 5000).to(dtype).requires_grad_(), target), dict(keywords)
 
 
-def embedding_dense_backward(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls of `aten::embedding_dense_backward`, with indices that occur several times."""
+def embedding(dtype: torch.dtype) -> Iterator[Call]:
+    """Calls of `aten::embedding`, with indices that occur several times."""
     for shape, padding in (((200,), -1), ((5, 30), 3)):
         indices = torch.randint(0, 40, shape) * 100
         indices[..., ::7] = max(padding, 0)
-        yield (torch.randn(*shape, 256).to(dtype), indices, 4096, padding, False), {}
+        yield (torch.randn(4096, 256).to(dtype).requires_grad_(), indices, padding), {}
 
 
 def top_k(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of `aten::topk`; no two elements are equal, because any of equal ones is right."""
     for shape, options in (
-        ((200, 8), {"k": 2}),
-        ((3, 50, 100), {"k": 8, "largest": False}),
-        ((64, 5), {"k": 5, "dim": 1}),
+        ((300, 8), {"k": 2}),
+        ((3, 90, 100), {"k": 8, "largest": False}),
+        ((256, 5), {"k": 5, "dim": 1}),
     ):
         order = torch.rand(*shape).argsort(-1)
         yield ((order - shape[-1] / 2).to(dtype),), dict(options)
@@ -79,12 +79,6 @@ def upsample_nearest2d(dtype: torch.dtype) -> Iterator[Call]:
     yield (_image(dtype, (4, 4)), (8, 12), 2.0, 3.0), {}
 
 
-def upsample_nearest2d_backward(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls of `aten::upsample_nearest2d_backward`."""
-    for size, output in _WHOLE:
-        yield (_image(dtype, output).detach(), output, (2, 3, *size)), {}
-
-
 def upsample_bilinear2d(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of `aten::upsample_bilinear2d`."""
     for size, output in _SIZES:
@@ -93,10 +87,11 @@ def upsample_bilinear2d(dtype: torch.dtype) -> Iterator[Call]:
     yield (_image(dtype, (4, 4)), (8, 12), False, 2.0, 3.0), {}
 
 
-def upsample_bilinear2d_backward(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls of `aten::upsample_bilinear2d_backward`."""
+def upsample_bilinear2d_by_whole_factors(dtype: torch.dtype) -> Iterator[Call]:
+    """Calls of `aten::upsample_bilinear2d`."""
     for size, output in _WHOLE:
-        yield (_image(dtype, output).detach(), output, (2, 3, *size), False), {}
+        yield (_image(dtype, size), output, False), {}
+    yield (_image(dtype, (4, 4)), (8, 12), False, 2.0, 3.0), {}
 
 
 def upsample_bicubic2d(dtype: torch.dtype) -> Iterator[Call]:
