@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
+from composites_testing.decompositions import decompositions_since
 from composites_testing.processes import run_python
 from torch import Tensor
 
 import composites
-from lowering.stats.data import EntryStats
 
 ATTENTION, LOSS = "ptxla.scaled_dot_product_attention", "ptxla.cross_entropy_loss"
 
@@ -48,14 +48,6 @@ def loss(rows: int, device: str = "xla", **options: Any) -> list[Tensor]:
     return [result.detach(), *torch.autograd.grad(result, [logits])]
 
 
-def changes(before: Mapping[str, EntryStats], name: str) -> dict[str, int]:
-    """How many computations have had which decomposition since."""
-    now, then = composites.stats().entries[name].decompositions, {}
-    if name in before:
-        then = dict(before[name].decompositions)
-    return {key: n - then.get(key, 0) for key, n in now.items() if n > then.get(key, 0)}
-
-
 @pytest.mark.parametrize(
     ("call", "size", "entry", "alternative"),
     [(attention, 300, ATTENTION, "blockwise"), (loss, 1000, LOSS, "rows")],
@@ -68,7 +60,7 @@ def test_numbers(
     assert xla.device.type == "xla"
     with composites.enabled(entry, decompositions="fast"):
         ours = call(size)
-    assert changes(before, entry) == {alternative: 1, f"{alternative}, backward": 1}
+    assert decompositions_since(before, entry) == {alternative: 1, f"{alternative}, backward": 1}
     for mine, right in zip(ours, call(size, "cpu"), strict=True):
         torch.testing.assert_close(mine.cpu().double(), right, rtol=2e-6, atol=2e-6)
 
@@ -147,7 +139,7 @@ def test_what_is_left_to_stock(
     before = composites.stats().entries
     with composites.enabled(entry, decompositions="fast"):
         call(size, **options)
-    assert changes(before, entry) == {"stock": 1}
+    assert decompositions_since(before, entry) == {"stock": 1}
 
 
 def test_the_gradient_of_a_mask_is_stocks() -> None:
@@ -156,6 +148,6 @@ def test_the_gradient_of_a_mask_is_stocks() -> None:
     mask = torch.zeros(300, 300, device="xla", requires_grad=True)
     with composites.enabled(ATTENTION, decompositions="fast"):
         F.scaled_dot_product_attention(q, q, q, mask).sum().backward()
-    assert changes(before, ATTENTION) == {"blockwise": 1, "stock, backward": 1}
+    assert decompositions_since(before, ATTENTION) == {"blockwise": 1, "stock, backward": 1}
     assert mask.grad is not None
     assert bool(mask.grad.isfinite().all())
