@@ -263,7 +263,8 @@ class _Call:
             return _with_block(done[0], shift, i, -1), _with_block(done[1], factor, i, -1)
 
         empty = jnp.zeros(q.shape[:-1], jnp.float32)
-        return lax.fori_loop(0, self.query_blocks, of_queries, (empty, empty))
+        found: tuple[Array, Array] = lax.fori_loop(0, self.query_blocks, of_queries, (empty, empty))
+        return found
 
     def scores(self, queries: Array, keys: Array, mask: Array | None, i: Array, j: Array) -> Array:
         """The masked scores of block `i` of the queries and block `j` of the keys, in f32."""
