@@ -16,7 +16,7 @@ from composites_testing.processes import run_python
 from torch import Tensor
 
 import composites
-from composites.errors import DecompositionError, LoweringError
+from composites.errors import DecompositionError, LoweringError, MissingPackageError
 from lowering import activation
 
 FUNCTIONS = """
@@ -274,6 +274,16 @@ def test_a_function_that_is_not_there(enable: Enable) -> None:
     with pytest.raises(DecompositionError, match=r"planted\.e: a: .*has no function four"):
         enable(f"a: {alternative('four')}")
     assert composites.active() == ()
+
+
+def test_without_jax(enable: Enable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lowering.installation.install.find_spec", lambda name: None)
+    message = r"a, an alternative of planted\.e, needs jax; pip install jax, or write e=stock"
+    with pytest.raises(MissingPackageError, match=message):
+        enable(f"a: {alternative('jax:jax_two')}")
+    assert composites.active() == ()
+    composites.enable("planted.e", decompositions="stock")
+    assert gelu() == STOCK
 
 
 # ---- who chooses ----
