@@ -19,6 +19,8 @@ from functools import cached_property
 import jax.numpy as jnp
 from jax import Array, lax
 
+from composites.errors import UnsupportedCallError
+
 QUERIES, KEYS = 256, 256
 """The largest blocks. Their scores stay in a CPU core's cache."""
 
@@ -54,10 +56,7 @@ def blockwise(
         def of_keys(j: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             total, highest, exponentials = state
             scores = call.scores(queries, _block(k, j, call.columns, -2), mask, i, j)
-            new = jnp.maximum(highest, scores.max(-1))
-            safe = _finite(new)
-            weights = jnp.exp(scores - safe[..., None])
-            factor = jnp.exp(highest - safe)
+            new, weights, factor = _shifted(scores, highest)
             added = _product("...gqk,...kd->...gqd", weights, _block(v, j, call.columns, -2))
             total = total * factor[..., None] + added
             return total, new, exponentials * factor + weights.sum(-1)
@@ -101,9 +100,7 @@ def blockwise_backward(
     call = _Call.of(query, key, value, attn_mask, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)
     grads, results = call.queries(grad_output), call.queries(result)
-    sums = call.queries(log_sum_exp[..., None])[..., 0]
-    # Of a row without exponentials every probability is 0, which exp(-inf - inf) gives.
-    sums = jnp.where(jnp.isneginf(sums), jnp.inf, sums)
+    shift, factors = call.normalizers(q, k, mask, log_sum_exp)
     products = (grads.astype(jnp.float32) * results.astype(jnp.float32)).sum(-1)
 
     Gradients = tuple[Array, Array, Array]
@@ -116,7 +113,9 @@ def blockwise_backward(
             of_query, of_block, of_values = inner
             queries, given = _block(q, i, call.rows, -2), _block(grads, i, call.rows, -2)
             scores = call.scores(queries, keys, mask, i, j)
-            weights = jnp.exp(scores - _block(sums, i, call.rows, -1)[..., None])
+            weights = jnp.exp(scores - _block(shift, i, call.rows, -1)[..., None])
+            if factors is not None:
+                weights = weights * _block(factors, i, call.rows, -1)[..., None]
             of_values = of_values + _product("...gqk,...gqd->...kd", weights, given)
             of_weights = _product("...gqd,...kd->...gqk", given, values)
             of_scores = weights * (of_weights - _block(products, i, call.rows, -1)[..., None])
@@ -205,10 +204,10 @@ class _Call:
         k, v = (_pad(x, -2, self.key_blocks * self.columns) for x in (key, value))
         return self.queries(query), k, v, None if mask is None else self._mask(mask)
 
-    def queries(self, of_heads: Array) -> Array:
+    def queries(self, of_heads: Array, padding: float = 0) -> Array:
         """`[…, Hq, L, E]` as `[…, H, group, L, E]`, padded."""
         split = of_heads.reshape(*self.heads, self.group, *of_heads.shape[-2:])
-        return _pad(split, -2, self.query_blocks * self.rows)
+        return _pad(split, -2, self.query_blocks * self.rows, padding)
 
     def unpadded(self, of_groups: Array, last: int) -> Array:
         """`[…, H, group, L, E]` as `[…, Hq, L, E]`."""
@@ -219,6 +218,10 @@ class _Call:
 
     def _mask(self, mask: Array) -> Array:
         rank = len(self.heads) + 2
+        heads_of_queries = (*self.heads[:-1], self.heads[-1] * self.group) if self.heads else ()
+        whole = (*heads_of_queries, self.length, self.keys)
+        if not _fits(mask.shape, whole):
+            raise UnsupportedCallError("the mask has more dimensions, or larger ones, than scores")
         mask = mask.reshape((1,) * (rank - mask.ndim) + mask.shape)
         heads = mask.shape[-3] if self.heads else 1
         if heads == 1:  # the same for all heads
@@ -230,6 +233,38 @@ class _Call:
         if mask.shape[-1] > 1:
             mask = _pad(mask, -1, self.key_blocks * self.columns)
         return mask
+
+    def normalizers(
+        self, q: Array, k: Array, mask: Array | None, log_sum_exp: Array
+    ) -> tuple[Array, Array | None]:
+        """What a probability is of its score: `exp(score - shift) * factor`, for each row.
+
+        The logarithm of the sum is enough, except where a mask adds numbers: where all scores of a
+        row are about -1e4, or the least number there is, it has lost the sum.
+        """
+        if mask is None or mask.dtype == jnp.bool_:
+            sums = self.queries(log_sum_exp[..., None], -jnp.inf)[..., 0]
+            # Of a row without exponentials every probability is 0, as exp(-inf - inf) is.
+            return jnp.where(jnp.isneginf(sums), jnp.inf, sums), None
+
+        def of_queries(i: Array, done: tuple[Array, Array]) -> tuple[Array, Array]:
+            queries = _block(q, i, self.rows, -2)
+
+            def of_keys(j: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+                scores = self.scores(queries, _block(k, j, self.columns, -2), mask, i, j)
+                highest, weights, factor = _shifted(scores, state[0])
+                return highest, state[1] * factor + weights.sum(-1)
+
+            rows = (*q.shape[:-2], self.rows)
+            start = jnp.full(rows, -jnp.inf, jnp.float32), jnp.zeros(rows, jnp.float32)
+            highest, sums = lax.fori_loop(0, self.last_keys(i), of_keys, start)
+            factor = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
+            shift = _finite(highest)
+            return _with_block(done[0], shift, i, -1), _with_block(done[1], factor, i, -1)
+
+        empty = jnp.zeros(q.shape[:-1], jnp.float32)
+        found: tuple[Array, Array] = lax.fori_loop(0, self.query_blocks, of_queries, (empty, empty))
+        return found
 
     def scores(self, queries: Array, keys: Array, mask: Array | None, i: Array, j: Array) -> Array:
         """The masked scores of block `i` of the queries and block `j` of the keys, in f32."""
@@ -261,19 +296,25 @@ class _Call:
         return jnp.minimum(j * self.columns // self.rows, self.query_blocks)
 
 
+def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether an array of a shape can be broadcast to another shape."""
+    pairs = zip(reversed(shape), reversed(whole), strict=False)
+    return len(shape) <= len(whole) and all(size in (1, other) for size, other in pairs)
+
+
 def _size(length: int, largest: int) -> int:
     """The size of a block: nearly equal ones, and no larger than `largest`."""
     blocks = max(-(-length // largest), 1)
     return max(-(-length // blocks), 1)
 
 
-def _pad(array: Array, axis: int, size: int) -> Array:
+def _pad(array: Array, axis: int, size: int, padding: float = 0) -> Array:
     missing = size - array.shape[axis]
     if not missing:
         return array
     widths = [(0, 0)] * array.ndim
     widths[axis] = (0, missing)
-    return jnp.pad(array, widths)
+    return jnp.pad(array, widths, constant_values=padding)
 
 
 def _block(array: Array, number: Array, size: int, axis: int) -> Array:
@@ -288,6 +329,14 @@ def _with_block(array: Array, block: Array, number: Array, axis: int) -> Array:
 def _numbers(block: Array, size: int) -> Array:
     """The numbers of the rows or columns of a block."""
     return jnp.int32(block) * size + jnp.arange(size, dtype=jnp.int32)
+
+
+def _shifted(scores: Array, highest: Array) -> tuple[Array, Array, Array]:
+    """The maximum of each row so far, the exponentials of scores without it, and what those of
+    earlier blocks are multiplied with."""
+    new = jnp.maximum(highest, scores.max(-1))
+    safe = _finite(new)
+    return new, jnp.exp(scores - safe[..., None]), jnp.exp(highest - safe)
 
 
 def _finite(highest: Array) -> Array:

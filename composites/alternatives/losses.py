@@ -39,10 +39,10 @@ def cross_entropy_in_rows(
         loss = (sums - of_class) * _slice(weights, start, size)
         if label_smoothing:
             of_all = jnp.float32(1) if weight is None else weight.astype(jnp.float32)
-            smooth = (of_all * (sums[:, None] - logits)).sum(-1)
-            valid = _slice(target, start, size) != ignore_index
-            smooth = jnp.where(valid, smooth, 0) * (label_smoothing / classes)
+            smooth = (of_all * (sums[:, None] - logits)).sum(-1) * (label_smoothing / classes)
             loss = (1 - label_smoothing) * loss + smooth
+        # What an ignored row holds does not count, also if it is not finite.
+        loss = jnp.where(_slice(target, start, size) == ignore_index, 0, loss)
         return lax.dynamic_update_slice_in_dim(losses, loss, start, 0)
 
     losses = lax.fori_loop(0, -(-count // size), of_rows, jnp.zeros(count, jnp.float32))
