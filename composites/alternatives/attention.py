@@ -60,7 +60,7 @@ def blockwise(
             factor = jnp.exp(highest - safe)
             exponentials = exponentials * factor + weights.sum(-1)
             values = _block(v, j, call.columns, -2)
-            added = _product("...gqk,...kd->...gqd", weights.astype(values.dtype), values)
+            added = _product("...gqk,...kd->...gqd", weights, values)
             return total * factor[..., None] + added, new, exponentials
 
         rows = (*q.shape[:-2], call.rows)
@@ -139,8 +139,6 @@ def blockwise_backward(
             else:
                 sum_of_products = _block(products, i, call.rows, -1)
             of_scores = weights * (of_weights - sum_of_products[..., None, :, :])
-            of_scores = of_scores.astype(keys.dtype)
-            weights = weights.astype(given.dtype)
             of_values = of_values + _product("...kgq,...gqd->...kd", weights, given)
             of_block = of_block + _product("...kgq,...gqd->...kd", of_scores, queries)
             added = _product("...kd,...kgq->...dgq", keys, of_scores)
@@ -351,5 +349,9 @@ def _sums_of_products(weights: Array, of_weights: Array) -> Array:
 
 
 def _product(equation: str, one: Array, other: Array) -> Array:
-    """A product that adds up in f32, of operands as narrow as they are."""
-    return jnp.einsum(equation, one, other, preferred_element_type=jnp.float32)
+    """A product that adds up in f32.
+
+    The operands are made f32 first, which changes no product of two bf16 numbers: torch_xla's CPU
+    runtime refuses products from bf16 to f32 with two batch dimensions, as batch and heads are.
+    """
+    return jnp.einsum(equation, one.astype(jnp.float32), other.astype(jnp.float32))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
+from composites_testing.decompositions import changes
 from composites_testing.processes import run_python
 from torch import Tensor
 
 import composites
-from lowering.stats.data import EntryStats
 
 ATTENTION, LOSS = "ptxla.scaled_dot_product_attention", "ptxla.cross_entropy_loss"
 
@@ -46,14 +46,6 @@ def loss(rows: int, device: str = "xla", **options: Any) -> list[Tensor]:
     target = torch.randint(0, 300, (rows,), generator=generator).to(device)
     result = F.cross_entropy(logits, target, **options)
     return [result.detach(), *torch.autograd.grad(result, [logits])]
-
-
-def changes(before: Mapping[str, EntryStats], name: str) -> dict[str, int]:
-    """How many computations have had which decomposition since."""
-    now, then = composites.stats().entries[name].decompositions, {}
-    if name in before:
-        then = dict(before[name].decompositions)
-    return {key: n - then.get(key, 0) for key, n in now.items() if n > then.get(key, 0)}
 
 
 @pytest.mark.parametrize(
