@@ -71,8 +71,8 @@ CASES_OF_A_PROCESS = 8
 
 MODES = (FORWARD, BOTH, GRADIENT)
 CAUSES: Mapping[str, str] = {
-    "cross_entropy_loss": "where only the gradient is computed, the derived backward computes the"
-    " log-softmax of the logits that it takes, with the sums that stock computes once",
+    "cross_entropy_loss": "the derived backward starts from the logits, and computes more than"
+    " stock's, which starts from the log-probabilities that the forward kept",
 }
 """Why entries are above the bar."""
 
@@ -111,7 +111,7 @@ class Row:
             milliseconds(typical(self.composites)),
             f"{self.ratio.median:.2f}",
             self.ratio.middle_half,
-            " / ".join(f"{each:.2f} s" if each else "" for each in self.compiles),
+            " / ".join(f"{each:.2f} s" if each else "none" for each in self.compiles),
             {"missed": "above", "met": ""}.get(self.verdict, self.verdict),
         )
 
