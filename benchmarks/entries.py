@@ -70,7 +70,10 @@ CASES_OF_A_PROCESS = 8
 """XLA keeps what it compiles, and Linux limits the memory mappings of a process."""
 
 MODES = (FORWARD, BOTH, GRADIENT)
-CAUSES: Mapping[str, str] = {}
+CAUSES: Mapping[str, str] = {
+    "cross_entropy_loss": "the derived backward starts from the logits, and computes more than"
+    " stock's, which starts from the log-probabilities that the forward kept",
+}
 """Why entries are above the bar."""
 
 
@@ -108,7 +111,7 @@ class Row:
             milliseconds(typical(self.composites)),
             f"{self.ratio.median:.2f}",
             self.ratio.middle_half,
-            " / ".join(f"{each:.2f} s" if each else "" for each in self.compiles),
+            " / ".join(f"{each:.2f} s" if each else "none" for each in self.compiles),
             {"missed": "above", "met": ""}.get(self.verdict, self.verdict),
         )
 
@@ -247,6 +250,11 @@ def markdown(rows: Sequence[Row], notes: Sequence[str], picture: str | None) -> 
     lines += [f"| {' | '.join(row.cells())} |" for row in rows]
     lines += ["", "Backwards are measured with their forwards. Not measured:", ""]
     lines += [f"- `{name}`: {reason}." for name, reason in NOT_MEASURED.items()]
+    absent = dict.fromkeys(case.entry for case in CASES)
+    for row in rows:
+        absent.pop(row.entry, None)
+    if absent:
+        lines += ["", f"Not in this run: {', '.join(f'`{name}`' for name in absent)}."]
     return "\n".join(lines) + "\n"
 
 

@@ -53,6 +53,7 @@ def test_the_page_names_what_is_above_the_bar(monkeypatch: pytest.MonkeyPatch) -
     ]
     assert "| silu | 2xf32 | forward | 1,000 ms | 1,200 ms | 1.20 | 1.20 to 1.20 |" in page
     assert "](a.svg)" in page
+    assert "Not in this run: `hardswish`, `elu`" in page
     assert "None." in markdown([row("gelu", 1.0)], [], None)
 
 
