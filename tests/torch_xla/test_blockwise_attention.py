@@ -71,7 +71,8 @@ class Case:
         leaves = [t.to(device, dtype).requires_grad_() for t in found]
         if mask is not None:
             mask = mask.to(device, dtype if mask.is_floating_point() else None)
-        result = F.scaled_dot_product_attention(*leaves, attn_mask=mask, **self.options)
+        query, key, value = leaves
+        result = F.scaled_dot_product_attention(query, key, value, mask, **self.options)
         gradients = torch.autograd.grad(result, leaves, grad.to(device, dtype))
         return [t.detach().cpu().double() for t in (result, *gradients)]
 
