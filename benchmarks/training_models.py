@@ -146,7 +146,7 @@ _CONVOLUTIONS = {
     "num_feat_extract_layers": 2,
     "mask_time_prob": 0.0,
 }
-_ENCODER_DECODER = {
+_ENCODER_DECODER: dict[str, Any] = {
     "d_model": WIDTH,
     "encoder_layers": 2,
     "decoder_layers": 2,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from composites_testing.scripts import import_script
-
+from benchmarks.copies import report
 from composites.registry.validation import parse_registry
 from lowering.copies.search import Copy
 
@@ -16,7 +15,6 @@ def test_the_lines_that_are_printed() -> None:
         "acme.yaml",
     )
     a, b = registry.composites
-    report = import_script("copies").report
     copies = [Copy("m:f", (a,)), Copy("m:C.e", (a, b))]
     lines = list(report(copies, ["importing n failed"], every=True))
     assert lines == [

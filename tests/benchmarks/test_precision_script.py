@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from composites_testing.scripts import import_script
 
 REPOSITORY = Path(__file__).parents[2]
 SIZES = (64, 256)
@@ -16,7 +16,7 @@ F32_EPSILON = 2.0**-23
 
 @pytest.fixture(scope="module")
 def precision() -> ModuleType:
-    return import_script("precision")
+    return importlib.import_module("benchmarks.precision")
 
 
 @pytest.fixture(scope="module")
