@@ -220,9 +220,9 @@ def version_kept(tensor: torch.Tensor) -> AbstractContextManager[Any]:
 
 
 def share_memory(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether some of the tensors have their values in the same memory. torch.compile looks for
-    this itself."""
-    if torch.compiler.is_compiling() or any(stands_for_a_tensor(tensor) for tensor in tensors):
+    """Whether writing to one of the tensors may change another one. Dynamo, which cannot trace
+    this, looks for it itself."""
+    if torch.compiler.is_compiling():
         return False
     return len({tensor.untyped_storage()._cdata for tensor in tensors}) < len(tensors)
 
@@ -238,6 +238,7 @@ def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
     if (
         torch.compiler.is_compiling()
         or stands_for_a_tensor(tensor)
+        or tensor.is_inference()
         or not torch._is_functional_tensor(tensor)
         or not torch._is_functional_tensor(value)
         or (tensor.shape, tensor.dtype) != (value.shape, value.dtype)
@@ -251,6 +252,18 @@ def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
     torch._functionalize_commit_update(tensor)
     torch._functionalize_sync(tensor)
     torch.autograd.graph.increment_version(tensor)
+
+
+def assign_all(tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+    """`assign` the results of an operator to those of its operands that they replace.
+
+    Args:
+        tensors: in the order of the operands, so that each result takes the place of its operand in
+            memory: torch_xla numbers the arguments of a graph from the last operand to the first.
+            No two of them share memory.
+    """
+    for tensor, value in zip(reversed(tensors), reversed(values), strict=True):
+        assign(tensor, value)
 
 
 def is_transformed() -> bool:

@@ -60,7 +60,8 @@ def cross_entropy_in_rows(
     if label_smoothing:
         smooth = jnp.where(target == ignore_index, 0, smooth) * (label_smoothing / classes)
         losses = (1 - label_smoothing) * losses + smooth
-    loss = losses
+    # What an ignored row holds does not count, also if it is not finite.
+    loss = losses = jnp.where(target == ignore_index, 0, losses)
     if reduction == MEAN:
         loss = losses.sum() / weights.sum()
     elif reduction == SUM:

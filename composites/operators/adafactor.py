@@ -14,7 +14,8 @@ from torch import Tensor
 
 from composites.errors import UnsupportedCallError
 from composites.operators.opmath import opmath_type
-from composites.operators.optimizers import Scalars, require_own_memory, write
+from composites.operators.optimizers import Scalars, require_own_memory, require_plain
+from composites.torch_internals import assign_all
 
 
 def adafactor_update(
@@ -107,14 +108,9 @@ def adafactor(
     """Adapt `torch.optim.Adafactor` without `foreach`, which is its default. Step counts on the
     device stay there."""
     numbers = (d, lr, beta2_decay, weight_decay, eps1, eps2)
-    if (
-        has_complex
-        or grad_scale is not None
-        or found_inf is not None
-        or any(isinstance(number, Tensor) for number in numbers)
-        or any(param.numel() == 0 for param in params)
-    ):
-        raise UnsupportedCallError("needs plain numbers, and real parameters that have elements")
+    require_plain(numbers, (grad_scale, found_inf), has_complex=has_complex)
+    if any(param.numel() == 0 for param in params):
+        raise UnsupportedCallError("some parameters have no elements")
     require_own_memory(params)
     scalars = Scalars()
     steps: list[Tensor] = []
@@ -145,7 +141,7 @@ def adafactor(
         )
     for i, updated in enumerate(updates):
         state_steps[i].copy_(steps[i])
-        write((params[i], *states[i]), updated)
+        assign_all((params[i], *states[i]), updated)
 
 
 def _schedule(step: Tensor, lr: Any, beta2_decay: float, param: Tensor) -> tuple[Any, Any]:

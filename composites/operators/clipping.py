@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
+from composites.torch_internals import assign_all
 
 
 def clip_grad_norm(grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -> list[Tensor]:
@@ -64,6 +65,5 @@ def of_parameters(
             total_norm, *clipped = composite(grads, bound, norm_type=exponent)
         except UnsupportedCallError:
             total_norm, *clipped = clip_grad_norm(grads, bound, norm_type=exponent)
-        for grad, new in zip(grads, clipped, strict=True):
-            grad.copy_(new)
+        assign_all(grads, clipped)
     return total_norm

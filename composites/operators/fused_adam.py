@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
-from composites.operators.optimizers import Scalars, adam_update, require_own_memory, write
+from composites.operators.optimizers import (
+    Scalars,
+    adam_update,
+    require_own_memory,
+    require_plain,
+)
+from composites.torch_internals import assign_all
 
 
 def fused_adam_update(
@@ -107,16 +113,11 @@ def _fused(
     differentiable: bool,
     decoupled: bool,
 ) -> None:
-    numbers = (beta1, beta2, lr, weight_decay, eps)
-    if (
-        capturable
-        or differentiable
-        or has_complex
-        or grad_scale is not None
-        or found_inf is not None
-        or any(isinstance(number, Tensor) for number in numbers)
-    ):
-        raise UnsupportedCallError("needs real parameters and plain numbers, without capturable")
+    require_plain(
+        (beta1, beta2, lr, weight_decay, eps), (grad_scale, found_inf), has_complex=has_complex
+    )
+    if capturable or differentiable:
+        raise UnsupportedCallError("capturable or differentiable is True")
     require_own_memory(params)
     groups: dict[tuple[torch.dtype, float], list[int]] = {}
     for i, param in enumerate(params):
@@ -134,9 +135,7 @@ def _fused(
             [exp_avgs[i] for i in members],
             [exp_avg_sqs[i] for i in members],
             [max_exp_avg_sqs[i] for i in members] if amsgrad else [],
-            scalars.tensor(lr / (1 - beta1**step), like),
-            scalars.tensor((1 - beta2**step) ** 0.5, like),
-            scalars.tensor(1 - lr * weight_decay if decoupled else 1, like, wide=True),
+            *scalars.of_adam(step, like, beta1, beta2, lr, weight_decay if decoupled else 0),
             beta1=beta1,
             beta2=beta2,
             eps=eps,
@@ -147,4 +146,4 @@ def _fused(
     for step_count in state_steps:
         step_count.add_(1)
     for tensors, updated in updates:
-        write(tensors, updated)
+        assign_all(tensors, updated)

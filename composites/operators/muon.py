@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
-from composites.operators.optimizers import Scalars, require_own_memory, write
+from composites.operators.optimizers import Scalars, require_own_memory, require_plain
+from composites.torch_internals import assign_all
 
 
 def zeropower_via_newtonschulz(
@@ -102,10 +103,7 @@ def muon(
     has_complex: bool,
 ) -> None:
     """Adapt `torch.optim.Muon`."""
-    if has_complex or any(
-        isinstance(number, Tensor) for number in (lr, weight_decay, momentum, eps)
-    ):
-        raise UnsupportedCallError("needs plain numbers and real parameters")
+    require_plain((lr, weight_decay, momentum, eps), has_complex=has_complex)
     if any(grad.dim() != 2 for grad in grads) or ns_steps >= 100 or len(ns_coefficients) != 3:
         raise UnsupportedCallError("torch.optim.Muon refuses the call")
     require_own_memory(params)
@@ -126,7 +124,7 @@ def muon(
         for i, param in enumerate(params)
     ]
     for param, buffer, updated in zip(params, muon_momentum_bufs, updates, strict=True):
-        write((param, buffer), updated)
+        assign_all((param, buffer), updated)
 
 
 def _adjusted(lr: Any, adjust_lr_fn: str | None, param: Tensor) -> float:

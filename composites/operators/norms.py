@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from composites.errors import UnsupportedCallError
 from composites.operators.opmath import opmath_type
+from composites.torch_internals import assign_all
 
 
 def llama_rms_norm(
@@ -257,8 +258,7 @@ def train_batch_norm(
         input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps
     )
     with torch.no_grad():
-        running_mean.copy_(mean)
-        running_var.copy_(variance)
+        assign_all((running_mean, running_var), (mean, variance))
     return result
 
 

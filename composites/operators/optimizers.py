@@ -15,7 +15,7 @@ from torch import Tensor
 
 from composites.errors import UnsupportedCallError
 from composites.operators.opmath import opmath_type
-from composites.torch_internals import assign, share_memory
+from composites.torch_internals import assign_all, share_memory
 
 Update = Callable[..., Sequence[Tensor]]
 
@@ -157,19 +157,14 @@ def _adam(
     differentiable: bool,
     decoupled: bool,
 ) -> None:
-    numbers = (beta1, beta2, lr, weight_decay, eps)
+    require_plain(
+        (beta1, beta2, lr, weight_decay, eps), (grad_scale, found_inf), has_complex=has_complex
+    )
     counted_on = {step.device.type for step in state_steps}
-    if (
-        differentiable
-        or has_complex
-        or grad_scale is not None
-        or found_inf is not None
-        or any(isinstance(number, Tensor) for number in numbers)
-        or counted_on != ({param.device.type for param in params} if capturable else {"cpu"})
-    ):
-        raise UnsupportedCallError(
-            "needs real parameters, plain numbers, and step counts on the expected device"
-        )
+    if counted_on != ({param.device.type for param in params} if capturable else {"cpu"}):
+        raise UnsupportedCallError("the step counts are not where torch.optim has them")
+    if differentiable:
+        raise UnsupportedCallError("differentiable is True")
     require_own_memory(params)
     scalars = Scalars()
     steps: list[Tensor] = []
@@ -179,17 +174,13 @@ def _adam(
     for i, param in enumerate(params):
         steps.append(state_steps[i] + 1)
         step: Any = steps[i] if capturable else steps[i].item()
-        bias_correction2 = 1 - beta2**step
-        root = bias_correction2.sqrt() if capturable else bias_correction2**0.5
         updates.append(
             composite(
                 param,
                 grads[i],
                 exp_avgs[i],
                 exp_avg_sqs[i],
-                scalars.tensor(lr / (1 - beta1**step), param),
-                scalars.tensor(root, param),
-                scalars.tensor(1 - lr * weight_decay if decoupled else 1, param, wide=True),
+                *scalars.of_adam(step, param, beta1, beta2, lr, weight_decay if decoupled else 0),
                 max_exp_avg_sqs[i] if amsgrad else None,
                 beta1=beta1,
                 beta2=beta2,
@@ -201,7 +192,7 @@ def _adam(
         )
     for i, updated in enumerate(updates):
         state_steps[i].copy_(steps[i])
-        write((params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1]), updated)
+        assign_all((params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1]), updated)
 
 
 def sgd(
@@ -222,15 +213,12 @@ def sgd(
 ) -> None:
     """Adapt `torch.optim.SGD` without `foreach` and `fused`, which is its default for XLA
     tensors."""
-    numbers = (weight_decay, momentum, lr, dampening)
-    if (
-        has_sparse_grad
-        or grad_scale is not None
-        or found_inf is not None
-        or any(isinstance(number, Tensor) for number in numbers)
-        or any(param.is_complex() for param in params)
-    ):
-        raise UnsupportedCallError("needs plain numbers, real parameters and dense gradients")
+    has_complex = any(param.is_complex() for param in params)
+    require_plain(
+        (weight_decay, momentum, lr, dampening), (grad_scale, found_inf), has_complex=has_complex
+    )
+    if has_sparse_grad:
+        raise UnsupportedCallError("some gradients are sparse")
     require_own_memory(params)
     scalars = Scalars()
     updates = [
@@ -249,14 +237,14 @@ def sgd(
     ]
     for i, (param, updated) in enumerate(zip(params, updates, strict=True)):
         if momentum == 0:
-            write((param,), updated)
+            assign_all((param,), updated)
             continue
         buffer = momentum_buffer_list[i]
         if buffer is None:
-            write((param,), updated[:1])
+            assign_all((param,), updated[:1])
             momentum_buffer_list[i] = updated[1]
         else:
-            write((param, buffer), updated)
+            assign_all((param, buffer), updated)
 
 
 def lion_update(
@@ -295,8 +283,7 @@ def lion(
     beta2: float,
 ) -> None:
     """Adapt the update of `lion_pytorch.Lion` without Triton."""
-    if p.is_complex() or any(isinstance(n, Tensor) for n in (lr, wd, beta1, beta2)):
-        raise UnsupportedCallError("needs a real parameter and plain numbers")
+    require_plain((lr, wd, beta1, beta2), has_complex=p.is_complex())
     scalars = Scalars()
     updated = composite(
         p,
@@ -307,7 +294,7 @@ def lion(
         beta1=float(beta1),
         beta2=float(beta2),
     )
-    write((p, exp_avg), updated)
+    assign_all((p, exp_avg), updated)
 
 
 class Scalars:
@@ -327,6 +314,43 @@ class Scalars:
             self._made[key] = torch.full((), key[0], dtype=dtype, device=like.device)
         return self._made[key]
 
+    def of_adam(
+        self, step: Any, like: Tensor, beta1: Any, beta2: Any, lr: Any, weight_decay: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """`step_size`, `bias_correction2_sqrt` and `decay` of `adam_update`.
+
+        Args:
+            step: the number of the step, or a tensor with it on the device.
+            weight_decay: 0 if it is not decoupled.
+        """
+        bias_correction2 = 1 - beta2**step
+        root = bias_correction2.sqrt() if isinstance(step, Tensor) else bias_correction2**0.5
+        return (
+            self.tensor(lr / (1 - beta1**step), like),
+            self.tensor(root, like),
+            self.tensor(1 - lr * weight_decay, like, wide=True),
+        )
+
+
+def require_plain(
+    numbers: Sequence[Any], scaling: Sequence[Tensor | None] = (), *, has_complex: bool
+) -> None:
+    """Leave to torch.optim what no update here takes.
+
+    Args:
+        numbers: the options of the optimizer. Some of them can be tensors in torch.optim.
+        scaling: `grad_scale` and `found_inf`, which a GradScaler gives to fused optimizers.
+
+    Raises:
+        UnsupportedCallError: the call has some of this.
+    """
+    if any(isinstance(number, Tensor) for number in numbers):
+        raise UnsupportedCallError("an option of the optimizer is a tensor")
+    if any(tensor is not None for tensor in scaling):
+        raise UnsupportedCallError("the gradients are scaled")
+    if has_complex:
+        raise UnsupportedCallError("some parameters are complex")
+
 
 def require_own_memory(params: Sequence[Tensor]) -> None:
     """Leave parameters that share memory to torch.optim, which updates one after the other. The
@@ -337,14 +361,3 @@ def require_own_memory(params: Sequence[Tensor]) -> None:
     """
     if share_memory(params):
         raise UnsupportedCallError("some of the parameters share memory")
-
-
-def write(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    """Write the results of a composite to those of its operands that they replace.
-
-    Args:
-        tensors: in the order of the operands, so that each result takes the place of its operand in
-            memory: torch_xla numbers the arguments of a graph from the last operand to the first.
-    """
-    for tensor, value in zip(reversed(tensors), reversed(values), strict=True):
-        assign(tensor, value)

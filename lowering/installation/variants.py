@@ -58,7 +58,10 @@ def _in_place(kernel: Kernel, otherwise: Kernel) -> Kernel:
             return otherwise(keys, target, *arguments, **keywords)
         if result.requires_grad and torch_internals.base_of(target) is target:
             return _Written.apply(target, result)  # type: ignore[no-untyped-call]
-        return target.copy_(result)
+        if differentiates:
+            return target.copy_(result)
+        torch_internals.assign(target, result)
+        return target
 
     return called
 
@@ -71,7 +74,7 @@ def _in_place_in_lists(kernel: Kernel, otherwise: Kernel) -> Kernel:
             t.requires_grad for t in tensors_in((targets, *arguments, *keywords.values()))
         )
         # Autograd's own kernel knows how each tensor of a list gets its history.
-        if differentiates or _overlap(targets):
+        if differentiates or torch_internals.share_memory(targets):
             return otherwise(keys, targets, *arguments, **keywords)
         try:
             results = kernel(keys, targets, *arguments, **keywords)
@@ -79,27 +82,22 @@ def _in_place_in_lists(kernel: Kernel, otherwise: Kernel) -> Kernel:
             return otherwise(keys, targets, *arguments, **keywords)
         if not all(map(_can_hold, targets, results)):
             return otherwise(keys, targets, *arguments, **keywords)
-        for target, result in zip(targets, results, strict=True):
-            target.copy_(result)
+        torch_internals.assign_all(targets, results)
         return None
 
     return called
-
-
-def _overlap(targets: Sequence[torch.Tensor]) -> bool:
-    """Whether writing to one tensor may change another one."""
-    bases = [id(torch_internals.base_of(target)) for target in targets]
-    return len(set(bases)) < len(bases)
 
 
 def _with_out(out: Sequence[str], kernel: Kernel, otherwise: Kernel) -> Kernel:
     def called(keys: Any, *arguments: Any, **keywords: Any) -> Any:
         targets = tuple(keywords[name] for name in out)
         inputs = {name: value for name, value in keywords.items() if name not in out}
-        if torch.is_grad_enabled() and any(
+        differentiates = torch.is_grad_enabled() and any(
             t.requires_grad for t in tensors_in((*arguments, *keywords.values()))
-        ):
-            return otherwise(keys, *arguments, **keywords)  # the stock kernel refuses this
+        )
+        if differentiates or torch_internals.share_memory(targets):
+            # The stock kernel refuses the former, and writes one after the other.
+            return otherwise(keys, *arguments, **keywords)
         try:
             found = kernel(keys, *arguments, **inputs)
         except DeclinedError:
@@ -107,8 +105,7 @@ def _with_out(out: Sequence[str], kernel: Kernel, otherwise: Kernel) -> Kernel:
         results = found if isinstance(found, tuple | list) else (found,)
         if not all(map(_can_hold, targets, results)):  # the stock kernel resizes, or refuses it
             return otherwise(keys, *arguments, **keywords)
-        for target, result in zip(targets, results, strict=True):
-            target.copy_(result)
+        torch_internals.assign_all(targets, results)
         return targets if len(targets) > 1 else targets[0]
 
     return called

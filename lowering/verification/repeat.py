@@ -1,7 +1,7 @@
 """The text of composites, here and in another process, which must be the same.
 
-`python -m lowering.verification.repeat` reads what to record from stdin, as JSON, and prints the
-digests as the last line. The parent starts it first, so that both work at the same time.
+`main` of the other process reads what to record from stdin, as JSON, and prints the digests as the
+last line. The parent starts it first, so that both work at the same time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from composites.allowlist import resolve
+from composites.child_processes import command_of
 from composites.registry.catalog import Catalog, load_catalog
 from lowering import activation
 from lowering.locking import recorded
@@ -79,12 +80,12 @@ def _digest(target: Target, catalog: Catalog, dtype: str) -> str:
 def start(request: Request) -> subprocess.Popen[str]:
     """Start the other process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "lowering.verification.repeat"],
+        command_of(__name__),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=os.environ | {"PYTHONHASHSEED": _HASH_SEED, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=os.environ | {"PYTHONHASHSEED": _HASH_SEED},
     )
     assert process.stdin is not None
     process.stdin.write(json.dumps(asdict(request)))
@@ -107,5 +108,6 @@ def read_request(text: str) -> Request:
     return Request(**{**data, **lists})
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """What the other process does."""
     print(json.dumps(digests(read_request(sys.stdin.read()))))

@@ -241,6 +241,7 @@ def test_the_choice(two: Catalog, text: str, gelu: str | None, e: str | None) ->
         ("silu=fast", "silu=fast: silu has no alternatives; `composites list` says"),
         ("=fast", "there is no composite ''"),
         ("gelu=", "gelu has no decomposition ''"),
+        ("fast,-gelu=fast", "-gelu=fast: nothing is removed here; write gelu=stock"),
     ],
 )
 def test_wrong_choices(two: Catalog, text: str, message: str) -> None:
@@ -289,3 +290,19 @@ def test_the_goal_stock_is_for_the_file_of_the_entry(tmp_path: Path) -> None:
     )
     with pytest.raises(RegistryError, match=r"goals: stock is for the file that has ptxla\.gelu"):
         load_catalog([path])
+
+
+def test_a_package_that_adds_to_one_that_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is left out too, and not without a word."""
+    for name, entry in (("wrong", "ptxla.gleu"), ("other", "wrong.e")):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(
+            f"schema: 1\nnamespace: {name}\ncomposites: {{e: {{op: aten::gelu}}}}\n"
+            f"alternatives: {{{entry}: {{a: {{{F}}}}}}}\n"
+        )
+        install(tmp_path, f"{name}-ops", monkeypatch, **{f"{name}_ops": returning(path)})
+    found = load_catalog([])
+    assert [left.package for left in found.left_out] == ["wrong-ops", "other-ops"]
+    assert "wrong.e: there is no such entry" in found.left_out[1].reason

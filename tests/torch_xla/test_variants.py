@@ -33,6 +33,11 @@ composites:
     when: {correction: [1]}
     decomposition: native
     backward: derive
+  foreach_add:
+    op: aten::_foreach_add.List
+    attributes: {alpha: alpha}
+    decomposition: native
+    backward: derive
 """
 
 
@@ -109,6 +114,11 @@ ALIASES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "the target itself": lambda x: _doubled(x * x),
     "a part of the target": lambda x: _shifted(x * x),
 }
+SHARED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "a list with a tensor and its detached alias": lambda x: _added(x, x.detach()),
+    "a list with a tensor and a part of it": lambda x: _added(x, x[:2]),
+    "out twice": lambda x: _statistics(x, zeros(3)),
+}
 NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sum": lambda x: x + 3,
     "product": lambda x: x * 1.1,
@@ -119,6 +129,16 @@ NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "in place": lambda x: (x * x).add_(3).mul_(1.7),
     "truth value": lambda x: x + True,
 }
+
+
+def _added(*targets: torch.Tensor) -> torch.Tensor:
+    torch._foreach_add_(targets, [target * (n + 1) for n, target in enumerate(targets)])
+    return targets[0]
+
+
+def _statistics(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    torch.ops.aten.var_mean.correction_out(x, [1], correction=1, out0=out, out1=out)
+    return out
 
 
 def _doubled(y: torch.Tensor) -> torch.Tensor:
@@ -180,6 +200,18 @@ def test_aliases_of_the_target_and_numbers_have_stocks_bits(name: str, how: str)
         found, count = outcome(call, how)
     assert found == stock
     assert count or name in NUMBERS
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_targets_that_share_memory_are_written_in_the_order_of_stock(name: str) -> None:
+    def called() -> list[object]:
+        x = torch.linspace(-2.0, 2.0, 12).reshape(3, 4).to("xla")
+        found: list[object] = SHARED[name](x).tolist()
+        return [found, x.tolist()]
+
+    stock = called()
+    with composites.enabled("umbra.foreach_add", "umbra.var_mean"):
+        assert called() == stock
 
 
 def test_a_number_is_a_reason_and_the_kernel_that_stays_takes_it() -> None:
