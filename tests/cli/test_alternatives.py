@@ -64,7 +64,10 @@ def test_list() -> None:
     result = invoke("list", "--json")
     entries = {e["name"]: e for e in json.loads(result.stdout)["composites"]}
     assert entries["umbra.e"]["alternatives"] == {"a": ["fast", "small"], "b": []}
-    assert entries["ptxla.cross_entropy_loss"]["alternatives"] == {"rows": ["fast", "small"]}
+    assert entries["ptxla.cross_entropy_loss"]["alternatives"] == {
+        "from_saved": ["stock"],
+        "rows": ["fast", "small"],
+    }
     assert "a (fast, small), b" in invoke("list").stdout
 
 
