@@ -77,8 +77,11 @@ class Alternatives:
         if all(other.has_stock_bits for other in self.chosen):
             return
         name = STOCK
-        if alternative is not None and not alternative.has_stock_bits:
-            name = alternative.name if backward or alternative.decomposition else STOCK
+        if alternative is not None and alternative.has_stock_bits:
+            if backward:
+                return  # as the derived backward of a call that has no alternative
+        elif alternative is not None and (backward or alternative.decomposition):
+            name = alternative.name
         name = f"{name}, backward" if backward else name
         taken = self.statistics.decompositions
         taken[name] = taken.get(name, 0) + 1

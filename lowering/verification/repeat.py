@@ -13,15 +13,22 @@ import sys
 import warnings
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from composites.allowlist import resolve
 from composites.child_processes import command_of
+from composites.decompositions import Words
 from composites.registry.catalog import Catalog, load_catalog
 from lowering import activation
 from lowering.locking import recorded
 from lowering.verification.graphs import digest
 from lowering.verification.samples import NoSamples
-from lowering.verification.targets import Target, target_of_function, targets_of
+from lowering.verification.targets import (
+    Target,
+    alternatives_of,
+    target_of_function,
+    targets_of,
+)
 from lowering.verification.verify import element_types, select, turned_on
 
 _HASH_SEED = "4711"
@@ -36,6 +43,8 @@ class Request:
     """Files; None for those of the environment."""
     entries: tuple[str, ...] = ()
     """Identities."""
+    alternatives: Words = ()
+    """Entries of which only the alternatives that a word means are verified."""
     functions: tuple[str, ...] = ()
     samples: str | None = None
     count: int = 1
@@ -51,7 +60,8 @@ class Request:
         entries = [e for name in self.entries for e in resolve([name], catalog)]
         wanted = [entry for entry in dict.fromkeys(entries) if entry.identity in self.entries]
         functions = (target_of_function(name, self.samples) for name in self.functions)
-        return (*targets_of(wanted, catalog), *functions)
+        chosen = alternatives_of(self.alternatives, catalog)
+        return (*targets_of(wanted, catalog), *chosen, *functions)
 
 
 def digests(request: Request) -> dict[str, str]:
@@ -104,8 +114,12 @@ def digests_of(process: subprocess.Popen[str]) -> dict[str, str]:
 def read_request(text: str) -> Request:
     """The request that the parent wrote."""
     data = json.loads(text)
-    lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    lists = {key: _frozen(value) for key, value in data.items() if isinstance(value, list)}
     return Request(**{**data, **lists})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def main() -> None:

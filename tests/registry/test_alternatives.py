@@ -289,7 +289,7 @@ def test_the_goal_stock_is_for_the_file_of_the_entry(tmp_path: Path) -> None:
         f"alternatives:\n  ptxla.gelu: {{a: {{goals: stock, {F}}}}}\n"
     )
     with pytest.raises(RegistryError, match=r"goals: stock is for the file that has ptxla\.gelu"):
-        load_catalog([path])
+        load_catalog([str(path)])
 
 
 def test_a_package_that_adds_to_one_that_is_left_out(
