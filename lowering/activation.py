@@ -87,13 +87,19 @@ class _Active:
         words = _words(entries, requests.chosen) if entries else ()
         exporting = requests.exporting
         if (entries, words, exporting) != (self.entries, self.words, self.exporting):
-            new = _install(entries, words, exporting) if entries else Installation()
-            (
-                self.outdated, self.installation, self.entries, self.words, self.exporting,
-                self.requests,
-            ) = (
-                [*self.outdated, self.installation], new, entries, words, exporting, requests
-            )  # fmt: skip
+            new = Installation()
+            try:
+                new = _install(entries, words, exporting) if entries else new
+                (
+                    self.outdated, self.installation, self.entries, self.words, self.exporting,
+                    self.requests,
+                ) = (
+                    [*self.outdated, self.installation], new, entries, words, exporting, requests
+                )  # fmt: skip
+            except BaseException:  # without memory, no hook may stay that nothing here knows of
+                if self.installation is not new:
+                    new.remove()
+                raise
             log.info("active: %s", ", ".join(entry.identity for entry in entries) or "none")
             if words:
                 log.info("decompositions: %s", ", ".join(map("=".join, words)))

@@ -72,10 +72,11 @@ CALLS: list[tuple[str, str, Callable[..., Tensor], tuple[Tensor, ...]]] = [
         resampled((7, 10), "bilinear", align_corners=True),
         (image(2, 3, 4, 5),),
     ),
+    # By 2 and 4: where XLA optimizes, stock's forward is wrong for a factor of 3.
     (
         "upsample_bilinear2d_backward",
         "phases",
-        resampled((8, 15), "bilinear"),
+        resampled((8, 20), "bilinear"),
         (image(2, 3, 4, 5),),
     ),
     (
