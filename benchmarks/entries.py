@@ -70,11 +70,6 @@ CASES_OF_A_PROCESS = 8
 """XLA keeps what it compiles, and Linux limits the memory mappings of a process."""
 
 MODES = (FORWARD, BOTH, GRADIENT)
-CAUSES: Mapping[str, str] = {
-    "cross_entropy_loss": "the derived backward starts from the logits, and computes more than"
-    " stock's, which starts from the log-probabilities that the forward kept",
-}
-"""Why entries are above the bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +238,12 @@ def markdown(rows: Sequence[Row], notes: Sequence[str], picture: str | None) -> 
         lines += [f"![The ratio of each entry, with its quartiles]({picture})", ""]
     lines += ["## Above the bar", ""]
     above = dict.fromkeys(row.entry for row in rows if row.is_above)
-    lines += [f"- `{name}`: {CAUSES.get(name, 'the cause is not known')}." for name in above]
-    lines += [*([] if above else ["None."]), "", "## All", ""]
+    lines += [
+        ", ".join(f"`{name}`" for name in above) + "." if above else "None.",
+        "",
+        "## All",
+        "",
+    ]
     lines.append(f"| {' | '.join(COLUMNS)} |")
     lines.append("|---|---|---|--:|--:|--:|--:|--:|---|")
     lines += [f"| {' | '.join(row.cells())} |" for row in rows]
