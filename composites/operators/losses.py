@@ -85,12 +85,13 @@ def row_log_sums(
     """The logarithm of the sum of exp(logit - maximum) of each row, as `row_maxima` has rows.
 
     With both, a backward computes log-probabilities as stock does, with its bits:
-    `(self - maximum) - log_sum`.
+    `(self - maximum) - log_sum`. That is minus the logarithm where the logit is the maximum, and
+    less elsewhere. So the logarithm is found among the log-probabilities that the forward computes
+    anyway, and no exponential is computed for it.
     """
     classes = _dimension_of_classes(self)
-    logits = self.to(opmath_type(self.dtype))
-    exponentials = torch.exp(logits - torch.amax(logits, classes).unsqueeze(classes))
-    return torch.log(exponentials.sum(classes))
+    logs = torch.log_softmax(self, classes, opmath_type(self.dtype))
+    return -torch.amax(logs, classes)
 
 
 def cross_entropy_backward(
@@ -117,7 +118,9 @@ def cross_entropy_backward(
     Returns:
         `[N, C]`.
     """
-    counted = (target != ignore_index) & (target >= 0) & (target < self.size(1))
+    # Torch_xla computes `&` of booleans in u8, which not every compiler compares.
+    valid = torch.where(target != ignore_index, target, torch.full_like(target, -1))
+    counted = valid == valid.clamp(0, self.size(1) - 1)
     of_others = -grad_output * 0.0  # also of the class of a row that is ignored
     of_class = torch.where(counted, -grad_output, of_others)
     of_others = of_others.expand_as(of_class)

@@ -36,6 +36,7 @@ from lowering.stablehlo import (
     clean_passes,
     expand_batch_norm_grad,
     legalize_chlo,
+    legalize_reduce_inits,
     rename_decompositions,
     run_passes,
     unshare_decompositions,
@@ -80,8 +81,8 @@ def export(
         passes: functions from module to module that run on the result.
         share_decompositions: use one function for all equal decompositions. Otherwise each call
             gets its own function, which some consumers use to group operations.
-        portable: remove operations that consumers are known to lack: CHLO and the gradient of batch
-            norm.
+        portable: remove operations that consumers are known to lack: CHLO, the gradient of batch
+            norm, and maxima that start from the last finite number.
 
     Raises:
         ExportError: the loss is not a scalar, the module reads values while it runs, or it computes
@@ -110,7 +111,7 @@ def export(
         else:
             cleaning = clean_passes(share=share_decompositions)
         graph = run_passes(recorded.module, cleaning, verify=False)  # verified once, below
-        last = [legalize_chlo, expand_batch_norm_grad] if portable else []
+        last = [legalize_chlo, expand_batch_norm_grad, legalize_reduce_inits] if portable else []
         lowered = run_passes(graph, [*passes, *last])
     return Program(lowered, recorded.inputs, _outputs(recorded))
 

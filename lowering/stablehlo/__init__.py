@@ -76,6 +76,7 @@ from .passes.flatten_calls import flatten_calls
 from .passes.legalize_chlo import OPTIONS as LEGALIZE_CHLO_OPTIONS
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
+from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.order_inputs import order_inputs
 from .passes.rename_decompositions import rename_decompositions
 from .passes.share_decompositions import share_decompositions
@@ -149,6 +150,7 @@ __all__ = [
     "inspect",
     "legalize_chlo",
     "legalize_mhlo_custom_calls",
+    "legalize_reduce_inits",
     "order_inputs",
     "register_targets",
     "rename_decompositions",

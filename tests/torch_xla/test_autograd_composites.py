@@ -106,7 +106,7 @@ OPERATORS = {
         "cross_entropy_loss",
         lambda x: F.cross_entropy(x, classes(4), label_smoothing=0.1),
         rows_and(),
-        retains=2,
+        retains=4,
     ),
     "kl_div": Operator(
         "kl_div",
