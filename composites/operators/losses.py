@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -55,6 +57,29 @@ def huber_loss_backward(
     return grad.to(self.dtype)
 
 
+def cross_entropy_with_sums(
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: int = _MEAN,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`aten::cross_entropy_loss` of `[N, C]` logits and `[N]` classes without label smoothing, with
+    the bits of stock, `row_maxima` and `row_log_sums`.
+
+    Both are on the way to the loss. Of stock's lowering they would be computed once more: it starts
+    its maxima from minus infinity, and `amax` from the last finite number, so XLA merges neither
+    them nor what follows from them.
+    """
+    maxima = torch.amax(self, 1)
+    shifted = self - maxima.unsqueeze(1)
+    log_sums = _logarithm(torch.exp(shifted).sum(1))
+    logs = shifted - log_sums.unsqueeze(1)
+    loss = torch.ops.aten.nll_loss_nd(logs, target, weight, reduction, ignore_index)
+    return loss, maxima, log_sums
+
+
 def row_maxima(
     self: Tensor,
     target: Tensor,
@@ -85,13 +110,18 @@ def row_log_sums(
     """The logarithm of the sum of exp(logit - maximum) of each row, as `row_maxima` has rows.
 
     With both, a backward computes log-probabilities as stock does, with its bits:
-    `(self - maximum) - log_sum`. That is minus the logarithm where the logit is the maximum, and
-    less elsewhere. So the logarithm is found among the log-probabilities that the forward computes
-    anyway, and no exponential is computed for it.
+    `(self - maximum) - log_sum`.
     """
     classes = _dimension_of_classes(self)
-    logs = torch.log_softmax(self, classes, opmath_type(self.dtype))
-    return -torch.amax(logs, classes)
+    logits = self.to(opmath_type(self.dtype))
+    shifted = logits - torch.amax(logits, classes).unsqueeze(classes)
+    return _logarithm(torch.exp(shifted).sum(classes))
+
+
+def _logarithm(sums: Tensor) -> Tensor:
+    """The logarithm of sums of exp(logit - maximum), of which one is 0 only where all logits are
+    minus infinity: `amax` is then the last finite number. Stock's logarithm is not a number."""
+    return torch.log(torch.where(sums == 0, torch.full_like(sums, math.nan), sums))
 
 
 def cross_entropy_backward(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,6 +104,36 @@ def test_what_is_saved(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     assert backward[1].split(", ")[-2:] == [f"tensor<{rows}f32>"] * 2
 
 
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, torch.finfo().min, -0.0], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_special_logits_keep_the_bits_of_stock(value: float, dtype: torch.dtype) -> None:
+    logits, target = operands(6, 5)
+    logits[0], logits[1, 2], logits[2, :3] = value, value, value
+    logits, target = logits.to(dtype), target % 5
+    stock = loss(logits, target, reduction="none")
+    with composites.enabled(LOSS):
+        ours = loss(logits, target, reduction="none")
+    assert all(map(same_bits, ours, stock))
+
+
+def body(text: str, composite: str) -> str:
+    """The decomposition of a composite in a StableHLO program that has it once."""
+    (name,) = re.findall(rf'composite "{re.escape(composite)}" .*decomposition = @([\w.]+)', text)
+    (found,) = re.findall(rf"func private @{re.escape(name)}\((.*?)\n  }}", text, re.DOTALL)
+    return str(found)
+
+
+def test_what_is_saved_is_computed_on_the_way() -> None:
+    logits, target = (t.to("xla") for t in operands(37, 53))
+    logits.requires_grad_()
+    with composites.enabled(LOSS):
+        result = F.cross_entropy(logits, target)
+        (gradient,) = torch.autograd.grad(result, [logits])
+        text = xm.get_stablehlo([result.detach(), gradient])
+    for name in (LOSS, f"{LOSS}_backward"):
+        assert body(text, name).count("stablehlo.exponential") == 1
+
+
 def test_the_gradient_needs_no_sum_over_the_logits() -> None:
     """Stock sums one-hot rows twice, and computes the forward's two sums once more where only the
     gradient is read."""
@@ -111,11 +142,9 @@ def test_the_gradient_needs_no_sum_over_the_logits() -> None:
     with composites.enabled(LOSS):
         (gradient,) = torch.autograd.grad(F.cross_entropy(logits, target), [logits])
         text = xm.get_stablehlo([gradient])
-    name = re.search(r'cross_entropy_loss_backward".*decomposition = @([\w.]+)', text)
-    assert name is not None
-    (body,) = re.findall(rf"func private @{re.escape(name[1])}\((.*?)\n  }}", text, re.DOTALL)
-    assert "stablehlo.exponential" in body
-    sums = re.findall(r"stablehlo\.reduce\(.*: \(tensor<([0-9x]*)x\w+>", body)
+    backward = body(text, f"{LOSS}_backward")
+    assert "stablehlo.exponential" in backward
+    sums = re.findall(r"stablehlo\.reduce\(.*: \(tensor<([0-9x]*)x\w+>", backward)
     assert sums == ["37"]  # the number of rows that count
 
 

@@ -156,7 +156,8 @@ def _with_alternative(
             entry's decomposition.
     """
     entry, frontend = definition.entry, definition.frontend
-    if alternative.decomposition is None:
+    # Where no backward follows, what has stock's bits saves nothing, and costs as much as stock's.
+    if alternative.decomposition is None or (alternative.has_stock_bits and wanted is None):
         return replace(stock, alternative=alternative)
     autocast = frontend.tracing.autocast_dtype()
     decomposition, operands = alternative.decomposition, arguments.operands
