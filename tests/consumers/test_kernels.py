@@ -57,7 +57,7 @@ def test_to_custom_call_leaves_calls_of_the_kernels(subject: Any, kernels: Any) 
     assert 'backend_config = {approximate = "tanh"}' in text
     assert "backend_config = {dim = 3 : i64}" in text
     assert "ptxla.gelu" not in text
-    assert "ptxla.log_softmax" in text
+    assert "ptxla.layer_norm" in text
 
 
 def test_bind_keeps_the_composites(subject: Any, kernels: Any) -> None:
