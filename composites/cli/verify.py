@@ -124,8 +124,14 @@ def _request(
                 raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
     identities = tuple(entry.identity for entry in entries)
     words = choose(",".join(alternatives), catalog)
-    if any(word == STOCK for _, word in words):
-        fail(f"{', '.join(alternatives)}: name the entry alone to verify its own decomposition")
+    chosen = dict(words)
+    for entry in (entry for entry in catalog if entry.identity in chosen):
+        word = chosen[entry.identity]
+        written = f"{entry.qualified}={word}"
+        if word == STOCK:
+            fail(f"{written}: name the entry alone to verify its own decomposition")
+        if all(alternative.has_stock_bits for alternative in entry.chosen(word)):
+            fail(f"{written} has stock's bits: name the entry alone to compare them")
     return Request(files, identities, words, functions, samples, count, dtypes)
 
 

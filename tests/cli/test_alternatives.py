@@ -146,4 +146,7 @@ def test_verify_takes_one_alternative() -> None:
     assert mistake.exit_code == 1
     assert "umbra.e has no decomposition 'c' (known: stock, fast, small, a, b)" in mistake.output
     stock = invoke("verify", "umbra.e=stock")
-    assert "name the entry alone to verify its own decomposition" in stock.output
+    assert "umbra.e=stock: name the entry alone to verify its own" in stock.output
+    same = invoke("verify", "cross_entropy_loss=from_saved")
+    assert same.exit_code == 1
+    assert "cross_entropy_loss=from_saved has stock's bits: name the entry" in same.output
