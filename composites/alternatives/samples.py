@@ -46,3 +46,64 @@ def cross_entropy(dtype: torch.dtype) -> Iterator[Call]:
         target = torch.randint(0, 5000, (230,))
         target[::9] = keywords.get("ignore_index", -100)
         yield (torch.randn(230, 5000).to(dtype).requires_grad_(), target), dict(keywords)
+
+
+def layer_norm(dtype: torch.dtype) -> Iterator[Call]:
+    """Calls of `aten::native_layer_norm`."""
+    yield (_numbers(dtype, 2, 70, 768), [768], *_affine(dtype, 768), 1e-5), {}
+    yield (_numbers(dtype, 600, 384, shift=3), [384], None, None, 1e-5), {}
+    yield (_numbers(dtype, 20, 4096), [4096], _numbers(dtype, 4096), None, 1e-6), {}
+
+
+def rms_norm(dtype: torch.dtype) -> Iterator[Call]:
+    """Calls of `aten::rms_norm`."""
+    yield (_numbers(dtype, 2, 70, 768), [768], _numbers(dtype, 768), 1e-6), {}
+    yield (_numbers(dtype, 600, 384, shift=3), [384]), {}
+    yield (_numbers(dtype, 20, 4096), [4096], _numbers(dtype, 4096), 1e-5), {}
+
+
+def llama_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
+    """Calls of the `forward` of Llama's norm."""
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    yield (LlamaRMSNorm(768, eps=1e-5).to(dtype), _numbers(dtype, 2, 70, 768)), {}
+
+
+def t5_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
+    """Calls of the `forward` of T5's norm."""
+    from transformers.models.t5.modeling_t5 import T5LayerNorm
+
+    make: Any = T5LayerNorm  # it has no type hints
+    yield (make(768, eps=1e-5).to(dtype), _numbers(dtype, 2, 70, 768)), {}
+
+
+def olmo2_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
+    """Calls of the `forward` of OLMo 2's norm."""
+    from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
+
+    yield (Olmo2RMSNorm(768, eps=1e-5).to(dtype), _numbers(dtype, 2, 70, 768)), {}
+
+
+def group_norm(dtype: torch.dtype) -> Iterator[Call]:
+    """Calls of `aten::native_group_norm`."""
+    yield (_numbers(dtype, 2, 32, 48, 49), *_affine(dtype, 32), 2, 32, 2352, 8, 1e-5), {}
+    yield (_numbers(dtype, 2, 8, 64, 64, shift=2), None, None, 2, 8, 4096, 2, 1e-5), {}
+
+
+def batch_norm(dtype: torch.dtype) -> Iterator[Call]:
+    """Calls of `aten::batch_norm` in training."""
+    for shape, affine, shift in (
+        ((4, 16, 33, 32), _affine(dtype, 16), 0),
+        ((2, 16, 4096), (None, None), 2),
+    ):
+        averages = torch.randn(16).to(dtype), torch.rand(16).to(dtype)
+        operands = (_numbers(dtype, *shape, shift=shift), *affine, *averages)
+        yield (*operands, True, 0.1, 1e-5, False), {}
+
+
+def _numbers(dtype: torch.dtype, *shape: int, shift: float = 0) -> Tensor:
+    return (torch.randn(*shape) + shift).to(dtype).requires_grad_()
+
+
+def _affine(dtype: torch.dtype, count: int) -> tuple[Tensor, Tensor]:
+    return _numbers(dtype, count), _numbers(dtype, count)
