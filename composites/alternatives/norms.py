@@ -14,12 +14,6 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jax import Array, lax
 
-LONGEST = 2048
-"""The most numbers that are added up at once: rounding errors grow with the length."""
-
-SHORTEST = 128
-"""The fewest numbers of a part."""
-
 
 def layer_norm(
     input: Array,
@@ -110,61 +104,6 @@ def rms_norm_backward(
     return of_input.reshape(input.shape), of_weight
 
 
-def group_norm(
-    input: Array,
-    weight: Array | None,
-    bias: Array | None,
-    N: int,
-    C: int,
-    HxW: int,
-    group: int,
-    eps: float,
-) -> tuple[Array, Array, Array]:
-    """`aten::native_group_norm`: the result, and mean and reciprocal standard deviation."""
-    channels = input.reshape(N, group, C // group, HxW)
-    count = C // group * HxW
-    mean = _channel_sum(channels).sum(-1) / count
-    centered = channels - mean[..., None, None]
-    rstd = lax.rsqrt(_channel_sum(centered * centered).sum(-1) / count + eps)
-    factor = rstd[..., None] * _weights(weight, C).reshape(group, C // group)
-    result = centered * factor[..., None]
-    if bias is not None:
-        result = result + bias.reshape(group, C // group, 1)
-    return result.reshape(input.shape), mean, rstd
-
-
-def group_norm_backward(
-    grad_output: Array,
-    input: Array,
-    weight: Array | None,
-    result_1: Array,
-    result_2: Array,
-    N: int,
-    C: int,
-    HxW: int,
-    group: int,
-    output_mask: Sequence[bool],
-) -> tuple[Array, Array | None, Array | None]:
-    """The gradients of input, weight and bias. `result_1` is the mean, `result_2` its rstd."""
-    shape = (N, group, C // group, HxW)
-    channels, grads = input.reshape(shape), grad_output.reshape(shape)
-    count = C // group * HxW
-    mean, rstd = (saved.reshape(N, group, 1) for saved in (result_1, result_2))
-    centered = channels - mean[..., None]
-    sums = _channel_sum(grads)
-    normed_sums = _channel_sum(grads * centered) * rstd
-    weights = _weights(weight, C).reshape(group, C // group)
-    of_mean = (sums * weights).sum(-1, keepdims=True) * rstd / count
-    of_rstd = (normed_sums * weights).sum(-1, keepdims=True) * rstd * rstd / count
-    of_input = grads * (weights * rstd)[..., None]
-    of_input = of_input - of_mean[..., None] - centered * of_rstd[..., None]
-    return (
-        of_input.reshape(input.shape),
-        normed_sums.sum(0).reshape(C) if output_mask[1] else None,
-        sums.sum(0).reshape(C) if output_mask[2] else None,
-    )
-
-
 def batch_norm(
     input: Array,
     running_mean: Array,
@@ -202,8 +141,8 @@ def batch_norm_backward(
     count = channels.shape[0] * channels.shape[2]
     _, centered, variance = _statistics(channels, count)
     rstd = lax.rsqrt(variance + eps)
-    sums = _channel_sum(grads).sum(0)
-    normed_sums = _channel_sum(grads * centered).sum(0) * rstd
+    sums = _sum(grads).sum(0)
+    normed_sums = _sum(grads * centered).sum(0) * rstd
     of_mean, of_rstd = sums / count, normed_sums * rstd / count
     of_input = grads - of_mean[:, None] - centered * of_rstd[:, None]
     of_input = of_input * (_weights(weight, rstd.size) * rstd)[:, None]
@@ -216,9 +155,9 @@ def batch_norm_backward(
 
 def _statistics(channels: Array, count: int) -> tuple[Array, Array, Array]:
     """Of `[N, C, HW]`: the mean of each channel, the centered values, and the biased variance."""
-    mean = _channel_sum(channels).sum(0) / count
+    mean = _sum(channels).sum(0) / count
     centered = channels - mean[:, None]
-    return mean, centered, _channel_sum(centered * centered).sum(0) / count
+    return mean, centered, _sum(centered * centered).sum(0) / count
 
 
 def _reciprocal_root(rows: Array, eps: float | None) -> Array:
@@ -238,24 +177,10 @@ def _weights(weight: Array | None, count: int) -> Array:
 
 
 def _sum(array: Array) -> Array:
-    """The sum over the last dimension, in parts of equal length if it is long."""
-    length = array.shape[-1]
-    part = max(n for n in range(1, min(length, LONGEST) + 1) if length % n == 0)
-    if part == length or part < SHORTEST:
-        return _dot(array, jnp.ones(length, array.dtype))
-    parts = array.reshape(*array.shape[:-1], length // part, part)
-    return _dot(parts, jnp.ones(part, array.dtype)).sum(-1)
+    """The sum over the last dimension."""
+    return _product(array, jnp.ones(array.shape[-1], array.dtype))
 
 
 def _product(array: Array, vector: Array) -> Array:
     """The product of the last dimension and a vector."""
-    return _dot(array, vector) if vector.size <= LONGEST else _sum(array * vector)
-
-
-def _channel_sum(array: Array) -> Array:
-    """The sum over the last dimension, at once: parts would cost more than they save."""
-    return _dot(array, jnp.ones(array.shape[-1], array.dtype))
-
-
-def _dot(array: Array, vector: Array) -> Array:
     return lax.dot_general(array, vector, (((array.ndim - 1,), (0,)), ((), ())))

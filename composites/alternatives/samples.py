@@ -52,14 +52,12 @@ def layer_norm(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of `aten::native_layer_norm`."""
     yield (_numbers(dtype, 2, 70, 768), [768], *_affine(dtype, 768), 1e-5), {}
     yield (_numbers(dtype, 600, 384, shift=3), [384], None, None, 1e-5), {}
-    yield (_numbers(dtype, 20, 4096), [4096], _numbers(dtype, 4096), None, 1e-6), {}
 
 
 def rms_norm(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of `aten::rms_norm`."""
     yield (_numbers(dtype, 2, 70, 768), [768], _numbers(dtype, 768), 1e-6), {}
     yield (_numbers(dtype, 600, 384, shift=3), [384]), {}
-    yield (_numbers(dtype, 20, 4096), [4096], _numbers(dtype, 4096), 1e-5), {}
 
 
 def llama_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
@@ -82,12 +80,6 @@ def olmo2_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
     from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 
     yield (Olmo2RMSNorm(768, eps=1e-5).to(dtype), _numbers(dtype, 2, 70, 768)), {}
-
-
-def group_norm(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls of `aten::native_group_norm`."""
-    yield (_numbers(dtype, 2, 32, 48, 49), *_affine(dtype, 32), 2, 32, 2352, 8, 1e-5), {}
-    yield (_numbers(dtype, 2, 8, 64, 64, shift=2), None, None, 2, 8, 4096, 2, 1e-5), {}
 
 
 def batch_norm(dtype: torch.dtype) -> Iterator[Call]:

@@ -16,7 +16,6 @@ from composites.alternatives import samples
 CALLS: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], Iterator[samples.Call]]]] = {
     "layer_norm": (torch.native_layer_norm, samples.layer_norm),
     "rms_norm": (torch.rms_norm, samples.rms_norm),
-    "group_norm": (torch.native_group_norm, samples.group_norm),
     "batch_norm_training": (torch.batch_norm, samples.batch_norm),
 }
 MODELS = {
@@ -117,8 +116,7 @@ LEFT: dict[str, tuple[str, Callable[[], Tensor]]] = {
     "short rows": ("layer_norm", lambda: F.layer_norm(images(4096, 32), [32])),
     "few numbers": ("rms_norm", lambda: F.rms_norm(images(4, 768), [768])),
     "half precision": ("layer_norm", lambda: F.layer_norm(images(128, 768).bfloat16(), [768])),
-    "small images": ("group_norm", lambda: F.group_norm(images(2, 64, 32, 32), 8)),
-    "large images": ("group_norm", lambda: F.group_norm(images(1, 8, 128, 128), 8)),
+    "long rows": ("rms_norm", lambda: F.rms_norm(images(20, 4096), [4096])),
     "no images": (
         "batch_norm_training",
         lambda: F.batch_norm(images(4096, 16), *images(2, 16).detach(), training=True),
