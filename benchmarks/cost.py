@@ -1,6 +1,6 @@
 """What composites cost a trainer: measured side by side with stock torch_xla, in one process.
 
-    python benchmarks/cost.py [--counts 1,10,100,200,1000] [--model] [--json OUT]
+    python -m benchmarks.cost [--counts 1,10,100,200,1000] [--model] [--json OUT]
                               [--markdown benchmarks/RESULTS.md] [--repeats N]
 
 Workloads are chains of gelu on f32[128,256], forward and with backward, and with `--model` a
@@ -8,15 +8,11 @@ training step of a small GPT-2 from transformers (random weights, AdamW) with ev
 
 How the times are kept honest:
 
-- Stock and composites alternate in blocks, in turned order, so both meet the same noise; a block
-  starts with steps that are not timed, which fill caches and lower what the hooks have not seen.
-- A block gives the least of its samples; two neighbouring blocks give one ratio, since a shared
-  machine changes its pace between blocks. `ratio` is the median of these ratios and `middle half`
-  their quartiles; stock and composites show medians over blocks. `--json` has every sample.
-- A ratio above its bar whose lower quartile is not, is marked `~`: this run cannot tell.
-- Garbage is collected before a block and not during it, on both sides.
-- Before a sample all pending work is done (sync, wait_device_ops); a step is tracing, building and
-  running, and ends when the device has finished, not when it was handed the work.
+- Stock and composites alternate in blocks, as benchmarks/timing.py says; a block starts with steps
+  that are not timed, which fill caches and lower what the hooks have not seen. Stock and composites
+  show medians over blocks. `--json` has every sample.
+- A step is tracing, building and running, and ends when the device has finished, not when it was
+  handed the work.
 - Tracing is timed as a trainer meets it, right after a step; the row "in a loop" is the same
   tracing over and over with nothing in between, which is all processor caches can do.
 - The row "the binding alone" has, on the side of composites, the same number of calls of the one
@@ -30,16 +26,11 @@ How the times are kept honest:
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
-import platform
-import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count as counting
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -49,15 +40,23 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 import torch
 import torch_xla
 import torch_xla.core.xla_builder as xb
-import torch_xla.core.xla_model as xm
 from rich.console import Console
 from rich.table import Table
 from torch_xla.debug import metrics
 
 import composites
+from benchmarks.timing import (
+    SAMPLES_PER_BLOCK,
+    Ratio,
+    conditions,
+    no_garbage_collection,
+    ratio,
+    seconds,
+    settle,
+    typical,
+)
 
 SHAPE = (128, 256)
-SAMPLES_PER_BLOCK = 3
 COMPILES = 8
 """Compiles of a workload on each side, before its `repeats_divisor`: they take seconds."""
 LOOPS = 10
@@ -224,30 +223,12 @@ class Row:
     blocks: dict[str, list[list[float]]] = field(default_factory=lambda: {s: [] for s in SIDES})
 
     def typical(self, side: str) -> float:
-        return statistics.median(min(block) for block in self.blocks[side])
+        return typical(self.blocks[side])
 
     @property
-    def ratios(self) -> list[float]:
-        """Composites to stock, from each pair of neighbouring blocks."""
-        stock, with_composites = (self.blocks[side] for side in SIDES)
-        return [min(c) / min(s) for s, c in zip(stock, with_composites, strict=True)]
-
-    @property
-    def ratio(self) -> float:
-        return statistics.median(self.ratios)
-
-    @property
-    def quartiles(self) -> tuple[float, float]:
-        lower, _, upper = statistics.quantiles(self.ratios, n=4, method="inclusive")
-        return lower, upper
-
-    @property
-    def verdict(self) -> str:
-        if self.bar is None:
-            return ""
-        if round(self.ratio, 2) <= self.bar:
-            return "met"
-        return "~" if round(self.quartiles[0], 2) <= self.bar else "missed"
+    def ratio(self) -> Ratio:
+        """Composites to stock."""
+        return ratio(*(self.blocks[side] for side in SIDES))
 
     def written(self, side: str) -> str:
         value = self.typical(side)
@@ -258,40 +239,18 @@ class Row:
         return f"{value * 1e3:,.2f} ms"
 
     def cells(self) -> tuple[str, ...]:
-        lower, upper = self.quartiles
+        found = self.ratio
         return (
             self.quantity,
             *(self.written(side) for side in SIDES),
-            f"{self.ratio:.2f}",
-            f"{lower:.2f} to {upper:.2f}",
+            f"{found.median:.2f}",
+            found.middle_half,
             "" if self.bar is None else f"<= {self.bar:g}",
-            self.verdict,
+            found.verdict(self.bar),
         )
 
 
 COLUMNS = ("quantity", *SIDES, "ratio", "middle half", "bar", "")
-
-
-def settle() -> None:
-    """Finish all pending work."""
-    torch_xla.sync()
-    xm.wait_device_ops()
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def seconds(action: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    result = action()
-    return time.perf_counter() - start, result
 
 
 @contextmanager
@@ -448,36 +407,14 @@ def growth(results: Sequence[Result], *, backward: bool, few: int, many: int) ->
     )
 
 
-def conditions(repeats: int) -> str:
-    return (
-        f"{', '.join(versions())}; Python {platform.python_version()}; {cpu_name()},"
-        f" {os.cpu_count()} cores, device {os.environ['PJRT_DEVICE']}; {repeats} repeats."
-    )
-
-
-def versions() -> Iterator[str]:
-    for package in ("torch", "torch_xla", "transformers", "torch-xla-composites"):
-        with suppress(PackageNotFoundError):  # transformers: only --model needs it
-            yield f"{package} {version(package)}"
-
-
-def cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
-
-
 def print_table(console: Console, result: Result) -> None:
     table = Table(title=result.title, title_justify="left")
     for name in COLUMNS:
         justify: Literal["left", "right"] = "left" if name in ("quantity", "") else "right"
         table.add_column(name, justify=justify, no_wrap=True)
     for row in result.rows:
-        color = {"met": "green", "missed": "red"}.get(row.verdict, "")
         *cells, verdict = row.cells()
+        color = {"met": "green", "missed": "red"}.get(verdict, "")
         table.add_row(*cells, f"[{color}]{verdict}[/]" if color else verdict)
     console.print(table)
 
@@ -486,7 +423,7 @@ def markdown(results: Sequence[Result], notes: Sequence[str]) -> str:
     lines = [
         "# Cost of composites beside stock torch_xla",
         "",
-        "Written by `python benchmarks/cost.py --model --markdown benchmarks/RESULTS.md`; how the"
+        "Written by `python -m benchmarks.cost --model --markdown benchmarks/RESULTS.md`; how the"
         " times are taken is told at the top of that script.",
         "`ratio` is composites to stock, the median over pairs of neighbouring blocks of samples;"
         " `middle half` is its quartiles, and `~` marks a miss that they do not confirm.",
@@ -507,7 +444,9 @@ def _line(cells: Sequence[str]) -> str:
 
 def as_json(results: Sequence[Result], notes: Sequence[str]) -> str:
     def written(row: Row) -> dict[str, Any]:
-        derived = {"ratio": row.ratio, "quartiles": row.quartiles, "verdict": row.verdict}
+        found = row.ratio
+        quartiles = (found.lower, found.upper)
+        derived = {"ratio": found.median, "quartiles": quartiles, "verdict": found.verdict(row.bar)}
         return asdict(row) | derived
 
     rows = [written(row) for result in results for row in result.rows]
@@ -539,7 +478,7 @@ def main() -> None:
         results.append(measure(workload, options.repeats))
         print_table(console, results[-1])
     lines = [growth(results, backward=backward, few=100, many=1000) for backward in (False, True)]
-    notes = [*filter(None, lines), conditions(options.repeats)]
+    notes = [*filter(None, lines), conditions(f"{options.repeats} repeats")]
     for note in notes:
         console.print(note, soft_wrap=True, highlight=False)
     if options.json:

@@ -31,12 +31,10 @@ from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
-import matplotlib
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -44,6 +42,7 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import composites
+from benchmarks.charts import chart
 from lowering.activation import exactly
 from lowering.stablehlo import Module, casts
 
@@ -539,24 +538,13 @@ def _accumulated_table(rows: list[Accumulated]) -> Lines:
 
 def plot(floats: dict[str, list[Product]], path: Path) -> None:
     """Error over K, one picture for each dtype; the same numbers give the same file."""
-    style: dict[Any, str] = {
-        "svg.hashsalt": "precision",
-        "font.family": "sans-serif",
-        "axes.facecolor": "none",
-        **dict.fromkeys(
-            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"),
-            "#888888",  # read on white and on black
-        ),
-    }
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=(9, 4.6), layout="constrained")
+    with chart(path, (9, 4.6)) as figure:
         axes = figure.subplots(1, len(floats), sharey=True, squeeze=False)
         for axis, (name, rows) in zip(axes.flat, floats.items(), strict=True):
             _draw(axis, name, rows)
         axes.flat[0].set_ylabel("error relative to f64 (norm)")
         handles, labels = axes.flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
-        figure.savefig(path, transparent=True, metadata={"Date": None, "Creator": None})
 
 
 def _draw(axis: Any, name: str, rows: list[Product]) -> None:

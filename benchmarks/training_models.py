@@ -4,7 +4,7 @@ U-Net block."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -45,6 +45,13 @@ class Architecture:
         module = getattr(transformers, self.module)(config)
         return Model(module, (self.batch or _tokens_to_themselves)(), _loss)
 
+    def build_larger(self) -> Model:
+        """The same with LARGER sizes, for models of text."""
+        assert self.batch is None
+        larger = replace(self, settings={**self.settings, **LARGER})
+        tokens = torch.randint(3, LARGER["vocab_size"], (BATCH, LARGER["max_position_embeddings"]))
+        return replace(larger.build(), batch={"input_ids": tokens, "labels": tokens})
+
 
 SIZES: Mapping[str, Any] = {
     "vocab_size": VOCABULARY,
@@ -61,6 +68,15 @@ SIZES: Mapping[str, Any] = {
     "eos_token_id": 2,
 }
 """What most configs understand. A config keeps what it does not know without using it."""
+
+
+LARGER: Mapping[str, int] = {
+    "vocab_size": 8192,
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "max_position_embeddings": 256,
+}
+"""Where attention and losses take as long as what surrounds them."""
 
 
 def _loss(module: nn.Module, batch: Batch) -> Tensor:
@@ -130,7 +146,7 @@ _CONVOLUTIONS = {
     "num_feat_extract_layers": 2,
     "mask_time_prob": 0.0,
 }
-_ENCODER_DECODER = {
+_ENCODER_DECODER: dict[str, Any] = {
     "d_model": WIDTH,
     "encoder_layers": 2,
     "decoder_layers": 2,

@@ -87,13 +87,19 @@ class _Active:
         words = _words(entries, requests.chosen) if entries else ()
         exporting = requests.exporting
         if (entries, words, exporting) != (self.entries, self.words, self.exporting):
-            new = _install(entries, words, exporting) if entries else Installation()
-            (
-                self.outdated, self.installation, self.entries, self.words, self.exporting,
-                self.requests,
-            ) = (
-                [*self.outdated, self.installation], new, entries, words, exporting, requests
-            )  # fmt: skip
+            new = Installation()
+            try:
+                _install(new, entries, words, exporting)
+                (
+                    self.outdated, self.installation, self.entries, self.words, self.exporting,
+                    self.requests,
+                ) = (
+                    [*self.outdated, self.installation], new, entries, words, exporting, requests
+                )  # fmt: skip
+            except BaseException:  # without memory, no hook may stay that nothing here knows of
+                if self.installation is not new:
+                    new.remove()
+                raise
             log.info("active: %s", ", ".join(entry.identity for entry in entries) or "none")
             if words:
                 log.info("decompositions: %s", ", ".join(map("=".join, words)))
@@ -281,7 +287,7 @@ def chosen_alternatives(
     """Entries with the alternatives that words choose for them."""
     by_entry = dict(words)
     for entry in entries:
-        found = entry.chosen(by_entry.get(entry.identity, STOCK))
+        found = entry.taken(by_entry.get(entry.identity, STOCK))
         if found:
             yield entry, found
 
@@ -385,9 +391,12 @@ def _computations(entries: tuple[Composite, ...], words: Words, exporting: bool)
     return Computations()
 
 
-def _install(entries: tuple[Composite, ...], words: Words, exporting: bool) -> Installation:
-    computations = _computations(entries, words, exporting)
-    return install_from(catalog(), entries, computations, statistics, words)
+def _install(
+    installation: Installation, entries: tuple[Composite, ...], words: Words, exporting: bool
+) -> None:
+    if entries:
+        computations = _computations(entries, words, exporting)
+        _install_from(catalog(), installation, entries, computations, statistics, words)
 
 
 def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
@@ -396,31 +405,52 @@ def composite_function(entry: Composite, catalog: Catalog) -> Kernel:
     return install.composite_function(entry, catalog, made.frontend, made.compiled_calls)
 
 
-def install_from(
+@contextmanager
+def installed(
     catalog: Catalog,
     entries: Sequence[Composite],
-    computations: Computations | None = None,
     counted: Statistics | None = None,
     words: Words = (),
-) -> Installation:
-    """Install the hooks of entries of a catalog, which need not be that of this process.
+) -> Iterator[None]:
+    """Have the hooks of entries of a catalog, which need not be that of this process, for a `with`
+    block. They come before the hooks of the active entries.
 
-    `counted` is where their calls are counted, and `words` says which decompositions they have.
+    Args:
+        counted: where their calls are counted.
+        words: which decompositions they have.
 
     Raises:
         AllowlistError: an entry cannot be turned on.
     """
+    installation = Installation()
+    try:
+        counted = Statistics() if counted is None else counted
+        _install_from(catalog, installation, entries, Computations(), counted, words)
+        yield
+    finally:
+        installation.remove()
+
+
+def _install_from(
+    catalog: Catalog,
+    installation: Installation,
+    entries: Sequence[Composite],
+    computations: Computations,
+    counted: Statistics,
+    words: Words,
+) -> None:
     caught = {e.op for e in entries if e.op is not None}
     caught |= {name for e in entries for name, _ in e.rewrites if "::" in name}
     operators = {name: find_operator(name) for name in caught}
     made = backend()
-    return install.install(
+    install.install(
+        installation,
         entries,
         operators,
         catalog,
         made.frontend,
         made.compiled_calls,
-        Computations() if computations is None else computations,
-        Statistics() if counted is None else counted,
+        computations,
+        counted,
         {entry.identity: found for entry, found in chosen_alternatives(entries, words)},
     )

@@ -75,9 +75,11 @@ def deferred() -> Iterator[None]:
         yield
         return
     deferral = _Deferral(previous)
-    _outermost = deferral
     handler = deferral.handle
+    # First the handler: an interrupt between the two would leave a deferral that never ends, and
+    # with which later blocks would not be deferred.
     signal.signal(signal.SIGINT, handler)
+    _outermost = deferral
     try:
         yield
     finally:

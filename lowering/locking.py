@@ -120,11 +120,8 @@ class _Locker:
         if example.of_decomposition:
             function = activation.composite_function(entry, self.catalog)
             example = replace(example, function=function)
-        installation = activation.install_from(self.catalog, entries)
-        try:
+        with activation.installed(self.catalog, entries):
             module = recorded(self.frontend, example, leaves)
-        finally:
-            installation.remove()
         return [
             _call(module, composite)
             for composite in _outermost(module)

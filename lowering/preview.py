@@ -41,12 +41,9 @@ def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False)
         if example.of_decomposition:
             function = activation.composite_function(called, catalog)
             example = replace(example, function=function)
-        installation = activation.install_from(catalog, resolve([called.identity], catalog))
-        try:
+        with activation.installed(catalog, resolve([called.identity], catalog)):
             leaves = None if gradients or entry.gradients else 0
             return recorded(frontend, example, leaves).text
-        finally:
-            installation.remove()
 
 
 def _forward_of(entry: Composite, catalog: Catalog) -> Composite | None:

@@ -7,6 +7,7 @@ returns the problems that `enable`, and the first call, would report.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import FunctionType
 
@@ -128,20 +129,19 @@ def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
         for argument, word, said in refused_words(entry):
             text = f"when: {argument}: {entry.op} refuses {word!r}: {said}"
             yield _problem(text, entry, entries)
-    try:
-        installation = activation.install_from(catalog, entries)
-    except CompositesError as error:
-        yield _problem(str(error), entry, entries)
-        return
-    except (Exception, SystemExit) as error:
-        yield _problem(f"cannot be turned on: {type(error).__name__}: {error}", entry, entries)
-        return
-    try:
-        _call(entry)
-    except LoweringError as error:
-        yield _problem(str(error), entry, entries)
-    finally:
-        installation.remove()
+    with ExitStack() as installed:
+        try:
+            installed.enter_context(activation.installed(catalog, entries))
+        except CompositesError as error:
+            yield _problem(str(error), entry, entries)
+            return
+        except (Exception, SystemExit) as error:
+            yield _problem(f"cannot be turned on: {type(error).__name__}: {error}", entry, entries)
+            return
+        try:
+            _call(entry)
+        except LoweringError as error:
+            yield _problem(str(error), entry, entries)
 
 
 def _unusable(file: str, catalog: Catalog) -> Iterator[Problem]:

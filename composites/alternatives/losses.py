@@ -1,7 +1,8 @@
-"""Cross entropy in blocks of rows, which has no second tensor of the size of the logits.
+"""Cross entropy in blocks of rows and classes, which holds no other tensor of the logits' size.
 
-Each block is read once, stays in the cache for all that is computed of it, and of the backward each
-block of the gradient is written once. Sums are in f32, also where the logits are bf16.
+The forward reads the logits once from memory: a block of rows stays in the cache for its maxima and
+for its sums of exponentials. It keeps both, so the backward needs one pass of exponentials. Sums
+are in f32, also where the logits are bf16.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 BLOCK = 2**18
-"""About how many logits of a block there are: 1 MB in f32."""
+"""About how many logits of a block of rows there are, where rows are short: 1 MB in f32."""
+ROWS, CLASSES = 8, 2048
+"""A block of long rows, and how many classes of it are added at a time."""
 
 MEAN, SUM = 1, 2
 """Numbers of PyTorch's reductions; 0 is none."""
@@ -23,32 +26,47 @@ def cross_entropy_in_rows(
     reduction: int = MEAN,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
-) -> Array:
-    """`aten::cross_entropy_loss` of `[N, C]` logits and `[N]` classes."""
+) -> tuple[Array, Array, Array]:
+    """`aten::cross_entropy_loss` of `[N, C]` logits and `[N]` classes.
+
+    Returns:
+        The loss; the maximum of each row, and the logarithm of its sum of exp(logit - maximum), in
+        f32.
+    """
     count, classes = self.shape
     size = _rows(count, classes)
-    weights = _weights(target, weight, ignore_index)
+    of_all = _of_all(weight, classes)
 
-    def of_rows(number: Array, losses: Array) -> Array:
+    def of_rows(number: Array, done: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        maxima, log_sums, smooth = done
         start = jnp.minimum(number * size, count - size)
-        logits = _slice(self, start, size)
-        chosen = _slice(_class(target, ignore_index), start, size)
-        largest = logits.max(-1)
-        sums = largest + jnp.log(jnp.exp(logits - largest[:, None]).sum(-1))
-        of_class = jnp.take_along_axis(logits, chosen[:, None], 1)[:, 0]
-        loss = (sums - of_class) * _slice(weights, start, size)
+        rows = lax.dynamic_slice_in_dim(self, start, size, 0)
+        largest, sums = _sums(rows)
+        logs = jnp.log(sums)
+        maxima = lax.dynamic_update_slice_in_dim(maxima, largest, start, 0)
+        log_sums = lax.dynamic_update_slice_in_dim(log_sums, logs, start, 0)
         if label_smoothing:
-            of_all = jnp.float32(1) if weight is None else weight.astype(jnp.float32)
-            smooth = (of_all * (sums[:, None] - logits)).sum(-1)
-            valid = _slice(target, start, size) != ignore_index
-            smooth = jnp.where(valid, smooth, 0) * (label_smoothing / classes)
-            loss = (1 - label_smoothing) * loss + smooth
-        return lax.dynamic_update_slice_in_dim(losses, loss, start, 0)
+            found = (of_all * ((largest + logs)[:, None] - rows.astype(jnp.float32))).sum(-1)
+            smooth = lax.dynamic_update_slice_in_dim(smooth, found, start, 0)
+        return maxima, log_sums, smooth
 
-    losses = lax.fori_loop(0, -(-count // size), of_rows, jnp.zeros(count, jnp.float32))
+    empty = jnp.zeros(count, jnp.float32)
+    blocks = -(-count // size)
+    maxima, log_sums, smooth = lax.fori_loop(0, blocks, of_rows, (empty, empty, empty))
+
+    weights = _weights(target, weight, ignore_index)
+    logits = _of_class(self, _class(target, ignore_index))
+    losses = (maxima - logits + log_sums) * weights
+    if label_smoothing:
+        smooth = jnp.where(target == ignore_index, 0, smooth) * (label_smoothing / classes)
+        losses = (1 - label_smoothing) * losses + smooth
+    # What an ignored row holds does not count, also if it is not finite.
+    loss = losses = jnp.where(target == ignore_index, 0, losses)
     if reduction == MEAN:
-        return (losses.sum() / weights.sum()).astype(self.dtype)
-    return (losses.sum() if reduction == SUM else losses).astype(self.dtype)
+        loss = losses.sum() / weights.sum()
+    elif reduction == SUM:
+        loss = losses.sum()
+    return loss.astype(self.dtype), maxima, log_sums
 
 
 def cross_entropy_in_rows_backward(
@@ -56,51 +74,89 @@ def cross_entropy_in_rows_backward(
     self: Array,
     target: Array,
     weight: Array | None,
+    maxima: Array,
+    log_sums: Array,
     reduction: int,
     ignore_index: int,
     label_smoothing: float,
 ) -> Array:
-    """The gradient of the logits. The arguments are those of `cross_entropy_in_rows`."""
+    """The gradient of the logits. The arguments are those of `cross_entropy_in_rows`, and what it
+    keeps.
+
+    All but the gradients of the targets' logits is one pass without a loop, which XLA gives to
+    several threads. The others are written afterwards, one in each row.
+    """
     count, classes = self.shape
-    size = _rows(count, classes)
     weights = _weights(target, weight, ignore_index)
     grad = grad_output.astype(jnp.float32)
     if reduction == MEAN:
         grad = grad / weights.sum()
     grads = jnp.broadcast_to(grad, (count,))
     # An ignored row has the gradient 0, also where the mean of no row is not a number.
-    of_classes = jnp.where(target == ignore_index, 0, weights * grads)
-    smoothing = label_smoothing / classes
-    of_smooth = jnp.where(target == ignore_index, 0, smoothing * grads)
-    of_all = jnp.ones(classes, jnp.float32) if weight is None else weight.astype(jnp.float32)
+    factor = jnp.where(target == ignore_index, 0, (1 - label_smoothing) * weights * grads)
+    smooth = jnp.where(target == ignore_index, 0, label_smoothing / classes * grads)
+    of_all = _of_all(weight, classes)
+    total = factor + smooth * of_all.sum() if label_smoothing else factor
 
-    def of_rows(number: Array, gradient: Array) -> Array:
-        start = jnp.minimum(number * size, count - size)
-        logits = _slice(self, start, size)
-        chosen = _slice(_class(target, ignore_index), start, size)
-        exponentials = jnp.exp(logits - logits.max(-1, keepdims=True))
-        sums = exponentials.sum(-1)
-        factor = (1 - label_smoothing) * _slice(of_classes, start, size)
-        smooth = _slice(of_smooth, start, size)
-        of_sums = factor + smooth * of_all.sum() if label_smoothing else factor
-        found = exponentials * (of_sums / sums)[:, None]
-        columns = jnp.arange(classes, dtype=jnp.int32)
-        found = found - jnp.where(columns == chosen[:, None], factor[:, None], 0)
-        if label_smoothing:
-            found = found - smooth[:, None] * of_all
-        return lax.dynamic_update_slice_in_dim(gradient, found.astype(self.dtype), start, 0)
+    logs = self.astype(jnp.float32) - maxima[:, None] - log_sums[:, None]
+    gradient = jnp.exp(logs) * total[:, None]
+    if label_smoothing:
+        gradient = gradient - smooth[:, None] * of_all
 
-    return lax.fori_loop(0, -(-count // size), of_rows, jnp.zeros_like(self))
+    chosen = _class(target, ignore_index)
+    log = _of_class(self, chosen) - maxima - log_sums
+    of_class = factor * jnp.expm1(log)  # precise where the probability is nearly 1
+    if label_smoothing:
+        of_class = of_class + (total - factor) * jnp.exp(log) - smooth * of_all[chosen]
+    places = jnp.arange(count, dtype=jnp.int32)
+    return gradient.astype(self.dtype).at[places, chosen].set(of_class.astype(self.dtype))
+
+
+def _sums(rows: Array) -> tuple[Array, Array]:
+    """The maximum of each row, and its sum of exp(logit - maximum).
+
+    Of long rows, all blocks of classes are added up before their columns are, so that the
+    exponentials are never held.
+    """
+    count, classes = rows.shape
+    blocks = classes // CLASSES
+    if blocks < 2:
+        logits = rows.astype(jnp.float32)
+        largest = logits.max(-1)
+        return largest, jnp.exp(logits - largest[:, None]).sum(-1)
+
+    def block(number: Array) -> Array:
+        found = lax.dynamic_slice_in_dim(rows, number * CLASSES, CLASSES, 1)
+        return found.astype(jnp.float32)
+
+    rest = rows[:, blocks * CLASSES :].astype(jnp.float32)
+    lowest = jnp.full((count, CLASSES), -jnp.inf, jnp.float32)
+    of_blocks = lax.fori_loop(0, blocks, lambda n, m: jnp.maximum(m, block(n)), lowest)
+    largest = of_blocks.max(-1)
+    if rest.size:
+        largest = jnp.maximum(largest, rest.max(-1))
+
+    def add(number: Array, sums: Array) -> Array:
+        return sums + jnp.exp(block(number) - largest[:, None])
+
+    sums = lax.fori_loop(0, blocks, add, jnp.zeros((count, CLASSES), jnp.float32)).sum(-1)
+    return largest, sums + jnp.exp(rest - largest[:, None]).sum(-1)
 
 
 def _rows(count: int, classes: int) -> int:
     """The rows of a block. The last block overlaps the one before it."""
-    return max(1, min(count, BLOCK // classes))
+    wanted = ROWS if classes >= 2 * CLASSES else max(1, BLOCK // classes)
+    return min(count, wanted)
 
 
 def _class(target: Array, ignore_index: int) -> Array:
     """The class of each row; 0 for a row that is ignored."""
     return jnp.where(target == ignore_index, 0, target).astype(jnp.int32)
+
+
+def _of_class(logits: Array, chosen: Array) -> Array:
+    """The logit of one class of each row, in f32."""
+    return jnp.take_along_axis(logits, chosen[:, None], 1)[:, 0].astype(jnp.float32)
 
 
 def _weights(target: Array, weight: Array | None, ignore_index: int) -> Array:
@@ -111,6 +167,6 @@ def _weights(target: Array, weight: Array | None, ignore_index: int) -> Array:
     return jnp.where(valid, weight[_class(target, ignore_index)].astype(jnp.float32), 0)
 
 
-def _slice(array: Array, start: Array, size: int) -> Array:
-    block = lax.dynamic_slice_in_dim(array, start, size, 0)
-    return block.astype(jnp.float32) if jnp.issubdtype(array.dtype, jnp.floating) else block
+def _of_all(weight: Array | None, classes: int) -> Array:
+    """The weight of each class."""
+    return jnp.ones(classes, jnp.float32) if weight is None else weight.astype(jnp.float32)

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from composites.cli.errors import clear_errors
+from composites.cli.factories import FactoryArgument, load_factory
 from composites.cli.output import print_table
 
 
@@ -19,14 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    factory: Annotated[
-        str,
-        typer.Argument(
-            help="FILE.py:FUNCTION or package.module:FUNCTION; the function returns"
-            " (module, args) or (module, args, kwargs).",
-            show_default=False,
-        ),
-    ],
+    factory: FactoryArgument,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")],
     train: Annotated[
         bool,
@@ -56,7 +50,6 @@ def export(
     """Export a module's inference or training step as StableHLO with composites."""
     with clear_errors():
         from composites.allowlist import split_allowlist
-        from composites.cli.factories import load_factory
         from composites.functions import load_function
         from lowering.export.api import export as export_module
 

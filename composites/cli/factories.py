@@ -5,10 +5,22 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from composites.errors import CompositesError, UnusableFunctionError
 from composites.functions import load_function
+
+FactoryArgument = Annotated[
+    str,
+    typer.Argument(
+        help="FILE.py:FUNCTION or package.module:FUNCTION; the function returns"
+        " (module, args) or (module, args, kwargs).",
+        show_default=False,
+    ),
+]
+"""What a command takes."""
 
 
 def load_factory(target: str) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:

@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from composites.cli.errors import clear_errors, fail
+from composites.cli.factories import FactoryArgument, load_factory
 from composites.cli.output import print_table
 from composites.files import write_atomic
 
@@ -32,14 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def suggest(
-    factory: Annotated[
-        str,
-        typer.Argument(
-            help="FILE.py:FUNCTION or package.module:FUNCTION; the function returns"
-            " (module, args) or (module, args, kwargs).",
-            show_default=False,
-        ),
-    ],
+    factory: FactoryArgument,
     forward: Annotated[
         bool, typer.Option("--forward", help="Look at the forward alone, without gradients.")
     ] = False,
@@ -76,7 +70,6 @@ def suggest(
         fail("--forward has no gradients for --optimizer; leave one out")
     with clear_errors():
         from composites.allowlist import split_allowlist
-        from composites.cli.factories import load_factory
         from composites.functions import load_function
         from lowering.suggestion.suggest import suggest as suggest_entries
 

@@ -37,7 +37,8 @@ def verify(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Entries, as XLA_COMPOSITE_OP names them; or functions under @composite, as"
+            help="Entries, as XLA_COMPOSITE_OP names them; alternatives, as"
+            " XLA_COMPOSITE_DECOMPOSITION names them (gelu=fast); or functions under @composite, as"
             " package.module:function or FILE.py:FUNCTION. Default: all entries.",
             show_default=False,
         ),
@@ -98,18 +99,21 @@ def _request(
     samples: str | None,
 ) -> Request:  # fmt: skip
     from composites.allowlist import resolve
+    from composites.decompositions import choose
     from composites.registry.catalog import load_catalog
+    from composites.registry.model import STOCK
     from lowering.verification.repeat import Request
 
     files = None if registry is None else (str(registry),)
     functions = tuple(name for name in names if ":" in name)
-    named = [name for name in names if ":" not in name]
+    alternatives = [name for name in names if ":" not in name and "=" in name]
+    named = [name for name in names if ":" not in name and "=" not in name]
     if samples is not None and not functions:
         fail("--samples-from is for functions; an entry of a registry names its own with `samples`")
     catalog = load_catalog(files, in_place=files is not None)
     if named:
         entries = resolve(named, catalog)
-    elif functions:
+    elif functions or alternatives:
         entries = ()
     else:
         entries = tuple(catalog) if files is None else catalog.registries[0].composites
@@ -119,7 +123,10 @@ def _request(
             if entry not in own:
                 raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
     identities = tuple(entry.identity for entry in entries)
-    return Request(files, identities, functions, samples, count, dtypes)
+    words = choose(",".join(alternatives), catalog)
+    if any(word == STOCK for _, word in words):
+        fail(f"{', '.join(alternatives)}: name the entry alone to verify its own decomposition")
+    return Request(files, identities, words, functions, samples, count, dtypes)
 
 
 def _report(request: Request, *, quiet: bool) -> Report:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
-from composites.torch_internals import assign_all
+from composites.torch_internals import assign_all, share_memory
 
 
 def clip_grad_norm(grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -> list[Tensor]:
@@ -27,14 +27,21 @@ def clip_grad_norm(grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -
     Returns:
         The common norm, 0-d, and the new gradients.
     """
+    total_norm, factor = _norm_and_factor(grads, max_norm, norm_type)
+    return [total_norm, *(grad * factor for grad in grads)]
+
+
+def _norm_and_factor(
+    grads: Sequence[Tensor], max_norm: Tensor, norm_type: float
+) -> tuple[Tensor, Tensor]:
+    """The common norm, and what gradients are multiplied by."""
     if math.isinf(norm_type):
         total_norm = torch.stack([grad.abs().max() for grad in grads]).max()
     else:
         norms = [torch.norm(grad, norm_type) for grad in grads]
         total_norm = torch.norm(torch.stack(norms), norm_type)
     factor = max_norm / (total_norm + 1e-6)
-    factor = torch.where(factor < 1, factor, torch.ones_like(factor))
-    return [total_norm, *(grad * factor for grad in grads)]
+    return total_norm, torch.where(factor < 1, factor, torch.ones_like(factor))
 
 
 def of_parameters(
@@ -61,6 +68,11 @@ def of_parameters(
     exponent = float(norm_type)
     bound = torch.full((), float(max_norm), dtype=grads[0].dtype, device=grads[0].device)
     with torch.no_grad():
+        if share_memory(grads):  # one after the other, so what they share is scaled each time
+            total_norm, factor = _norm_and_factor(grads, bound, exponent)
+            for grad in grads:
+                grad.mul_(factor)
+            return total_norm
         try:
             total_norm, *clipped = composite(grads, bound, norm_type=exponent)
         except UnsupportedCallError:

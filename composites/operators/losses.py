@@ -53,3 +53,88 @@ def huber_loss_backward(
     if reduction == _MEAN:
         grad = grad / self.numel()
     return grad.to(self.dtype)
+
+
+def row_maxima(
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The greatest logit of each row, which `aten::cross_entropy_loss` saves for its backward.
+
+    Args:
+        self: logits `[N, C, …]`, or `[C]`.
+
+    Returns:
+        `[N, …]`, or a scalar; f32 where the logits are f16 or bf16.
+    """
+    return torch.amax(self, _dimension_of_classes(self)).to(opmath_type(self.dtype))
+
+
+def row_log_sums(
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The logarithm of the sum of exp(logit - maximum) of each row, as `row_maxima` has rows.
+
+    With both, a backward computes log-probabilities as stock does, with its bits:
+    `(self - maximum) - log_sum`.
+    """
+    classes = _dimension_of_classes(self)
+    logits = self.to(opmath_type(self.dtype))
+    exponentials = torch.exp(logits - torch.amax(logits, classes).unsqueeze(classes))
+    return torch.log(exponentials.sum(classes))
+
+
+def cross_entropy_backward(
+    grad_output: Tensor,
+    self: Tensor,
+    target: Tensor,
+    maxima: Tensor,
+    log_sums: Tensor,
+    reduction: int,
+    ignore_index: int,
+) -> Tensor:
+    """The gradient of `aten::cross_entropy_loss` for the logits, with the bits of stock, without
+    class weights and label smoothing.
+
+    Stock multiplies one-hot rows of the size of the logits, and sums them. All but one number of
+    such a row are zeros, so this has the one number and the zero only. Zeros keep their sign.
+
+    Args:
+        grad_output: a scalar, or `[N]` if there is no reduction.
+        self: `[N, C]`.
+        target: `[N]`, classes.
+        maxima, log_sums: `[N]`.
+
+    Returns:
+        `[N, C]`.
+    """
+    counted = (target != ignore_index) & (target >= 0) & (target < self.size(1))
+    of_others = -grad_output * 0.0  # also of the class of a row that is ignored
+    of_class = torch.where(counted, -grad_output, of_others)
+    of_others = of_others.expand_as(of_class)
+    if reduction == _MEAN:
+        count = counted.to(self.dtype).sum()
+        count = torch.where(count != 0, count, torch.ones_like(count))
+        of_class, of_others = of_class / count, of_others / count
+    sums = of_class + of_others
+    sums = torch.where(sums != 0, sums, torch.zeros_like(sums))  # stock's sums have no -0
+    chosen = target.unsqueeze(1) == torch.arange(self.size(1), device=self.device)
+    of_logs = torch.where(chosen, of_class.unsqueeze(1), of_others.unsqueeze(1))
+    logs = (self - maxima.unsqueeze(1)) - log_sums.unsqueeze(1)
+    return of_logs - torch.exp(logs) * sums.unsqueeze(1)
+
+
+def _dimension_of_classes(logits: Tensor) -> int:
+    dimension = min(logits.dim(), 2) - 1
+    if logits.size(dimension) == 0:
+        raise UnsupportedCallError("there are no classes")
+    return dimension

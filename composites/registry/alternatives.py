@@ -14,7 +14,16 @@ from typing import Any
 from composites.errors import UnusableFunctionError, did_you_mean
 from composites.functions import find_function
 from composites.registry.document import AlternativeDocument
-from composites.registry.model import DERIVE, Alternative, Composite, Decomposition, Location, When
+from composites.registry.model import (
+    DERIVE,
+    GOALS,
+    STOCK,
+    Alternative,
+    Composite,
+    Decomposition,
+    Location,
+    When,
+)
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import check_signature, describe_function
 from composites.registry.when import Mistake, read_when
@@ -69,6 +78,12 @@ def mistakes_in(
     first = next((a for a in others if a.name == alternative.name), None)
     if first is not None:
         yield Mistake(f"{entry.qualified} already has it: {first.location}; take another name", ())
+    if alternative.has_stock_bits and alternative.location.file != entry.location.file:
+        yield Mistake(
+            f"goals: {STOCK} is for the file that has {entry.qualified}, because nobody chooses"
+            f" such an alternative; write {' or '.join(GOALS)}",
+            ("goals",),
+        )
     conditions: dict[str, Sequence[Any]] = dict(alternative.when.values)
     for key, found in (
         ("dtypes", alternative.when.dtypes),

@@ -206,17 +206,18 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
                 left_out.append(loaded)
             else:
                 installed.append(loaded)
-    registries, problems = with_additions((*named, *installed, *last))
-    if of_files := [p for p in problems if p.registry.package is None]:
-        raise RegistryError([p.problem for p in of_files])
-    if problems:  # without the packages that they are of
+    while True:
+        registries, problems = with_additions((*named, *installed, *last))
+        if of_files := [p for p in problems if p.registry.package is None]:
+            raise RegistryError([p.problem for p in of_files])
+        if not problems:
+            return Catalog(registries, tuple(left_out))
+        # Without the packages that they are of; others may give alternatives to their entries.
         wrong = {p.registry.source: p.registry.package or "" for p in problems}
         for source, package in wrong.items():
             of_package = [p.problem for p in problems if p.registry.source == source]
             left_out.append(LeftOut(package, str(RegistryError(of_package))))
-        kept = (*named, *(r for r in installed if r.source not in wrong), *last)
-        registries, _ = with_additions(kept)
-    return Catalog(registries, tuple(left_out))
+        installed = [registry for registry in installed if registry.source not in wrong]
 
 
 @dataclass(frozen=True, slots=True)

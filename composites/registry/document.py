@@ -51,7 +51,7 @@ Constant = Scalar | list[Scalar | list[Scalar | _Lists]]
 if TYPE_CHECKING:
     Goal = str
 else:  # pydantic and the JSON Schema need the names themselves
-    Goal = Literal[GOALS]
+    Goal = Literal[(*GOALS, STOCK)]
 
 _NO_ATTRIBUTE_TYPE = "is not an attribute type"
 

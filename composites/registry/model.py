@@ -111,7 +111,8 @@ class Alternative:
 
     name: str
     goals: tuple[str, ...]
-    """Those of GOALS for which it is taken."""
+    """Those of GOALS for which it is taken. STOCK: it has the bits of the entry's own
+    decomposition, and takes what no other alternative takes, whatever is chosen."""
     when: When
     """The calls that it takes. It always takes the same ones forward and backward."""
     decomposition: Decomposition | None
@@ -127,6 +128,10 @@ class Alternative:
     samples: str | None
     """`package.module:function`, which yields calls that it takes, for `composites verify`."""
     location: Location = field(compare=False)
+
+    @property
+    def has_stock_bits(self) -> bool:
+        return STOCK in self.goals
 
     @property
     def targets(self) -> tuple[Decomposition, ...]:
@@ -223,6 +228,12 @@ class Composite:
     def chosen(self, word: str) -> tuple[Alternative, ...]:
         """The alternatives that a word means: a goal, or the name of one."""
         return tuple(a for a in self.alternatives if word == a.name or word in a.goals)
+
+    def taken(self, word: str) -> tuple[Alternative, ...]:
+        """The alternatives that may take calls when a word is chosen, in the order in which they
+        are asked."""
+        first = tuple(a for a in self.chosen(word) if not a.has_stock_bits)
+        return (*first, *(a for a in self.alternatives if a.has_stock_bits))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from composites.element_types import PYTORCH_NAMES
-from composites.errors import LoweringError
+from composites.errors import LoweringError, did_you_mean
 from composites.functions import find_function
 from composites.registry.alternatives import OUTPUT_MASK, backward_parameters, callee_of
 from composites.registry.condition_types import ANY
@@ -64,6 +64,8 @@ class Alternatives:
 
     def decline(self, alternative: Alternative, reason: str, operands: Sequence[Any]) -> None:
         """Note that a call has another decomposition, and why."""
+        if alternative.has_stock_bits:
+            return  # nobody chose it
         if self.statistics.decline(alternative.name, reason):
             log.info(
                 "%s=%s does not take %s: %s",
@@ -72,9 +74,14 @@ class Alternatives:
 
     def take(self, alternative: Alternative | None, *, backward: bool = False) -> None:
         """Note which decomposition a computation has."""
-        if not self.chosen:
+        if all(other.has_stock_bits for other in self.chosen):
             return
-        name = STOCK if alternative is None else alternative.name
+        name = STOCK
+        if alternative is not None and alternative.has_stock_bits:
+            if backward:
+                return  # as the derived backward of a call that has no alternative
+        elif alternative is not None and (backward or alternative.decomposition):
+            name = alternative.name
         name = f"{name}, backward" if backward else name
         taken = self.statistics.decompositions
         taken[name] = taken.get(name, 0) + 1
@@ -116,7 +123,7 @@ class _Conditions:
         """The first condition that the call does not meet; None if it meets all."""
         when = self.alternative.when
         for name, allowed in when.values:
-            value = self._value(name)
+            value = self._named(name)
             if value not in allowed:
                 return f"{name} is {value!r}; it takes {' or '.join(map(repr, allowed))}"
         tensors = [t for t in self.operands if t is not None]
@@ -128,6 +135,19 @@ class _Conditions:
             if tensor.dtype not in dtypes:
                 return f"an operand is {str(tensor.dtype).removeprefix('torch.')}"
         return next((f"`where: {t}` does not hold" for t in when.where if not self._holds(t)), None)
+
+    def _named(self, path: str) -> Any:
+        """What a condition names. Of a Python function, nobody has checked that there is one."""
+        root = path.partition(".")[0]
+        if root not in self.values:
+            known = list(self.values)
+            hint = f"{did_you_mean(root, known)} (known: {', '.join(known)})"
+            reason = f"there is no argument {root!r}{hint}"
+            raise self._failed(path, reason)
+        try:
+            return self._value(path)
+        except Exception as error:
+            raise self._failed(path, f"{type(error).__name__}: {error}") from error
 
     def _value(self, path: str) -> Any:
         root, _, attribute = path.partition(".")
@@ -143,20 +163,30 @@ class _Conditions:
             scope = {"torch": torch, "__builtins__": {"len": len}}
             return bool(eval(expression, scope, known))
         except Exception as error:  # also a condition that does not fit a Python function
-            raise LoweringError(
-                f"{self.alternative.location}: {self.entry.qualified}: {self.alternative.name}:"
-                f" when: where: {text!r} cannot be evaluated for"
-                f" {written_operands(self.operands)}: {type(error).__name__}: {error}"
-            ) from error
+            raise self._failed(f"where: {text!r}", f"{type(error).__name__}: {error}") from error
+
+    def _failed(self, condition: str, reason: str) -> LoweringError:
+        return LoweringError(
+            f"{self.alternative.location}: {self.entry.qualified}: {self.alternative.name}:"
+            f" when: {condition} cannot be evaluated for {written_operands(self.operands)}:"
+            f" {reason}"
+        )
 
 
 # ---- what an alternative computes ----
 
 
-def as_entry(entry: Composite, decomposition: Decomposition) -> Composite:
-    """The entry with another decomposition, as what lowers it takes it."""
+def as_entry(entry: Composite, alternative: Alternative, decomposition: Decomposition) -> Composite:
+    """The entry with another decomposition, as what lowers it takes it. Messages name the file
+    that gives the alternative."""
     # A function need not keep the bits of the one that the entry catches.
-    return replace(entry, decomposition=decomposition, functions=(), alternatives=())
+    return replace(
+        entry,
+        decomposition=decomposition,
+        functions=(),
+        alternatives=(),
+        location=alternative.location,
+    )
 
 
 def forward_of(
@@ -184,8 +214,7 @@ def forward_of(
 
 
 def lower_alternative(
-    entry: Composite,
-    decomposition: Decomposition,
+    changed: Composite,
     frontend: Frontend,
     function: Callable[..., Sequence[Any]],
     operands: Sequence[Any],
@@ -193,13 +222,15 @@ def lower_alternative(
 ) -> DecompositionHlo:
     """The HLO of a function of the operands that runs an alternative.
 
+    Args:
+        changed: the entry with the alternative; see `as_entry`.
+
     Raises:
         LoweringError: it failed, or draws random numbers.
         UnsupportedCallError: it leaves the call to another decomposition.
         MissingPackageError: jax is not installed.
     """
-    changed = as_entry(entry, decomposition)
-    if decomposition.kind == "jax":
+    if changed.decomposition.kind == "jax":
         return lower_jax_function(changed, frontend, function, operands)
 
     def of_tensors(*tensors: Any) -> Any:
@@ -211,9 +242,9 @@ def lower_alternative(
     lowered = lower_function(changed, frontend, of_tensors, operands, autocast=autocast)
     if lowered.draws:
         raise LoweringError(
-            f"{entry.location}: {entry.qualified}: {decomposition} draws random numbers, and other"
-            " ones than the stock decomposition; an alternative cannot, so leave such calls out in"
-            " its `when`"
+            f"{changed.location}: {changed.qualified}: {changed.decomposition} draws random"
+            " numbers, and other ones than the stock decomposition; an alternative cannot, so leave"
+            " such calls out in its `when`"
         )
     return lowered
 

@@ -22,7 +22,7 @@ from composites.errors import (
     LoweringError,
     UnsupportedCallError,
 )
-from composites.registry.model import Alternative, Composite, Decomposition
+from composites.registry.model import Alternative, Composite
 from composites.registry.operators import Operator, find_overload
 from lowering.dispatch.alternatives import (
     Alternatives,
@@ -133,8 +133,8 @@ class EntryLowering:
         for alternative in self.alternatives.taking(call, operands):
             if alternative.decomposition is None:
                 continue
-            decompose = self._alternative(alternative.decomposition, call, operands)
-            lowered = lowered_as(as_entry(self.entry, alternative.decomposition), decompose)
+            changed = as_entry(self.entry, alternative, alternative.decomposition)
+            lowered = lowered_as(changed, self._alternative(changed, call, operands))
             if isinstance(lowered, Lowered):
                 self.alternatives.take(alternative)
                 return lowered.handle
@@ -152,12 +152,10 @@ class EntryLowering:
         return lowered.handle
 
     def _alternative(
-        self, decomposition: Decomposition, call: Call, operands: Sequence[torch.Tensor | None]
+        self, changed: Composite, call: Call, operands: Sequence[torch.Tensor | None]
     ) -> Callable[[], DecompositionHlo]:
-        function = forward_of(self.entry, decomposition, call, saved=False)
-        return lambda: lower_alternative(
-            self.entry, decomposition, self.frontend, function, operands
-        )
+        function = forward_of(changed, changed.decomposition, call, saved=False)
+        return lambda: lower_alternative(changed, self.frontend, function, operands)
 
     def _fallback(self, reason: str, operands: Sequence[torch.Tensor | None]) -> Fallback:
         return self.statistics.fallback(reason, written_operands(operands))

@@ -2092,7 +2092,7 @@ def dropout(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     return hook
 
 def cross_entropy_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.cross_entropy_loss, version 1.
+    """Lower calls as ptxla.cross_entropy_loss, version 2.
 
     aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.util import find_spec
 from types import ModuleType
@@ -56,10 +56,13 @@ from lowering.installation.variants import DeclinedError, tensors_in, written_in
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The kernels that were registered with the dispatcher, and the functions that were
-    replaced."""
+    """The kernels that were registered with the dispatcher, and the functions that were replaced.
 
-    overrides: tuple[Override, ...] = ()
+    Each is recorded as soon as it is installed. Whoever made the installation can therefore remove
+    what is installed at any time, also after an error or an interrupt in the midst of it.
+    """
+
+    overrides: list[Override] = field(default_factory=list)
 
     def remove(self) -> None:
         """Restore the stock kernels and the original functions. If one cannot be restored, the
@@ -109,6 +112,7 @@ def import_alternative(alternative: Alternative, entry: Composite) -> None:
 
 
 def install(
+    installation: Installation,
     entries: Sequence[Composite],
     operators: Mapping[str, Operator],
     catalog: Catalog,
@@ -117,10 +121,11 @@ def install(
     computations: Computations,
     statistics: Statistics,
     chosen: Mapping[str, tuple[Alternative, ...]],
-) -> Installation:
+) -> None:
     """Install the hooks of `entries`. If several claim one operator, the first one has priority.
 
     Args:
+        installation: where the hooks are recorded. After an error, the caller removes it.
         computations: the computations that these entries lowered when they were last installed.
         statistics: counts the calls.
         chosen: the alternatives that may take calls of an entry, by its identity.
@@ -128,16 +133,10 @@ def install(
     Raises:
         AllowlistError: an entry's operator never reaches a hook, or its function does not exist.
     """
-    installer = _Installer(
+    _Installer(
         operators, _registries(catalog), frontend, compiled_calls, computations, statistics,
-        entries, Search.of(entries), chosen, [], {},
-    )  # fmt: skip
-    try:
-        installer.install()
-    except BaseException:
-        Installation(tuple(installer.overrides)).remove()
-        raise
-    return Installation(tuple(installer.overrides))
+        entries, Search.of(entries), chosen, installation.overrides, {},
+    ).install()  # fmt: skip
 
 
 def composite_function(

@@ -7,7 +7,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .bindings import IrAttribute, dictionary_items, ir, string_value
+from .bindings import IrAttribute, dictionary_items, ir, list_elements, string_value
 from .errors import AttributeConversionError
 
 # Element types whose dense attributes can be read as a buffer. Other types (bf16) abort the process
@@ -59,7 +59,7 @@ def to_python(attribute: IrAttribute, depth: int = 0) -> Any:
     if isinstance(attribute, kinds.UnitAttr):
         return True
     if isinstance(attribute, kinds.ArrayAttr):
-        return tuple(to_python(entry, depth + 1) for entry in attribute)
+        return tuple(to_python(entry, depth + 1) for entry in list_elements(attribute))
     if isinstance(attribute, kinds.DictAttr):
         entries = dictionary_items(attribute)
         return {name: to_python(entry, depth + 1) for name, entry in entries.items()}
@@ -115,7 +115,7 @@ def _ffi_array(attribute: IrAttribute) -> IrAttribute | None:
     if _is_dense_array(attribute):
         return attribute
     if isinstance(attribute, kinds.ArrayAttr):
-        return _ffi_array_of_entries(list(attribute))
+        return _ffi_array_of_entries(list_elements(attribute))
     if not isinstance(attribute, kinds.DenseElementsAttr) or not _is_readable(attribute):
         return None
     values = _array(attribute)

@@ -270,10 +270,23 @@ def attributes(operation: IrOperation) -> dict[str, IrAttribute]:
     """The attributes of an operation by name.
 
     Raises:
-      AttributeConversionError: a name is not UTF-8; MLIR allows any bytes.
+      AttributeConversionError: a name is not UTF-8; MLIR allows any bytes. Or a value is a
+        location.
     """
-    named = operation.attributes
-    return {name: named[name] for name in _names(named, operation.name)}
+    return _items(operation.attributes, operation.name)
+
+
+def _items(entries: Any, where: str) -> dict[str, IrAttribute]:
+    found: dict[str, IrAttribute] = {}
+    for name in _names(entries, where):
+        try:
+            found[name] = entries[name]
+        except TypeError:
+            # A location is an attribute in MLIR, but in the bindings of jaxlib 0.10.2 it is none.
+            raise AttributeConversionError(
+                f"jaxlib cannot read attribute {name} of {where}; locations cannot be attributes"
+            ) from None
+    return found
 
 
 def _names(entries: Any, where: str) -> list[str]:
@@ -314,11 +327,23 @@ def dictionary_items(attribute: IrAttribute) -> dict[str, IrAttribute]:
     """The entries of a DictAttr; empty for None.
 
     Raises:
-      AttributeConversionError: a name is not UTF-8; MLIR allows any bytes.
+      AttributeConversionError: a name is not UTF-8, or a value is a location, as in `attributes`.
     """
-    if attribute is None:
-        return {}
-    return {name: attribute[name] for name in _names(attribute, "a dictionary")}
+    return {} if attribute is None else _items(attribute, "a dictionary")
+
+
+def list_elements(attribute: IrAttribute) -> list[IrAttribute]:
+    """The elements of an ArrayAttr.
+
+    Raises:
+      AttributeConversionError: one is a location, as in `attributes`.
+    """
+    try:
+        return list(attribute)
+    except TypeError:
+        raise AttributeConversionError(
+            "jaxlib cannot read an element of a list; locations cannot be attributes"
+        ) from None
 
 
 def find_operations(root: IrOperation, *names: str) -> list[IrOperation]:

@@ -10,10 +10,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from typing import IO
+
+from composites.child_processes import command_of
 
 from .errors import CrashError, StableHLOError
 
@@ -23,7 +24,10 @@ OUT_OF_MEMORY = 12
 _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|out of memory|memory allocation", re.IGNORECASE)
 """What native code and Python write where there is no memory."""
 
-_CHILD = "from lowering.stablehlo.isolated_reading import main; main()"
+_TRACEBACK = "Traceback (most recent call last)"
+"""What Python writes for an exception that nobody catches, such as a module that is missing."""
+
+_READER = "lowering.stablehlo.isolated_reading"
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,7 @@ def check(data: bytes, source: str, limits: Limits) -> None:
     Raises:
         CrashError: the process died, or went over the limits.
     """
-    command = [sys.executable, "-P", "-c", _CHILD, str(limits.seconds), str(int(limits.memory))]
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    command = command_of(_READER, str(limits.seconds), str(int(limits.memory)))
     with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as noise:
         file.write(data)
         file.seek(0)
@@ -78,7 +81,6 @@ def check(data: bytes, source: str, limits: Limits) -> None:
                 stdin=file,
                 stdout=noise,
                 stderr=noise,
-                env=os.environ | {"PYTHONPATH": path},
                 timeout=limits.seconds,
                 check=False,
             )
@@ -102,8 +104,11 @@ def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:
         )
     if hasattr(signal, "SIGXCPU") and code == -signal.SIGXCPU:
         return too_long(limits)
+    lines = [line.strip()[:200] for line in said.splitlines() if line.strip()]
+    if code > 0 and any(line.startswith(_TRACEBACK) for line in lines):
+        return f"the process that reads it failed, perhaps whatever the file is: {lines[-1]}"
     how = f"exit code {code}" if code > 0 else _signal_name(-code)
-    first = next((line.strip()[:200] for line in said.splitlines() if line.strip()), "")
+    first = lines[0] if lines else ""
     return f"jaxlib crashed on it ({how}{f': {first}' if first else ''}); the file may be damaged"
 
 

@@ -78,7 +78,7 @@ class Stats:
                 **entry
                 | {
                     "fallbacks": tuple(FallbackStats(**f) for f in entry["fallbacks"]),
-                    "declined": tuple(DeclinedStats(**d) for d in entry["declined"]),
+                    "declined": tuple(DeclinedStats(**d) for d in entry.get("declined", ())),
                 }
             )
             for name, entry in json.loads(line)["entries"].items()

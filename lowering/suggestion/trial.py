@@ -86,14 +86,9 @@ def _outcome(
 def _on(
     registry: Registry, catalog: Catalog, on: Sequence[Composite], counted: Statistics
 ) -> Iterator[None]:
-    with activation.for_export(()):
-        installation = activation.install_from(
-            catalog, (*registry.composites, *on), counted=counted
-        )
-        try:
-            yield
-        finally:
-            installation.remove()
+    entries = (*registry.composites, *on)
+    with activation.for_export(()), activation.installed(catalog, entries, counted):
+        yield
 
 
 def _faults(registry: Registry, catalog: Catalog) -> dict[str, str]:

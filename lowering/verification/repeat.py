@@ -1,7 +1,7 @@
 """The text of composites, here and in another process, which must be the same.
 
-`python -m lowering.verification.repeat` reads what to record from stdin, as JSON, and prints the
-digests as the last line. The parent starts it first, so that both work at the same time.
+`main` of the other process reads what to record from stdin, as JSON, and prints the digests as the
+last line. The parent starts it first, so that both work at the same time.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ import sys
 import warnings
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from composites.allowlist import resolve
+from composites.child_processes import command_of
+from composites.decompositions import Words
 from composites.registry.catalog import Catalog, load_catalog
 from lowering import activation
 from lowering.locking import recorded
 from lowering.verification.graphs import digest
 from lowering.verification.samples import NoSamples
-from lowering.verification.targets import Target, target_of_function, targets_of
+from lowering.verification.targets import (
+    Target,
+    alternatives_of,
+    target_of_function,
+    targets_of,
+)
 from lowering.verification.verify import element_types, select, turned_on
 
 _HASH_SEED = "4711"
@@ -35,6 +43,8 @@ class Request:
     """Files; None for those of the environment."""
     entries: tuple[str, ...] = ()
     """Identities."""
+    alternatives: Words = ()
+    """Entries of which only the alternatives that a word means are verified."""
     functions: tuple[str, ...] = ()
     samples: str | None = None
     count: int = 1
@@ -50,7 +60,8 @@ class Request:
         entries = [e for name in self.entries for e in resolve([name], catalog)]
         wanted = [entry for entry in dict.fromkeys(entries) if entry.identity in self.entries]
         functions = (target_of_function(name, self.samples) for name in self.functions)
-        return (*targets_of(wanted, catalog), *functions)
+        chosen = alternatives_of(self.alternatives, catalog)
+        return (*targets_of(wanted, catalog), *chosen, *functions)
 
 
 def digests(request: Request) -> dict[str, str]:
@@ -79,12 +90,12 @@ def _digest(target: Target, catalog: Catalog, dtype: str) -> str:
 def start(request: Request) -> subprocess.Popen[str]:
     """Start the other process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "lowering.verification.repeat"],
+        command_of(__name__),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=os.environ | {"PYTHONHASHSEED": _HASH_SEED, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=os.environ | {"PYTHONHASHSEED": _HASH_SEED},
     )
     assert process.stdin is not None
     process.stdin.write(json.dumps(asdict(request)))
@@ -103,9 +114,14 @@ def digests_of(process: subprocess.Popen[str]) -> dict[str, str]:
 def read_request(text: str) -> Request:
     """The request that the parent wrote."""
     data = json.loads(text)
-    lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    lists = {key: _frozen(value) for key, value in data.items() if isinstance(value, list)}
     return Request(**{**data, **lists})
 
 
-if __name__ == "__main__":
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def main() -> None:
+    """What the other process does."""
     print(json.dumps(digests(read_request(sys.stdin.read()))))

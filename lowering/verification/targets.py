@@ -60,8 +60,21 @@ def targets_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Target, 
     return tuple(each for target in own for each in (target, *_alternatives(target)))
 
 
+def alternatives_of(words: Words, catalog: Catalog) -> tuple[Target, ...]:
+    """The alternatives that words mean, without the entries' own decompositions."""
+    chosen = dict(words)
+    entries = [entry for entry in catalog if entry.identity in chosen]
+    return tuple(
+        each
+        for each in targets_of(entries, catalog)
+        if each.alternative in each.entry.chosen(chosen[each.entry.identity])
+    )
+
+
 def _alternatives(target: Target) -> Iterator[Target]:
     for alternative in target.entry.alternatives:
+        if alternative.has_stock_bits:
+            continue  # the row of the entry compares its bits
         yield replace(
             target,
             label=f"{target.label}={alternative.name}",

@@ -113,13 +113,8 @@ def turned_on(target: Target, catalog: Catalog) -> Iterator[Statistics]:
     counted = Statistics()
     if target.alternative is not None:
         import_alternative(target.alternative, target.entry)
-    installation = activation.install_from(
-        catalog, target.entries, counted=counted, words=target.words
-    )
-    try:
+    with activation.installed(catalog, target.entries, counted, target.words):
         yield counted
-    finally:
-        installation.remove()
 
 
 @dataclass(frozen=True, slots=True)

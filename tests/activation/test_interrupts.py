@@ -177,7 +177,7 @@ print(tried)
 """
 
 
-@pytest.mark.parametrize("step", [61, pytest.param(7, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("step", [61, pytest.param(19, marks=pytest.mark.exhaustive)])
 def test_turning_on_and_off(step: int) -> None:
     done = run_python(INTERRUPTING + ENABLE.replace("sys.argv[1]", repr(str(step))))
     assert done.code == 0, done.stderr[-3000:]
@@ -189,3 +189,53 @@ def test_first_calls(step: int) -> None:
     done = run_python(INTERRUPTING + CALL.replace("sys.argv[1]", repr(str(step))))
     assert done.code == 0, done.stderr[-3000:]
     assert int(done.stdout) > 5
+
+
+DEFERRING = """
+import signal, sys
+from lowering import interrupts
+
+HANDLER = signal.getsignal(signal.SIGINT)
+
+def interrupted(line):
+    count = 0
+    def trace(frame, event, argument):
+        nonlocal count
+        if frame.f_code.co_filename != interrupts.__file__:
+            return None
+        if event == "line":
+            count += 1
+            if count == line:
+                signal.raise_signal(signal.SIGINT)
+        return trace
+    sys.settrace(trace)
+    try:
+        with interrupts.deferred():
+            pass
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return count >= line
+
+line = 1
+while interrupted(line):
+    assert signal.getsignal(signal.SIGINT) is HANDLER, line
+    waited = False
+    try:
+        with interrupts.deferred():
+            signal.raise_signal(signal.SIGINT)
+            waited = True
+    except KeyboardInterrupt:
+        pass
+    assert waited, line
+    line += 1
+print(line)
+"""
+
+
+def test_an_interrupt_at_each_line_of_deferring() -> None:
+    """The next interrupt waits nevertheless."""
+    done = run_python(DEFERRING)
+    assert done.code == 0, done.stderr[-3000:]
+    assert int(done.stdout) > 10

@@ -16,7 +16,7 @@ def test_prints_tables_and_writes_both_files(tmp_path: Path) -> None:
     arguments = ["--counts", "2", "--repeats", "2"]
     files = ["--json", str(as_json), "--markdown", str(as_markdown)]
     process = run(
-        *(sys.executable, "benchmarks/cost.py", *arguments, *files),
+        *(sys.executable, "-m", "benchmarks.cost", *arguments, *files),
         cwd=REPOSITORY,
         XLA_COMPOSITE_OP="all",
         COLUMNS="120",

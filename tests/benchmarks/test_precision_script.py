@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,11 +16,7 @@ F32_EPSILON = 2.0**-23
 
 @pytest.fixture(scope="module")
 def precision() -> ModuleType:
-    sys.path.insert(0, str(REPOSITORY))
-    try:
-        return importlib.import_module("benchmarks.precision")
-    finally:
-        sys.path.remove(str(REPOSITORY))
+    return importlib.import_module("benchmarks.precision")
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from composites.cli.app import app
+from composites.decompositions import choose
 from lowering import activation
+from lowering.verification.repeat import Request, read_request
 
 FUNCTIONS = """
 def two(self):
@@ -64,7 +67,10 @@ def test_list() -> None:
     result = invoke("list", "--json")
     entries = {e["name"]: e for e in json.loads(result.stdout)["composites"]}
     assert entries["umbra.e"]["alternatives"] == {"a": ["fast", "small"], "b": []}
-    assert entries["ptxla.cross_entropy_loss"]["alternatives"] == {"rows": ["fast", "small"]}
+    assert entries["ptxla.cross_entropy_loss"]["alternatives"] == {
+        "from_saved": ["stock"],
+        "rows": ["fast", "small"],
+    }
     assert "a (fast, small), b" in invoke("list").stdout
 
 
@@ -129,3 +135,15 @@ def test_export(tmp_path: Path) -> None:
     result = invoke("export", "model.py:relu", "-o", "out", "--decompositions", "fats")
     assert result.exit_code == 1
     assert "there is no decomposition 'fats'" in result.stderr
+
+
+def test_verify_takes_one_alternative() -> None:
+    request = Request(alternatives=choose("umbra.e=b", activation.catalog()))
+    again = read_request(json.dumps(asdict(request)))
+    assert again == request
+    assert [target.label for target in again.targets()] == ["umbra.e=b"]
+    mistake = invoke("verify", "umbra.e=c")
+    assert mistake.exit_code == 1
+    assert "umbra.e has no decomposition 'c' (known: stock, fast, small, a, b)" in mistake.output
+    stock = invoke("verify", "umbra.e=stock")
+    assert "name the entry alone to verify its own decomposition" in stock.output

@@ -39,7 +39,7 @@ F = "decomposition: 'a:f'"
         ("fast: {decomposition: 'a:f'}", "'fast' cannot be the name of an alternative"),
         ("'x y': {decomposition: 'a:f'}", "'x y' is not the name of an alternative: letters"),
         ("a: {goals: fast}", "an alternative needs `decomposition`, `backward`, or both"),
-        (f"a: {{goals: quick, {F}}}", "must be 'fast' or 'small', not 'quick'"),
+        (f"a: {{goals: quick, {F}}}", "must be 'fast', 'small' or 'stock', not 'quick'"),
         (f"a: {{gaols: fast, {F}}}", "unknown key 'gaols'; did you mean 'goals'? (the keys are"),
         ("a: {decomposition: native}", "'native' is not a function; write package.module:"),
         ("a: {backward: derive}", "backward: derive needs `decomposition`"),
@@ -172,7 +172,7 @@ def test_a_vendor_adds_to_a_builtin_entry(tmp_path: Path) -> None:
         ("ptxla.gelu", ", when: {approx: none}", "has no argument 'approx'"),
         ("ptxla.gelu", ", when: {where: ['self.shape[']}", "is not an expression"),
         ("ptxla.gelu", ", backward: derive", "ptxla.gelu has no derived backward; write an"),
-        ("ptxla.gelu", ", goals: quick", "must be 'fast' or 'small'"),
+        ("ptxla.gelu", ", goals: quick", "must be 'fast', 'small' or 'stock'"),
     ],
 )
 def test_wrong_additions(tmp_path: Path, name: str, body: str, message: str) -> None:
@@ -241,6 +241,7 @@ def test_the_choice(two: Catalog, text: str, gelu: str | None, e: str | None) ->
         ("silu=fast", "silu=fast: silu has no alternatives; `composites list` says"),
         ("=fast", "there is no composite ''"),
         ("gelu=", "gelu has no decomposition ''"),
+        ("fast,-gelu=fast", "-gelu=fast: nothing is removed here; write gelu=stock"),
     ],
 )
 def test_wrong_choices(two: Catalog, text: str, message: str) -> None:
@@ -272,3 +273,36 @@ def test_a_package_with_a_wrong_addition_is_left_out(
     (left,) = found.left_out
     assert left.package == "wrong-ops"
     assert left.reason.count("there is no such entry") == 2
+
+
+def test_the_goal_stock_is_taken_after_what_was_chosen() -> None:
+    goals = f"a: {{goals: stock, {F}}}, b: {{goals: fast, {F}}}, c: {{goals: [small, stock], {F}}}"
+    (found,) = parse_registry(entry(goals), "acme.yaml").composites
+    for word, taken in {"stock": "ac", "fast": "bac", "small": "ac", "b": "bac", "c": "ac"}.items():
+        assert [alternative.name for alternative in found.taken(word)] == list(taken)
+
+
+def test_the_goal_stock_is_for_the_file_of_the_entry(tmp_path: Path) -> None:
+    path = tmp_path / "acme.yaml"
+    path.write_text(
+        "schema: 1\nnamespace: acme\ncomposites: {}\n"
+        f"alternatives:\n  ptxla.gelu: {{a: {{goals: stock, {F}}}}}\n"
+    )
+    with pytest.raises(RegistryError, match=r"goals: stock is for the file that has ptxla\.gelu"):
+        load_catalog([str(path)])
+
+
+def test_a_package_that_adds_to_one_that_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is left out too, and not without a word."""
+    for name, entry in (("wrong", "ptxla.gleu"), ("other", "wrong.e")):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(
+            f"schema: 1\nnamespace: {name}\ncomposites: {{e: {{op: aten::gelu}}}}\n"
+            f"alternatives: {{{entry}: {{a: {{{F}}}}}}}\n"
+        )
+        install(tmp_path, f"{name}-ops", monkeypatch, **{f"{name}_ops": returning(path)})
+    found = load_catalog([])
+    assert [left.package for left in found.left_out] == ["wrong-ops", "other-ops"]
+    assert "wrong.e: there is no such entry" in found.left_out[1].reason

@@ -6,12 +6,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from composites_testing.processes import run, run_python
 
-from lowering.stablehlo import BytecodeError, CrashError, Limits, Module, ParseError, StableHLOError
+from lowering.stablehlo import (
+    AttributeConversionError,
+    BytecodeError,
+    CrashError,
+    Limits,
+    Module,
+    ParseError,
+    StableHLOError,
+    inspect,
+    to_custom_call,
+)
 
 DATA = Path(__file__).parent / "data"
 COMMAND = (sys.executable, "-m", "composites")
@@ -102,6 +113,54 @@ def test_names_that_are_not_utf8() -> None:
         "the name of an attribute of a dictionary is not UTF-8; write it in UTF-8",
         "the name of an attribute of a dictionary is not UTF-8; write it in UTF-8",
     ]
+
+
+@pytest.mark.parametrize("value", ['loc("x":1:2)', '[loc("x":1:2)]', "{c = loc(unknown)}"])
+def test_locations_as_attributes(value: str) -> None:
+    """MLIR has them among its attributes. jaxlib 0.10.2 has no class for them there; 0.7.1 reads
+    them."""
+    module = Module.parse(
+        "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n"
+        f'  %0 = stablehlo.composite "x.y" %a {{composite_attributes = {{b = {value}}},\n'
+        "    decomposition = @d} : (tensor<f32>) -> tensor<f32>\n"
+        "  return %0 : tensor<f32>\n"
+        "}\n"
+        "func.func private @d(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }"
+    )
+    _inspect_or_refuse(module)
+    with pytest.raises(StableHLOError, match="loc"):
+        to_custom_call(module, {"x.y": "kernel"})
+
+
+def test_a_location_as_an_attribute_of_the_module() -> None:
+    module = Module.parse('module attributes {a.b = loc("x":1:2)} {}')
+    _inspect_or_refuse(module)
+
+
+def _inspect_or_refuse(module: Module) -> None:
+    with suppress(AttributeConversionError):
+        inspect(module)
+
+
+def test_a_process_that_fails_otherwise_is_not_called_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import threading\ndel threading.Thread")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(CrashError) as caught:
+        Module.read(BLOCK, limits=Limits())
+    message = str(caught.value)
+    assert message.startswith(f"{BLOCK}: the process that reads it failed, perhaps whatever the")
+    assert message.endswith("module 'threading' has no attribute 'Thread'")
+
+
+def test_a_users_files_shadow_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model's folder is put on the path, and may have a json.py, which this process has read."""
+    for name in ("json", "threading", "numpy", "lowering", "composites"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('this is not it')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Module.read(BLOCK, limits=Limits())
 
 
 @pytest.mark.parametrize("options", [["inspect"], ["lower", "-o", "out.mlir"]])

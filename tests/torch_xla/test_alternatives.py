@@ -16,7 +16,7 @@ from composites_testing.processes import run_python
 from torch import Tensor
 
 import composites
-from composites.errors import DecompositionError, LoweringError
+from composites.errors import DecompositionError, LoweringError, MissingPackageError
 from lowering import activation
 
 FUNCTIONS = """
@@ -276,6 +276,16 @@ def test_a_function_that_is_not_there(enable: Enable) -> None:
     assert composites.active() == ()
 
 
+def test_without_jax(enable: Enable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lowering.installation.install.find_spec", lambda name: None)
+    message = r"a, an alternative of planted\.e, needs jax; pip install jax, or write e=stock"
+    with pytest.raises(MissingPackageError, match=message):
+        enable(f"a: {alternative('jax:jax_two')}")
+    assert composites.active() == ()
+    composites.enable("planted.e", decompositions="stock")
+    assert gelu() == STOCK
+
+
 # ---- who chooses ----
 
 
@@ -342,6 +352,9 @@ def test_a_vendor_file_gives_alternatives_to_builtin_entries(enable: Enable) -> 
     assert float(F.silu(x)[0, 0]) == 2
     with pytest.raises(DecompositionError, match="does not take the arguments of aten::silu"):
         enable("x: " + alternative("two"), added=f"ptxla.silu: {{a: {alternative('doubled')}}}")
+    enable("x: " + alternative("two"), added=f"ptxla.silu: {{a: {alternative('broken')}}}")
+    with pytest.raises(LoweringError, match=r"planted\.yaml:5: ptxla\.silu: .*it is broken"):
+        F.silu(torch.ones(3, 2, device="xla"))
 
 
 # ---- backward ----
@@ -395,7 +408,7 @@ def test_a_backward_of_its_own(enable: Enable, function: str) -> None:
     assert declined() == {}
     assert linear(bias=True) == (4, 4, 2, 2)  # it has no gradient of bias
     assert declined() == {"a": "it has no gradient of bias"}
-    assert taken() == {"a": 3, "a, backward": 2, "stock, backward": 1}
+    assert taken() == {"stock": 3, "a, backward": 2, "stock, backward": 1}
 
 
 @pytest.mark.parametrize(
@@ -468,6 +481,12 @@ def test_a_python_function(enable: Enable) -> None:
     assert float(planted_alt.norm(x, 1.0)[0]) == 1
     assert float(planted_alt.norm(x, 0.0)[0]) == 0.5
     assert taken() == {"a": 1, "stock": 1}
+    message = r"yaml:4: planted\.e: a: when: .*there is no argument 'epz'; did you mean 'eps'\?"
+    for condition in ("epz: 3", "where: ['epz > 3']"):
+        more = f"goals: fast, when: {{{condition}}}"
+        enable(f"a: {alternative('norm_two', more)}", "fast", entry)
+        with pytest.raises(LoweringError, match=message):
+            planted_alt.norm(x, 1.0)
 
 
 _WHERE = "goals: fast, when: {where: ['eps > 0.5 and x.dim() == 1']}"

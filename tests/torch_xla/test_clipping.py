@@ -99,3 +99,17 @@ def test_a_bound_that_changes_compiles_nothing() -> None:
             torch_xla.sync()
             counts.append(compilations() - before)
     assert counts[2:] == [0, 0]
+
+
+@pytest.mark.parametrize("view", [False, True])
+def test_gradients_that_share_memory(same_as_stock: SameAsStock, view: bool) -> None:
+    """Each parameter scales its gradient, so a shared one is scaled more than once."""
+
+    def step() -> dict[str, Any]:
+        made = [nn.Parameter(values(6, device="xla")) for _ in range(2)]
+        made[0].grad = values(6, seed=1, device="xla")
+        made[1].grad = made[0].grad.view(6) if view else made[0].grad
+        norm = nn.utils.clip_grad_norm_(made, 0.5)
+        return {"norm": norm, **{f"grad {n}": p.grad for n, p in enumerate(made)}}
+
+    same_as_stock({"shared": step}, emits=())

@@ -554,12 +554,13 @@ def test_optimizer_steps_are_those_of_stock(
 ROUNDED_WITHOUT_FUSION = ("Adam, weight decay", "Adam, everything")
 """Whose last bit in f64 is stock's as users compile, where XLA fuses; see composites_testing."""
 
-UNITS = {torch.float64: 1e-15, torch.float32: 5e-7, torch.bfloat16: 8e-3}
+UNITS = {torch.float64: 1e-15, torch.float32: 5e-7, torch.bfloat16: 1.6e-2}
 """How far the other cases may be from stock after four steps, of the largest value.
 
 XLA fuses the update in another way: the last bit of a parameter changes (f32: 1.5e-7 of the largest
 value at most, where beta2 being a constant changes the second moment of a tensor of one element,
-too; bf16: 5.5e-3, in one element of 35). Stock with constants differs from stock likewise.
+too; bf16: 5.5e-3, in one element of 35, and 1.46e-2 for Lion, three units in the last place). Stock
+with constants differs from stock likewise. In bf16 each of the four steps may round by one unit.
 """
 
 

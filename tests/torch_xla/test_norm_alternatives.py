@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import composites
-from composites.alternatives import samples
+from composites.alternatives.samples import norms as samples
+from composites.alternatives.samples.operands import Call
 
-CALLS: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], Iterator[samples.Call]]]] = {
+CALLS: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], Iterator[Call]]]] = {
     "layer_norm": (torch.native_layer_norm, samples.layer_norm),
     "rms_norm": (torch.rms_norm, samples.rms_norm),
     "batch_norm_training": (torch.batch_norm, samples.batch_norm),

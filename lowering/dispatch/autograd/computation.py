@@ -160,15 +160,16 @@ def _with_alternative(
         return replace(stock, alternative=alternative)
     autocast = frontend.tracing.autocast_dtype()
     decomposition, operands = alternative.decomposition, arguments.operands
+    changed = as_entry(entry, alternative, decomposition)
     function = forward_of(entry, decomposition, arguments.call, saved=wanted is not None)
     lowered = lower_composite(
-        as_entry(entry, decomposition),
+        changed,
         definition.statistics,
         entry.composite_name,
         frontend,
         operands,
         arguments.attributes,
-        lambda: lower_alternative(entry, decomposition, frontend, function, operands, autocast),
+        lambda: lower_alternative(changed, frontend, function, operands, autocast),
     )
     if isinstance(lowered, Fallback):
         return lowered.reason

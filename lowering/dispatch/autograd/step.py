@@ -309,16 +309,16 @@ class _Backward:
             return None
         decomposition = alternative.backward or alternative.decomposition
         assert decomposition is not None
+        changed = as_entry(entry, alternative, decomposition)
         lowered = lower_composite(
-            as_entry(entry, decomposition),
+            changed,
             definition.statistics,
             f"{entry.composite_name}_backward",
             frontend,
             operands,
             attributes,
             lambda: lower_alternative(
-                entry,
-                decomposition,
+                changed,
                 frontend,
                 function,
                 operands,

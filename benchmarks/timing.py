@@ -1,0 +1,160 @@
+"""Times of two sides, measured so that noise meets both; what the benchmarks share.
+
+- The sides alternate in blocks, in turned order. A block gives the least of its samples, and two
+  neighbouring blocks give one ratio, since a shared machine changes its pace between blocks.
+- A ratio is the median of these, and its quartiles say how sure it is. A ratio above its bar whose
+  lower quartile is not is marked `~`: this run cannot tell.
+- Garbage is collected before a block and not during it. Before a sample all pending work is done.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+SAMPLES_PER_BLOCK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The second side's time to the first one's."""
+
+    median: float
+    lower: float
+    upper: float
+    """Quartiles."""
+
+    @property
+    def middle_half(self) -> str:
+        return f"{self.lower:.2f} to {self.upper:.2f}"
+
+    def verdict(self, bar: float | None) -> str:
+        """Whether it is at most `bar`; `~` where the quartiles do not confirm that it is not."""
+        if bar is None:
+            return ""
+        if round(self.median, 2) <= bar:
+            return "met"
+        return "~" if round(self.lower, 2) <= bar else "missed"
+
+
+def ratio(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> Ratio:
+    """Of the samples of two sides, block by block."""
+    ratios = [min(b) / min(a) for a, b in zip(first, second, strict=True)]
+    if len(ratios) == 1:
+        return Ratio(ratios[0], ratios[0], ratios[0])
+    lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    return Ratio(statistics.median(ratios), lower, upper)
+
+
+def typical(blocks: Sequence[Sequence[float]]) -> float:
+    """The median of what each block found."""
+    return statistics.median(min(block) for block in blocks)
+
+
+def alternated(
+    sides: Sequence[Callable[[int], list[float]]], pairs: int, samples: int = SAMPLES_PER_BLOCK
+) -> list[list[list[float]]]:
+    """Blocks of each side, in turned order. A side takes a number of samples and returns them."""
+    blocks: list[list[list[float]]] = [[] for _ in sides]
+    for number in range(pairs):
+        order = range(len(sides))
+        for side in order if number % 2 == 0 else reversed(order):
+            with no_garbage_collection():
+                blocks[side].append(sides[side](samples))
+    return blocks
+
+
+def affordable(step: float, budget: float, fewest: int, most: int) -> tuple[int, int]:
+    """How many blocks each side has within about `budget` seconds, and samples of each block.
+
+    Args:
+        step: seconds of one step of all sides.
+        fewest, most: blocks, whatever the budget.
+    """
+    blocks = int(budget / (step * (1 + SAMPLES_PER_BLOCK)))  # a block begins with a step untimed
+    if blocks >= fewest:
+        return min(most, blocks), SAMPLES_PER_BLOCK
+    return fewest, 1
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Collect garbage now, and not in the block."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+CLOCKS: Mapping[str, Callable[[], float]] = {
+    "wall": time.perf_counter,
+    "processor": time.process_time,
+}
+"""The processor's time, of all threads together, is disturbed less by other work on the machine."""
+
+
+def seconds(action: Callable[[], Any], clock: str = "wall") -> tuple[float, Any]:
+    """How long it took, and what it returned."""
+    now = CLOCKS[clock]
+    start = now()
+    result = action()
+    return now() - start, result
+
+
+def settle() -> None:
+    """Finish all pending work of torch_xla."""
+    import torch_xla
+    import torch_xla.core.xla_model as xm
+
+    torch_xla.sync()
+    xm.wait_device_ops()
+
+
+def seconds_compiling() -> float:
+    """How long XLA has compiled for torch_xla in this process."""
+    from torch_xla.debug import metrics
+
+    data = metrics.metric_data("CompileTime")
+    return 0.0 if data is None else float(data[1]) / 1e9
+
+
+def milliseconds(value: float) -> str:
+    """As text, with three digits."""
+    scaled = value * 1e3
+    return f"{scaled:,.{2 if scaled < 10 else 1 if scaled < 100 else 0}f} ms"
+
+
+def conditions(what: str) -> str:
+    """Versions, machine, and `what`, as one line."""
+    return (
+        f"{', '.join(versions())}; Python {platform.python_version()}; {cpu_name()},"
+        f" {os.cpu_count()} cores, device {os.environ['PJRT_DEVICE']}; {what}."
+    )
+
+
+def versions() -> Iterator[str]:
+    """Of the packages that times depend on."""
+    for package in ("torch", "torch_xla", "transformers", "torch-xla-composites"):
+        with suppress(PackageNotFoundError):  # transformers: some benchmarks do without
+            yield f"{package} {version(package)}"
+
+
+def cpu_name() -> str:
+    """The processor, as Linux names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())

@@ -1,0 +1,175 @@
+"""Whole training steps at sizes where attention, the loss and the optimizer cost something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from benchmarks.calls import UPDATE, Mode, Place, moved
+from benchmarks.training_models import ARCHITECTURES
+from benchmarks.unet import UNetBlock
+
+Batch = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A module that returns its loss, what it is trained on, and AdamW."""
+
+    build: Callable[[], tuple[nn.Module, Batch]]
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        return (UPDATE,)
+
+    def placed(self, place: Place) -> PlacedTraining:
+        module, batch = self.build()
+        module = moved(module, place).train()
+        on_cpu = next(module.parameters()).is_cpu
+        # PyTorch's fastest on the CPU; XLA tensors have no fused kernel.
+        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=on_cpu)
+        return PlacedTraining(module, {n: place(t) for n, t in batch.items()}, optimizer)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTraining:
+    """A module on a device, and its optimizer."""
+
+    module: nn.Module
+    batch: Batch
+    optimizer: torch.optim.Optimizer
+
+    def traced(self, mode: Mode) -> Sequence[Tensor]:
+        """One step. What it computes is held by the parameters, but for the loss."""
+        assert mode == UPDATE
+        self.optimizer.zero_grad()
+        loss: Tensor = self.module(**self.batch)
+        loss.backward()
+        self.optimizer.step()
+        return (loss.detach(),)
+
+
+class OwnLoss(nn.Module):
+    """A model of transformers that returns its loss."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, **batch: Tensor) -> Tensor:
+        loss: Tensor = self.model(**batch).loss
+        return loss
+
+
+def gpt2(length: int = 512, vocabulary: int = 50257, layers: int = 4) -> tuple[nn.Module, Batch]:
+    """GPT-2 of transformers, two sequences, without dropout."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    dropout: dict[str, Any] = dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop"), 0.0)
+    config = GPT2Config(
+        vocab_size=vocabulary,
+        n_positions=length,
+        n_embd=384,
+        n_layer=layers,
+        n_head=6,
+        bos_token_id=0,
+        eos_token_id=0,
+        use_cache=False,
+        **dropout,
+    )
+    tokens = torch.randint(3, vocabulary, (2, length))
+    return OwnLoss(GPT2LMHeadModel(config)), {"input_ids": tokens, "labels": tokens}
+
+
+def llama(length: int = 2048, vocabulary: int = 16384, layers: int = 4) -> tuple[nn.Module, Batch]:
+    """Llama of transformers with grouped queries, one sequence."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=384,
+        num_hidden_layers=layers,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+        intermediate_size=1024,
+        max_position_embeddings=length,
+        use_cache=False,
+    )
+    tokens = torch.randint(3, vocabulary, (1, length))
+    return OwnLoss(LlamaForCausalLM(config)), {"input_ids": tokens, "labels": tokens}
+
+
+def architecture(name: str) -> tuple[nn.Module, Batch]:
+    """One of benchmarks/training_models.py with larger sizes."""
+    made = ARCHITECTURES[name].build_larger()
+    return OwnLoss(made.module), made.batch
+
+
+class Block(nn.Module):
+    """Causal attention and an MLP."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.qkv(self.norm1(x)).chunk(3, -1)
+        )
+        attended = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        result: Tensor = x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        return result
+
+
+class CausalGPT(nn.Module):
+    """A GPT that returns its loss."""
+
+    def __init__(self, vocabulary: int, width: int, heads: int, layers: int, length: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Parameter(torch.randn(length, width) * 0.02)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        hidden = self.tokens(tokens) + self.positions
+        for block in self.blocks:
+            hidden = block(hidden)
+        logits = self.head(self.norm(hidden))
+        return functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
+def causal_gpt(
+    length: int, vocabulary: int = 16384, width: int = 384, layers: int = 4
+) -> tuple[nn.Module, Batch]:
+    """One sequence."""
+    model = CausalGPT(vocabulary, width, width // 64, layers, length)
+    tokens, labels = (torch.randint(vocabulary, (1, length)) for _ in range(2))
+    return model, {"tokens": tokens, "labels": labels}
+
+
+class UNetLoss(nn.Module):
+    """A block of a U-Net, with its loss."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.block = UNetBlock(channels)
+
+    def forward(self, sample: Tensor, time: Tensor, noise: Tensor) -> Tensor:
+        return functional.mse_loss(self.block(sample, time), noise)
+
+
+def unet(channels: int = 64, size: int = 32) -> tuple[nn.Module, Batch]:
+    """Four images; attention is over all their pixels."""
+    sample, noise = (torch.randn(4, channels, s, s) for s in (size, 2 * size))
+    return UNetLoss(channels), {"sample": sample, "time": torch.randn(4, channels), "noise": noise}

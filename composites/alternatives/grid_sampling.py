@@ -1,0 +1,62 @@
+"""Bilinear sampling of images at the points of a grid, one corner after the other.
+
+All of a corner's values are read and added in one pass over the result; no tensor holds those of
+all four corners.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+ZEROS, BORDER, REFLECTION = 0, 1, 2
+"""PyTorch's numbers of `padding_mode`."""
+
+
+def grid_sampler_2d(
+    input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Array:
+    """`aten::grid_sampler_2d` with bilinear interpolation."""
+    batch, channels, height, width = input.shape
+    points = grid.astype(jnp.float32).reshape(batch, -1, 2)
+    pixels = input.transpose(0, 2, 3, 1).reshape(batch, height * width, channels)
+    left, of_right = _positions(points[..., 0], width, padding_mode, align_corners)
+    top, of_bottom = _positions(points[..., 1], height, padding_mode, align_corners)
+    total = jnp.zeros((), jnp.float32)
+    for row, of_row in ((top, 1 - of_bottom), (top + 1, of_bottom)):
+        for column, of_column in ((left, 1 - of_right), (left + 1, of_right)):
+            inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+            places = jnp.where(inside, row * width + column, 0).astype(jnp.int32)
+            values = jnp.take_along_axis(pixels, places[..., None], 1, mode="clip")
+            values = jnp.where(inside[..., None], values.astype(jnp.float32), 0)
+            total = total + values * (of_row * of_column)[..., None]
+    sampled = total.transpose(0, 2, 1).reshape(batch, channels, *grid.shape[1:3])
+    return sampled.astype(input.dtype)
+
+
+def _positions(
+    coordinates: Array, size: int, padding_mode: int, align_corners: bool
+) -> tuple[Array, Array]:
+    """The pixels before coordinates from -1 to 1, and the weights of those after them."""
+    if align_corners:
+        source = (coordinates + 1) * ((size - 1) / 2)
+    else:
+        source = ((coordinates + 1) * size - 1) / 2
+    if padding_mode == REFLECTION:
+        source = _reflected(source, size, align_corners)
+    if padding_mode != ZEROS:
+        source = jnp.clip(jnp.where(jnp.isnan(source), 0, source), 0, size - 1)
+    low = jnp.floor(source)
+    return low, source - low
+
+
+def _reflected(source: Array, size: int, align_corners: bool) -> Array:
+    """Reflect as often as needed: at the outermost centres with `align_corners`, else at the
+    edges."""
+    low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+    if span == 0:
+        return jnp.zeros_like(source)
+    distance = jnp.abs(source - low)
+    extra = lax.rem(distance, jnp.float32(span))
+    even = lax.rem(jnp.floor(distance / span), jnp.float32(2)) == 0
+    return jnp.where(even, extra, span - extra) + low

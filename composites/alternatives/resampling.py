@@ -1,0 +1,247 @@
+"""Resampling of images, one axis after the other, without gathers of single elements.
+
+Where an axis grows by a whole factor, the output elements of one phase read the same neighbours
+with the same weights: each phase is one weighted sum of the whole image, and the phases are
+interleaved. Otherwise columns are resampled by a product with the matrix of weights, because rows
+of an image are contiguous, and rows by their few taps. (In such a product, a number that is not
+finite spreads along its row.) Sums are in f32, also where the image is bf16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+PRODUCT = 256
+"""Up to which number of columns the product is faster than taps."""
+
+ROWS, COLUMNS = 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One axis of an image: the number of input and of output elements."""
+
+    dim: int
+    inputs: int
+    outputs: int
+    align_corners: bool = False
+
+    @property
+    def factor(self) -> int | None:
+        """How many output elements each input element becomes; None if not all become equally
+        many."""
+        if self.align_corners or self.outputs % self.inputs:
+            return None
+        return self.outputs // self.inputs
+
+    def source(self, lowest: int | None = None) -> tuple[Array, Array]:
+        """The input coordinate of each output element's centre: the element before it, and how far
+        behind this element it is. Of integers, so no place of a large image is rounded."""
+        outputs = jnp.arange(self.outputs, dtype=jnp.int64)
+        if self.align_corners:
+            above, below = outputs * (self.inputs - 1), max(1, self.outputs - 1)
+        else:
+            above, below = (2 * outputs + 1) * self.inputs - self.outputs, 2 * self.outputs
+        if lowest is not None:
+            above = jnp.maximum(above, lowest * below)
+        low = above // below
+        return low, (above - low * below).astype(jnp.float32) / below
+
+    def bilinear(self) -> list[_Tap]:
+        """The two taps of each output element."""
+        low, t = self.source(lowest=0)
+        return [self._tap(low, 1 - t), self._tap(low + 1, t)]
+
+    def bicubic(self) -> list[_Tap]:
+        """The four taps of each output element."""
+        low, t = self.source()
+        weights = (_outer(1 + t), _inner(t), _inner(1 - t), _outer(2 - t))
+        return [
+            self._tap(low + k, weight) for k, weight in zip((-1, 0, 1, 2), weights, strict=True)
+        ]
+
+    def _tap(self, position: Array, weights: Array) -> _Tap:
+        return _Tap(jnp.clip(position, 0, self.inputs - 1).astype(jnp.int32), weights)
+
+    def matrix(self, taps: Sequence[_Tap]) -> Array:
+        """The weights of all taps, `[outputs, inputs]`."""
+        inputs = jnp.arange(self.inputs, dtype=jnp.int32)
+        matrix = jnp.zeros((self.outputs, self.inputs), jnp.float32)
+        for tap in taps:
+            here = tap.position[:, None] == inputs
+            matrix = matrix + jnp.where(here, tap.weights[:, None], 0)
+        return matrix
+
+    def gathered(self, image: Array, taps: Sequence[_Tap]) -> Array:
+        """The weighted sum of the taps."""
+        shape = (-1,) + (1,) * (image.ndim - 1 - self.dim)
+        total = jnp.zeros((), jnp.float32)
+        for tap in taps:
+            values = jnp.take(image, tap.position, axis=self.dim, mode="clip")
+            total = total + values * tap.weights.reshape(shape)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Tap:
+    """One of the input elements that each output element reads, and its weight."""
+
+    position: Array
+    weights: Array
+
+
+def upsample_nearest2d(
+    self: Array,
+    output_size: Sequence[int],
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:
+    """`aten::upsample_nearest2d` by whole factors: each element is repeated."""
+    batch, channels, height, width = self.shape
+    rows, columns = output_size[0] // height, output_size[1] // width
+    repeated = jnp.broadcast_to(
+        self[:, :, :, None, :, None], (batch, channels, height, rows, width, columns)
+    )
+    return repeated.reshape(batch, channels, *output_size)
+
+
+def upsample_nearest2d_backward(
+    grad_output: Array,
+    output_size: Sequence[int],
+    input_size: Sequence[int],
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:
+    """The gradient of `upsample_nearest2d`: the sum of what each element became."""
+    batch, channels, height, width = input_size
+    rows, columns = output_size[0] // height, output_size[1] // width
+    grads = grad_output.reshape(batch, channels, height, rows, width, columns)
+    return grads.astype(jnp.float32).sum((3, 5)).astype(grad_output.dtype)
+
+
+def upsample_bilinear2d(
+    self: Array,
+    output_size: Sequence[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:
+    """`aten::upsample_bilinear2d`."""
+    image = self.astype(jnp.float32)
+    for axis in reversed(_axes(self.shape, output_size, align_corners)):
+        taps = axis.bilinear()
+        if axis.factor is not None:
+            image = _phases(image, axis)
+        elif axis.dim == COLUMNS and axis.inputs <= PRODUCT:
+            image = jnp.einsum("nchw,xw->nchx", image, axis.matrix(taps))
+        else:
+            image = axis.gathered(image, taps)
+    return image.astype(self.dtype)
+
+
+def upsample_bilinear2d_backward(
+    grad_output: Array,
+    output_size: Sequence[int],
+    input_size: Sequence[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:
+    """The gradient of `upsample_bilinear2d` by whole factors."""
+    rows, columns = _axes(input_size, output_size, align_corners)
+    grad = _phases_backward(grad_output.astype(jnp.float32), rows)
+    if columns.inputs <= PRODUCT:
+        grad = jnp.einsum("nchx,xw->nchw", grad, columns.matrix(columns.bilinear()))
+    else:
+        grad = _phases_backward(grad, columns)
+    return grad.astype(grad_output.dtype)
+
+
+def upsample_bicubic2d(
+    self: Array,
+    output_size: Sequence[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:
+    """`aten::upsample_bicubic2d`."""
+    rows, columns = _axes(self.shape, output_size, align_corners)
+    matrix = columns.matrix(columns.bicubic())
+    image = jnp.einsum("nchw,xw->nchx", self.astype(jnp.float32), matrix)
+    return rows.gathered(image, rows.bicubic()).astype(self.dtype)
+
+
+def _axes(
+    input_size: Sequence[int], output_size: Sequence[int], align_corners: bool
+) -> tuple[_Axis, _Axis]:
+    (height, width), (rows, columns) = input_size[-2:], output_size
+    return (
+        _Axis(ROWS, height, rows, align_corners),
+        _Axis(COLUMNS, width, columns, align_corners),
+    )
+
+
+def _weights(factor: int) -> Iterator[tuple[bool, float]]:
+    """For each phase: whether it reads the element before its own, or else the one after it, and
+    the weight of its own."""
+    for phase in range(factor):
+        source = (phase + 0.5) / factor - 0.5
+        yield source < 0, 1 - abs(source)
+
+
+def _phases(image: Array, axis: _Axis) -> Array:
+    """Resampled by a whole factor. Beyond the border, the outermost element is repeated."""
+    assert axis.factor is not None
+    dim = axis.dim
+    first, last = _part(image, dim, 0, 1), _part(image, dim, axis.inputs - 1, axis.inputs)
+    before = jnp.concatenate([first, _part(image, dim, 0, axis.inputs - 1)], dim)
+    after = jnp.concatenate([_part(image, dim, 1, axis.inputs), last], dim)
+    phases = [
+        image if own == 1 else image * own + (before if reads_before else after) * (1 - own)
+        for reads_before, own in _weights(axis.factor)
+    ]
+    shape = (*image.shape[:dim], axis.outputs, *image.shape[dim + 1 :])
+    return jnp.stack(phases, dim + 1).reshape(shape)
+
+
+def _phases_backward(grad: Array, axis: _Axis) -> Array:
+    """The gradient of `_phases`."""
+    assert axis.factor is not None
+    dim, size = axis.dim, axis.inputs
+    grad = grad.reshape(*grad.shape[:dim], size, axis.factor, *grad.shape[dim + 1 :])
+    nothing = jnp.zeros((*grad.shape[: dim + 1], *grad.shape[dim + 2 :]), grad.dtype)
+    before, own, after = nothing, nothing, nothing  # for each element: what those read it gets
+    for phase, (reads_before, weight) in enumerate(_weights(axis.factor)):
+        part = lax.index_in_dim(grad, phase, dim + 1, keepdims=False)
+        own = own + part * weight
+        if reads_before:
+            before = before + part * (1 - weight)
+        else:
+            after = after + part * (1 - weight)
+    # The first element has also what it gave to the one before it, and the last in the same way.
+    left, right = _part(before, dim, 0, 1), _part(after, dim, size - 1, size)
+    to_next = jnp.concatenate([left, _part(after, dim, 0, size - 1)], dim)
+    to_previous = jnp.concatenate([_part(before, dim, 1, size), right], dim)
+    return own + to_next + to_previous
+
+
+def _part(image: Array, dim: int, start: int, end: int) -> Array:
+    return lax.slice_in_dim(image, start, end, axis=dim)
+
+
+CUBIC = -0.75
+"""PyTorch's coefficient of bicubic resampling."""
+
+
+def _inner(d: Array) -> Array:
+    """The weight of an element at a distance of up to 1."""
+    return ((CUBIC + 2) * d - (CUBIC + 3)) * d * d + 1
+
+
+def _outer(d: Array) -> Array:
+    """The weight of an element at a distance from 1 to 2."""
+    return ((CUBIC * d - 5 * CUBIC) * d + 8 * CUBIC) * d - 4 * CUBIC

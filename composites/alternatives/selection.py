@@ -1,0 +1,38 @@
+"""The few largest of few: as routers of experts choose for each token.
+
+An element and its place become one integer, so that one maximum gives both, and no two are equal.
+The next one is the maximum of those below. For a few elements this takes less than sorting them
+all.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+INTEGERS = {2: jnp.int16, 4: jnp.int32}
+"""The integer as wide as an element of so many bytes."""
+
+
+def top_k(
+    self: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Array, Array]:
+    """`aten::topk` of the last dimension. The order is the total one of floats, as in the stock
+    lowering: what is not a number is the largest, or with a sign the smallest."""
+    count = self.shape[-1]
+    places = lax.broadcasted_iota(jnp.int64, self.shape, self.ndim - 1)
+    ordered = _in_order(lax.bitcast_convert_type(self, INTEGERS[self.dtype.itemsize]))
+    keys = (ordered if largest else ~ordered).astype(jnp.int64) * 2**32 + (count - 1 - places)
+    found = [keys.max(-1, keepdims=True)]
+    while len(found) < k:
+        below = jnp.where(keys < found[-1], keys, jnp.iinfo(jnp.int64).min)
+        found.append(below.max(-1, keepdims=True))
+    chosen = jnp.concatenate(found, -1)
+    ordered = (chosen >> 32).astype(ordered.dtype)
+    values = lax.bitcast_convert_type(_in_order(ordered if largest else ~ordered), self.dtype)
+    return values, count - 1 - (chosen & 0xFFFFFFFF)
+
+
+def _in_order(bits: Array) -> Array:
+    """The bits of floats as integers of the same order, or back."""
+    return jnp.where(bits < 0, bits ^ jnp.iinfo(bits.dtype).max, bits)

@@ -1,0 +1,28 @@
+"""Commands that run a module of ours in another process of Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_RUN = (
+    "import sys; root, module, *more = sys.argv[1:]; end = more.index('');"
+    " sys.path.insert(0, root); import composites, lowering; sys.path.remove(root);"
+    " sys.path += more[:end]; sys.argv[1:] = more[end + 1 :];"
+    " import importlib; importlib.import_module(module).main()"
+)
+"""Empty text ends the folders: none of them is empty by then."""
+
+
+def command_of(module: str, *arguments: str) -> list[str]:
+    """What to start for `main` of a module, with these arguments in `sys.argv`.
+
+    The other process finds this package where this process has it, and whatever else is on the path
+    of this process. That comes behind its own path: a user's json.py beside a model is in front of
+    the path here, where json is imported already, and would be imported in its place there.
+    """
+    root = str(Path(__file__).parents[1])
+    folders = [folder or os.getcwd() for folder in sys.path]
+    # -P: a file in the folder that the process is started in shadows nothing either.
+    return [sys.executable, "-P", "-c", _RUN, root, module, *folders, "", *arguments]

@@ -1,0 +1,16 @@
+"""Which decompositions computations have had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import composites
+from lowering.stats.data import EntryStats
+
+
+def decompositions_since(before: Mapping[str, EntryStats], name: str) -> dict[str, int]:
+    """How many computations of an entry have had which decomposition since."""
+    now, then = composites.stats().entries[name].decompositions, {}
+    if name in before:
+        then = dict(before[name].decompositions)
+    return {key: n - then.get(key, 0) for key, n in now.items() if n > then.get(key, 0)}

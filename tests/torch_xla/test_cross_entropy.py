@@ -1,0 +1,213 @@
+"""Cross entropy: what its forward saves, the gradient made of it, and the alternative in rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.core.xla_model as xm
+from composites_testing.processes import run_python
+from torch import Tensor
+
+import composites
+from lowering.verification.bits import same_bits
+
+LOSS = "ptxla.cross_entropy_loss"
+
+
+@pytest.fixture(autouse=True)
+def off() -> Iterator[None]:
+    xla = torch.ones(1, device="xla")  # before autograd starts its threads
+    assert xla.device.type == "xla"
+    composites.disable()
+    yield
+    composites.disable()
+
+
+def operands(rows: int, classes: int, ignored: int = -100) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    logits = 20 * torch.randn(rows, classes, generator=generator)
+    target = torch.randint(0, classes, (rows,), generator=generator)
+    target[::3] = ignored
+    return logits, target
+
+
+def loss(
+    logits: Tensor, target: Tensor, grad: float = 1.0, device: str = "xla", **options: Any
+) -> list[Tensor]:
+    """The loss, and the gradients of all operands that can have one."""
+    leaf = logits.to(device).requires_grad_()
+    keywords: dict[str, Any] = {
+        k: v.to(device) if isinstance(v, Tensor) else v for k, v in options.items()
+    }
+    result = F.cross_entropy(leaf, target.to(device), **keywords)
+    grads = torch.full(result.shape, grad, dtype=logits.dtype).to(device)
+    (gradient,) = torch.autograd.grad(result, [leaf], grads)
+    if device == "xla":
+        torch_xla.sync()
+    return [result.detach().cpu(), gradient.cpu()]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(("grad", "ignored"), [(1.0, -100), (-3.3, 2), (0.0, 2)])
+def test_the_gradient_of_what_is_saved_has_the_bits_of_stock(
+    reduction: str, grad: float, ignored: int
+) -> None:
+    call = operands(37, 53, ignored)
+    options: dict[str, Any] = {"reduction": reduction, "ignore_index": ignored}
+    stock = loss(*call, grad, **options)
+    with composites.enabled(LOSS):
+        ours = loss(*call, grad, **options)
+    assert all(map(same_bits, ours, stock))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"label_smoothing": 0.1},
+        {"weight": torch.arange(1.0, 54.0)},
+        {"weight": torch.arange(1.0, 54.0), "label_smoothing": 0.1, "reduction": "sum"},
+    ],
+    ids=["smoothed", "weights", "both"],
+)
+def test_other_calls_keep_the_bits_of_stock(options: dict[str, Any]) -> None:
+    call = operands(37, 53)
+    stock = loss(*call, **options)
+    with composites.enabled(LOSS):
+        ours = loss(*call, **options)
+    assert all(map(same_bits, ours, stock))
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (3, 5, 2)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_what_is_saved(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """The logits' shape without classes, in f32."""
+    logits = torch.randn(shape).to(dtype).to("xla").requires_grad_()
+    target = torch.zeros(shape[:1] + shape[2:], dtype=torch.int64)
+    with composites.enabled(LOSS):
+        result = F.cross_entropy(logits, target.to("xla"))
+        (gradient,) = torch.autograd.grad(result, [logits])
+        text = xm.get_stablehlo([result.detach(), gradient])
+    rows = "".join(f"{size}x" for size in target.shape)
+    forward = re.search(r'composite "ptxla.cross_entropy_loss" .*-> tuple<(.*)>', text)
+    assert forward is not None
+    assert forward[1].split(", ")[1:] == [f"tensor<{rows}f32>"] * 2
+    backward = re.search(r'composite "ptxla.cross_entropy_loss_backward" .*: \((.*)\) ->', text)
+    assert backward is not None
+    assert backward[1].split(", ")[-2:] == [f"tensor<{rows}f32>"] * 2
+
+
+def test_the_gradient_needs_no_sum_over_the_logits() -> None:
+    """Stock sums one-hot rows twice, and computes the forward's two sums once more where only the
+    gradient is read."""
+    logits, target = (t.to("xla") for t in operands(37, 53))
+    logits.requires_grad_()
+    with composites.enabled(LOSS):
+        (gradient,) = torch.autograd.grad(F.cross_entropy(logits, target), [logits])
+        text = xm.get_stablehlo([gradient])
+    name = re.search(r'cross_entropy_loss_backward".*decomposition = @([\w.]+)', text)
+    assert name is not None
+    (body,) = re.findall(rf"func private @{re.escape(name[1])}\((.*?)\n  }}", text, re.DOTALL)
+    assert "stablehlo.exponential" in body
+    sums = re.findall(r"stablehlo\.reduce\(.*: \(tensor<([0-9x]*)x\w+>", body)
+    assert sums == ["37"]  # the number of rows that count
+
+
+def test_probabilities_have_gradients_too() -> None:
+    found = {}
+    for device in ("cpu", "xla"):
+        logits = torch.randn(6, 5, generator=torch.Generator().manual_seed(1))
+        leaves = [t.to(device).requires_grad_() for t in (logits, logits.softmax(1))]
+        with composites.enabled(LOSS):
+            result = F.cross_entropy(leaves[0].sin(), leaves[1])
+            gradients = torch.autograd.grad(result, leaves)
+        found[device] = [t.detach().cpu() for t in (result, *gradients)]
+    torch.testing.assert_close(found["xla"], found["cpu"])
+
+
+ROWS = [
+    {},
+    {"reduction": "sum", "ignore_index": 2},
+    {"reduction": "none", "label_smoothing": 0.1},
+    {"weight": True},
+    {"weight": True, "label_smoothing": 0.2, "ignore_index": 2},
+]
+
+
+@pytest.mark.parametrize("options", ROWS, ids=str)
+@pytest.mark.parametrize(
+    ("rows", "classes"), [(900, 300), (19, 5000), (17, 4096)], ids=["short", "long", "whole"]
+)
+def test_rows(rows: int, classes: int, options: dict[str, Any]) -> None:
+    """Blocks of rows, of rows and classes with a rest, and without one."""
+    call = operands(rows, classes, options.get("ignore_index", -100))
+    if options.get("weight"):
+        options = {**options, "weight": torch.linspace(0.1, 2, classes)}
+    stock = loss(*call, **options)
+    before = dict(composites.stats().entries[LOSS].decompositions) if LOSS in seen() else {}
+    with composites.enabled(LOSS, decompositions="fast"):
+        ours = loss(*call, **options)
+    after = composites.stats().entries[LOSS].decompositions
+    for name in ("rows", "rows, backward"):
+        assert after[name] == before.get(name, 0) + 1
+    wide: dict[str, Any] = {
+        k: v.double() if isinstance(v, Tensor) else v for k, v in options.items()
+    }
+    right = loss(call[0].double(), call[1], device="cpu", **wide)
+    for mine, theirs, exact in zip(ours, stock, right, strict=True):
+        # A number that both round to nearest can be off by half a unit in the last place.
+        error, stocks = ((t.double() - exact).abs().max() for t in (mine, theirs))
+        assert error <= max(1.5 * stocks, 1e-6 * exact.abs().max())
+
+
+def seen() -> set[str]:
+    return set(composites.stats().entries)
+
+
+@pytest.mark.parametrize("kind", ["probabilities", "pixels", "f64"])
+def test_what_rows_leave_to_stock(kind: str) -> None:
+    logits, target = operands(300, 300)
+    if kind == "probabilities":
+        target = logits.softmax(1)
+    elif kind == "pixels":
+        logits, target = logits.reshape(3, 300, 100), target.reshape(3, 100)
+    else:
+        logits = logits.double()
+    stock = loss(logits, target)
+    with composites.enabled(LOSS, decompositions="fast"):
+        ours = loss(logits, target)
+    assert all(map(same_bits, ours, stock))
+
+
+MEMORY = """
+import torch, torch_xla, composites
+composites.enable("cross_entropy_loss", decompositions="small")
+logits = torch.randn(400, 5000, device="xla", requires_grad=True)
+target = torch.zeros(400, dtype=torch.int64, device="xla")
+torch_xla.sync()
+torch.nn.functional.cross_entropy(logits, target).backward()
+torch_xla.sync()
+print(logits.grad.shape)
+"""
+
+
+@pytest.mark.exhaustive
+def test_rows_hold_nothing_of_the_size_of_the_logits(tmp_path: Path) -> None:
+    """Beside the operand and the gradient, in XLA's own account of buffers."""
+    done = run_python(MEMORY, XLA_FLAGS=f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text")
+    assert done.stdout.strip() == "torch.Size([400, 5000])", done.stderr
+    texts = [path.read_text() for path in tmp_path.glob("*buffer-assignment.txt")]
+    (account,) = [text for text in texts if "scatter" in text and "s64[400]" in text]
+    large = [
+        line
+        for size, line in re.findall(r"^allocation \d+: size (\d+), (.*)$", account, re.MULTILINE)
+        if int(size) >= 400 * 5000
+    ]
+    assert len(large) == 2  # 8 MB each
+    assert not [line for line in large if "temp" in line]
