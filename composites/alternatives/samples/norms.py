@@ -14,13 +14,15 @@ from composites.alternatives.samples.operands import Call, numbers
 def layer_norm(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of `aten::native_layer_norm`."""
     yield (numbers(dtype, 2, 70, 768), [768], *_affine(dtype, 768), 1e-5), {}
-    yield (numbers(dtype, 600, 384, shift=3), [384], None, None, 1e-5), {}
+    yield (numbers(dtype, 600, 384, shift=30), [384], None, None, 1e-5), {}
+    yield (numbers(dtype, 24, 4096), [4096], *_affine(dtype, 4096), 1e-5), {}
 
 
 def rms_norm(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of `aten::rms_norm`."""
     yield (numbers(dtype, 2, 70, 768), [768], numbers(dtype, 768), 1e-6), {}
     yield (numbers(dtype, 600, 384, shift=3), [384]), {}
+    yield (numbers(dtype, 24, 4096), [4096], None, 1e-6), {}
 
 
 def llama_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
@@ -47,9 +49,11 @@ def olmo2_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
 
 def batch_norm(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of `aten::batch_norm` in training."""
+    # So many pixels that it does not show whether the moving average is of the biased variance, as
+    # torch_xla's is.
     for shape, affine, shift in (
-        ((4, 16, 33, 32), _affine(dtype, 16), 0),
-        ((2, 16, 4096), (None, None), 2),
+        ((16, 16, 50, 54), _affine(dtype, 16), 0.0),
+        ((64, 16, 28, 28), (None, None), 2.0),
     ):
         averages = torch.randn(16).to(dtype), torch.rand(16).to(dtype)
         operands = (numbers(dtype, *shape, shift=shift), *affine, *averages)
