@@ -196,7 +196,7 @@ def _in_one(images: Array) -> Array:
 
 
 def _length(rows: Array) -> int:
-    return rows.shape[-1] * rows.shape[-2]
+    return math.prod(rows.shape[-2:])
 
 
 def _of_channels(array: Array) -> Array:

@@ -161,24 +161,20 @@ def images(*shape: int) -> Tensor:
     return torch.ones(shape, device="xla", requires_grad=True)
 
 
+def batch_normed(*shape: int) -> Tensor:
+    averages = torch.zeros(shape[1], device="xla"), torch.ones(shape[1], device="xla")
+    return F.batch_norm(images(*shape), *averages, None, None, True)
+
+
 LEFT: dict[str, tuple[str, Callable[[], Tensor]]] = {
     "short rows": ("layer_norm", lambda: F.layer_norm(images(4096, 32), [32])),
     "few numbers": ("rms_norm", lambda: F.rms_norm(images(4, 768), [768])),
     "half precision": ("layer_norm", lambda: F.layer_norm(images(128, 768).bfloat16(), [768])),
     "rows that are no whole blocks": ("rms_norm", lambda: F.rms_norm(images(200, 420), [420])),
     "very long rows": ("rms_norm", lambda: F.rms_norm(images(4, 32768), [32768])),
-    "no images": (
-        "batch_norm_training",
-        lambda: F.batch_norm(images(32768, 16), *images(2, 16).detach(), training=True),
-    ),
-    "large images": (
-        "batch_norm_training",
-        lambda: F.batch_norm(images(2, 3, 250, 250), *images(2, 3).detach(), training=True),
-    ),
-    "images that stock is good at": (
-        "batch_norm_training",
-        lambda: F.batch_norm(images(16, 16, 32, 32), *images(2, 16).detach(), training=True),
-    ),
+    "no images": ("batch_norm_training", lambda: batch_normed(32768, 16)),
+    "large images": ("batch_norm_training", lambda: batch_normed(2, 3, 250, 250)),
+    "images that stock is good at": ("batch_norm_training", lambda: batch_normed(16, 16, 32, 32)),
 }
 
 
