@@ -1,0 +1,223 @@
+"""Norms whose sums are products with a vector of ones or of weights.
+
+XLA's CPU compiler adds up a row number by number, because each sum must wait for the one before it,
+and a product with a vector in lanes of a register, in the loop that computes what is added. Long
+rows are added up in blocks, so that errors do not grow with their length. Variances are those of
+centered values: stock subtracts the square of the mean from the mean of squares, and has no digit
+left where a mean is large. Backwards read what the forward saves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+SHORTEST = 96
+"""A block of a row is at least as long."""
+TOGETHER = 8
+"""So many rows are added up where they are computed."""
+
+
+def layer_norm(
+    input: Array,
+    normalized_shape: Sequence[int],
+    weight: Array | None,
+    bias: Array | None,
+    eps: float,
+) -> tuple[Array, Array, Array]:
+    """`aten::native_layer_norm`: the result, and mean and reciprocal standard deviation."""
+    rows = _in_blocks(input, len(normalized_shape))
+    mean = _mean(rows)
+    centered = rows - mean
+    rstd = lax.rsqrt(_sum(centered * centered) / _length(rows) + eps)
+    result = centered * rstd
+    if weight is not None:
+        result = result * weight.reshape(rows.shape[-2:])
+    if bias is not None:
+        result = result + bias.reshape(rows.shape[-2:])
+    kept = (*input.shape[: input.ndim - len(normalized_shape)], *(1 for _ in normalized_shape))
+    return result.reshape(input.shape), mean.reshape(kept), rstd.reshape(kept)
+
+
+def layer_norm_backward(
+    grad_output: Array,
+    input: Array,
+    weight: Array | None,
+    result_1: Array,
+    result_2: Array,
+    normalized_shape: Sequence[int],
+    output_mask: Sequence[bool],
+) -> tuple[Array, Array | None, Array | None]:
+    """The gradients of input, weight and bias. `result_1` is the mean, `result_2` its rstd."""
+    rows, grads = (_in_blocks(array, len(normalized_shape)) for array in (input, grad_output))
+    count = _length(rows)
+    mean, rstd = (saved.reshape(*rows.shape[:-2], 1, 1) for saved in (result_1, result_2))
+    centered = rows - mean
+    weighted = grads if weight is None else grads * weight.reshape(rows.shape[-2:])
+    of_mean = _sum(weighted) / count
+    of_rstd = _sum(weighted * centered) / count * rstd * rstd
+    of_input = (weighted - of_mean - centered * of_rstd) * rstd
+    of_weight, of_bias = None, None
+    if output_mask[1]:
+        of_weight = _sum_of_rows(grads * centered * rstd).reshape(normalized_shape)
+    if output_mask[2]:
+        of_bias = _sum_of_rows(grads).reshape(normalized_shape)
+    return of_input.reshape(input.shape), of_weight, of_bias
+
+
+def rms_norm(
+    input: Array, normalized_shape: Sequence[int], weight: Array | None, eps: float | None
+) -> Array:
+    """`aten::rms_norm`."""
+    rows = _in_blocks(input, len(normalized_shape))
+    result = rows * _reciprocal_root(rows, eps)
+    if weight is not None:
+        result = result * weight.reshape(rows.shape[-2:])
+    return result.reshape(input.shape)
+
+
+def rms_norm_of_models(
+    input: Array, weight: Array, *, normalized_shape: Sequence[int], eps: float
+) -> Array:
+    """The same for the norms of models, which differ in their roundings to half precision only."""
+    return rms_norm(input, normalized_shape, weight, eps)
+
+
+def rms_norm_backward(
+    grad_output: Array,
+    input: Array,
+    weight: Array | None,
+    normalized_shape: Sequence[int],
+    eps: float | None,
+    output_mask: Sequence[bool],
+) -> tuple[Array, Array | None]:
+    """The gradients of input and weight."""
+    rows, grads = (_in_blocks(array, len(normalized_shape)) for array in (input, grad_output))
+    root = _reciprocal_root(rows, eps)
+    weighted = grads if weight is None else grads * weight.reshape(rows.shape[-2:])
+    of_root = _sum(weighted * rows) * (root * root * root / _length(rows))
+    of_input = weighted * root - rows * of_root
+    of_weight = None
+    if output_mask[1]:
+        of_weight = _sum_of_rows(grads * (rows * root)).reshape(normalized_shape)
+    return of_input.reshape(input.shape), of_weight
+
+
+def batch_norm(
+    input: Array,
+    running_mean: Array,
+    running_var: Array,
+    weight: Array | None,
+    bias: Array | None,
+    *,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array]:
+    """The decomposition of `batch_norm_training`: the result, and both averages."""
+    images = _in_one(input)
+    mean, centered, variance = _statistics(images)
+    scale = lax.rsqrt(variance + eps)
+    if weight is not None:
+        scale = scale * _of_channels(weight)
+    result = centered * scale
+    if bias is not None:
+        result = result + _of_channels(bias)
+    return (
+        result.reshape(input.shape),
+        running_mean * (1 - momentum) + mean.reshape(-1) * momentum,
+        running_var * (1 - momentum) + variance.reshape(-1) * momentum,
+    )
+
+
+def batch_norm_backward(
+    grad_output: Array,
+    input: Array,
+    weight: Array | None,
+    eps: float,
+    output_mask: Sequence[bool],
+) -> tuple[Array, Array | None, Array | None]:
+    """The gradients of input, weight and bias."""
+    images, grads = _in_one(input), _in_one(grad_output)
+    count = _length(images) * images.shape[0]
+    _, centered, variance = _statistics(images)
+    rstd = lax.rsqrt(variance + eps)
+    sums = _sum(grads).sum(0)
+    normed_sums = _sum(grads * centered).sum(0) * rstd
+    of_input = grads - sums / count - centered * (normed_sums * rstd / count)
+    of_input = of_input * (rstd if weight is None else rstd * _of_channels(weight))
+    return (
+        of_input.reshape(input.shape),
+        normed_sums.reshape(-1) if output_mask[1] else None,
+        sums.reshape(-1) if output_mask[2] else None,
+    )
+
+
+def _statistics(images: Array) -> tuple[Array, Array, Array]:
+    """The mean of each channel, the centered values, and the biased variance."""
+    count = _length(images) * images.shape[0]
+    mean = _sum(images).sum(0) / count
+    mean = mean + _sum(images - mean).sum(0) / count
+    centered = images - mean
+    return mean, centered, _sum(centered * centered).sum(0) / count
+
+
+def _mean(rows: Array) -> Array:
+    """Of each row. What the first sum has lost is found once it is subtracted: the mean of equal
+    numbers is that number."""
+    count = _length(rows)
+    mean = _sum(rows) / count
+    return jnp.where(jnp.isfinite(mean), mean + _sum(rows - mean) / count, mean)
+
+
+def _reciprocal_root(rows: Array, eps: float | None) -> Array:
+    if eps is None:
+        eps = float(jnp.finfo(rows.dtype).eps)
+    return lax.rsqrt(_mean(rows * rows) + eps)
+
+
+def _in_blocks(array: Array, dimensions: int) -> Array:
+    """The last dimensions as two: blocks, and the numbers of each. The others can be sharded as
+    they were."""
+    leading = array.shape[: array.ndim - dimensions]
+    count = math.prod(array.shape[array.ndim - dimensions :])
+    blocks = 1
+    while count % (2 * blocks) == 0 and count // (2 * blocks) >= SHORTEST:
+        blocks *= 2
+    return array.reshape(*leading, blocks, count // blocks)
+
+
+def _in_one(images: Array) -> Array:
+    """The same for images `[N, C, …]`: one block for each. They are short, and there are sums over
+    the images after those of each."""
+    return images.reshape(*images.shape[:2], 1, -1)
+
+
+def _length(rows: Array) -> int:
+    return math.prod(rows.shape[-2:])
+
+
+def _of_channels(array: Array) -> Array:
+    return array.reshape(-1, 1, 1)
+
+
+def _sum(rows: Array) -> Array:
+    """Of each row. Its dimensions stay."""
+    ones = jnp.ones(rows.shape[-1], rows.dtype)
+    blocks = lax.dot_general(rows, ones, (((rows.ndim - 1,), (0,)), ((), ())))
+    return blocks.sum(-1)[..., None, None]
+
+
+def _sum_of_rows(rows: Array) -> Array:
+    """Of all rows. Some are added in the loop that computes them, or else XLA writes all of them to
+    memory first."""
+    *leading, last = rows.shape[:-2]
+    if last % TOGETHER == 0:
+        several = rows.reshape(*leading, last // TOGETHER, TOGETHER, *rows.shape[-2:])
+        parts = [several[..., number, :, :] for number in range(TOGETHER)]
+        while len(parts) > 1:
+            parts = [one + other for one, other in zip(parts[::2], parts[1::2], strict=True)]
+        (rows,) = parts
+    return rows.sum(tuple(range(rows.ndim - 2)))
