@@ -64,12 +64,20 @@ def autocast_dtype() -> torch.dtype | None:
 
 @contextmanager
 def autocast(dtype: torch.dtype | None) -> Iterator[None]:
-    """A context in which autocast uses a dtype; None turns it off."""
+    """A context in which autocast uses a dtype; None turns it off.
+
+    Autocast keeps no casts. It would keep those of leaves, which placeholders are, until the user's
+    outermost `torch.autocast` ends, or for ever if there is none, as in a backward. A sync would
+    then compute with the placeholders, which have no data, and end the process.
+    """
     before = (torch.is_autocast_enabled(DEVICE_TYPE), torch.get_autocast_dtype(DEVICE_TYPE))
+    keeps_casts = torch.is_autocast_cache_enabled()
     try:
+        torch.set_autocast_cache_enabled(False)
         torch.set_autocast_enabled(DEVICE_TYPE, dtype is not None)
         torch.set_autocast_dtype(DEVICE_TYPE, dtype or before[1])
         yield
     finally:
         torch.set_autocast_enabled(DEVICE_TYPE, before[0])
         torch.set_autocast_dtype(DEVICE_TYPE, before[1])
+        torch.set_autocast_cache_enabled(keeps_casts)
