@@ -68,6 +68,21 @@ def test_the_gradient_of_what_is_saved_has_the_bits_of_stock(
     assert all(map(same_bits, ours, stock))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("classes", [100, 128, 300, 1000, 5000])
+@pytest.mark.parametrize(("rows", "reduction"), [(3, "mean"), (64, "none")])
+def test_sums_of_many_classes_have_the_bits_of_stock(
+    rows: int, classes: int, reduction: str, dtype: torch.dtype
+) -> None:
+    logits, target = operands(rows, classes)
+    logits = logits.to(dtype)
+    logits[1] = -math.inf
+    stock = loss(logits, target, reduction=reduction)
+    with composites.enabled(LOSS):
+        ours = loss(logits, target, reduction=reduction)
+    assert all(map(same_bits, ours, stock))
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -18,6 +18,7 @@ SLICES = {
     "calls": ("test_call_fidelity.py", ""),
     "autograd": ("test_autograd_composites.py", "not gradcheck"),
     "training": ("test_training_fidelity.py", ""),
+    "cross entropy": ("test_cross_entropy.py", "stock"),
     "known differences": ("test_known_differences.py", "not from_5_to_9"),
     "functions": ("test_functions.py", "optimizer or modules or rotary"),
     "OpInfo in f32": ("test_opinfo_fidelity.py", "not compiled and float32"),
