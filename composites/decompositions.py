@@ -6,7 +6,7 @@ code, to a word for each entry.
 | `fast`, `small` | the alternatives with this goal, for every entry that has one |
 | `blockwise` | the alternative of this name, for every entry that has it |
 | `stock` | no alternative |
-| `gelu=fast`, `acme.*=small`, `gelu=stock` | the same for the entries that a name means |
+| `topk=fast`, `acme.*=small`, `topk=stock` | the same for the entries that a name means |
 
 An item with a name wins over one without, and a later item wins over an earlier one.
 """
@@ -33,7 +33,7 @@ def choose(text: str, catalog: Catalog) -> Words:
     """
     if not isinstance(text, str):
         raise DecompositionError(
-            f"decompositions: {text!r} is not text; write 'fast', or 'gelu=fast,softmax=stock'"
+            f"decompositions: {text!r} is not text; write 'fast', or 'topk=fast,layer_norm=stock'"
         )
     of_all: dict[str, str] = {}
     of_some: dict[str, str] = {}

@@ -134,7 +134,7 @@ def enable(*names: str, decompositions: str | None = None) -> None:
     Args:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
         decompositions: which decompositions they have, as in XLA_COMPOSITE_DECOMPOSITION: `fast`,
-            `small`, `stock`, or `gelu=fast`. By default those that were chosen before, or else
+            `small`, `stock`, or `topk=fast`. By default those that were chosen before, or else
             those of the variable.
 
     Raises:

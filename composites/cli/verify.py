@@ -38,7 +38,7 @@ def verify(
         list[str] | None,
         typer.Argument(
             help="Entries, as XLA_COMPOSITE_OP names them; alternatives, as"
-            " XLA_COMPOSITE_DECOMPOSITION names them (gelu=fast); or functions under @composite, as"
+            " XLA_COMPOSITE_DECOMPOSITION names them (topk=fast); or functions under @composite, as"
             " package.module:function or FILE.py:FUNCTION. Default: all entries.",
             show_default=False,
         ),
