@@ -447,6 +447,13 @@ LARGEST_BOOLEAN_CONSTANT = 100
 one uses a bit for each value, another a byte."""
 
 
+def splat_value(constant: IrOperation) -> Any:
+    """The number of which all elements of a `stablehlo.constant` are; None if there are others."""
+    held = attributes(constant)["value"]
+    is_splat = isinstance(held, ir().DenseElementsAttr) and held.is_splat
+    return held.get_splat_value().value if is_splat else None
+
+
 def dense_elements(value: Any, element_type: IrType) -> IrAttribute:
     """A numpy array as the value of a constant. It must run inside `building`.
 

@@ -15,11 +15,11 @@ from ..bindings import (
     IrOperation,
     IrType,
     IrValue,
-    attributes,
     building,
     defining_operation,
     find_operations,
     ir,
+    splat_value,
 )
 from ..data_movement import (
     CONVERT,
@@ -103,9 +103,9 @@ class _Movement:
     def _note(self, operation: IrOperation) -> None:
         result = operation.results[0]
         if operation.name == _CONSTANT:
-            value = attributes(operation)["value"]
-            if isinstance(value, ir().DenseElementsAttr) and value.is_splat:
-                self.splats[result] = value.get_splat_value().value
+            number = splat_value(operation)
+            if number is not None:
+                self.splats[result] = number
             return
         data = _data(operation)
         if operation.name == CONVERT:

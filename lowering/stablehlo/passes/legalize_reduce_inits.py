@@ -11,7 +11,7 @@ from string import Template
 from typing import Any
 
 from .. import bindings
-from ..bindings import IrModule, IrOperation, attributes, find_operations, ir
+from ..bindings import IrModule, IrOperation, attributes, find_operations, splat_value
 from ..dtypes import numpy_dtype, shape_and_element_type
 from ..in_place import in_place
 from ..inlining import inline_call
@@ -68,9 +68,7 @@ def _splat(value: Any) -> Any:
     owner = value.owner
     if getattr(owner, "name", None) != "stablehlo.constant":
         return None
-    held = attributes(owner)["value"]
-    is_splat = isinstance(held, ir().DenseElementsAttr) and held.is_splat
-    return held.get_splat_value().value if is_splat else None
+    return splat_value(owner)
 
 
 def _greatest(element: str) -> float:
