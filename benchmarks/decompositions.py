@@ -97,7 +97,10 @@ def sides_of(comparison: Comparison) -> list[Side]:
         entries += [named[name]]
         if named[name].backward in named:
             entries += [named[str(named[name].backward)]]
-    chosen = {goal: [entry.chosen(goal)[:1] for entry in entries] for goal in ("fast", "small")}
+    chosen = {
+        goal: [[a.targets for a in entry.chosen(goal)[:1]] for entry in entries]
+        for goal in ("fast", "small")
+    }
     sides: list[Side] = ["stock"] if comparison.stock else []
     sides += ["fast"]
     return [*sides, "small"] if chosen["small"] != chosen["fast"] else sides
@@ -168,7 +171,7 @@ def _alternatives() -> list[str]:
     )
 
 
-def size_row(comparison: Comparison, side: Side, folder: Path) -> tuple[int, int]:
+def size_row(comparison: Comparison, side: Side, folder: Path) -> tuple[int | None, int]:
     """Bytes of the buffers of the step's program, and of this process at its peak."""
     composites.disable()
     torch.manual_seed(0)
@@ -212,7 +215,9 @@ def measure(number: int, quick: bool, repeats: int, budget: float) -> Row:
                 found = alone(_size_row, number, quick, side, Path(folder))
             finally:
                 os.environ["XLA_FLAGS"] = flags
-            buffers[side], processes[side] = found
+            size, processes[side] = found
+            if size is not None:
+                buffers[side] = size
     return Row(comparison.name, blocks, compiles, buffers, processes, taken)
 
 
@@ -225,7 +230,7 @@ def _time_row(number: int, quick: bool, repeats: int, budget: float) -> Any:
     return time_row(chosen(quick)[number], repeats, budget)
 
 
-def _size_row(number: int, quick: bool, side: Side, folder: Path) -> tuple[int, int]:
+def _size_row(number: int, quick: bool, side: Side, folder: Path) -> tuple[int | None, int]:
     return size_row(chosen(quick)[number], side, folder)
 
 
@@ -267,7 +272,7 @@ def bars(row: Row, comparison: Comparison) -> Iterator[str]:
         ("memory", row.buffers, comparison.smaller),
         ("compile", row.compiles, comparison.compiles),
     ):
-        if bar is not None:
+        if bar is not None and sizes.get("stock"):
             value = sizes["fast"] / sizes["stock"]
             yield _bar(name, value, bar, met=value <= bar)
 
@@ -318,8 +323,13 @@ def plot(rows: Sequence[Row], path: Path) -> None:
             found = [row.faster(side) for row in drawn if side in row.blocks]
             medians = [each.median if each else 0.0 for each in found]
             times.barh(places, medians, 0.22, color=colour, label=side)
-            at = [i + 0.25 * number for i, row in enumerate(drawn) if side in row.buffers]
-            share = [r.buffers[side] / r.buffers["stock"] for r in drawn if side in r.buffers]
+            known = [
+                (i + 0.25 * number, row.buffers)
+                for i, row in enumerate(drawn)
+                if {side, "stock"} <= row.buffers.keys()
+            ]
+            at = [place for place, _ in known]
+            share = [buffers[side] / buffers["stock"] for _, buffers in known]
             sizes.barh(at, share, 0.22, color=colour)
         times.set_yticks([i + 0.25 for i in range(len(drawn))], [row.name for row in drawn])
         times.invert_yaxis()

@@ -66,6 +66,19 @@ def _function(entry: str, size: str, target: str, arguments: Callable[[], Any]) 
     return Case(entry, size, make)
 
 
+def _rows(limit: int, *shape: int) -> Tensor:
+    return torch.randint(limit, shape, generator=torch.Generator().manual_seed(0))
+
+
+def _complex_leaf(*shape: int) -> Tensor:
+    return torch.complex(torch.randn(shape), torch.randn(shape)).requires_grad_()
+
+
+def _step_of_gru() -> tuple[tuple[Any, ...], dict[str, Any]]:
+    carry = {"h": _leaf(64, 512), "w_ih": _leaf(1536, 256), "w_hh": _leaf(1536, 512)}
+    return (carry | {"b_ih": _leaf(1536), "b_hh": _leaf(1536)}, _leaf(64, 256)), {}
+
+
 # ---- attention ----
 
 
@@ -151,6 +164,12 @@ def _frozen_batch_norm() -> Call:
     norm = _of(f"{_model('detr')}:DetrFrozenBatchNorm2d")(64)
     norm.running_var += torch.rand(64)
     return Call(_call, (norm, _leaf(8, 64, 56, 56)))
+
+
+def _linear_cross_entropy() -> Call:
+    function = _later("composites.operators.linear_cross_entropy:linear_cross_entropy_loss")
+    classes = torch.randint(0, 16000, (1024,))
+    return Call(function, (_leaf(1024, 256), _leaf(16000, 256), classes))
 
 
 def _swiglu() -> Call:
@@ -284,6 +303,7 @@ CASES: tuple[Case, ...] = (
     sized("nll_loss2d", self="2x21x128x128xf32", target="2x128x128xi64", weight="21xf32", below=21,
         constant=("weight",), uniform=("weight",)),
     sized("cross_entropy_loss", self=LOGITS, target="1024xi64", below=16000),
+    Case("linear_cross_entropy", "1024x256xf32, 16000 classes", _linear_cross_entropy),
     # Stock has no gradient of the first, and fails for that of the second.
     sized("kl_div", self=LOGITS, target=LOGITS, constant=("self", "target"), uniform=("target",)),
     sized("batch_norm_inference", **{**_BATCH_NORM, "constant": tuple(_BATCH_NORM)}),
@@ -332,6 +352,15 @@ CASES: tuple[Case, ...] = (
         w_hh="2048x512xf32"),
     sized("gru_cell", **{**_CELL, "b_ih": "1536xf32", "b_hh": "1536xf32"}, hx="64x512xf32",
         w_ih="1536x256xf32", w_hh="1536x512xf32"),
+    sized("fft_r2c", self="64x1024xf32"),
+    Case("fft_c2c", "64x1024xcomplex<f32>",
+        lambda: Call(torch.ops.aten._fft_c2c, (_complex_leaf(64, 1024), [1], 0, True))),
+    Case("fft_c2r", "64x513xcomplex<f32>",
+        lambda: Call(torch.ops.aten._fft_c2r, (_complex_leaf(64, 513), [1], 2, 1024))),
+    _function("embedding_bag", "50257x64xf32, 1024x16", "torch.nn.functional:embedding_bag",
+        lambda: ((_rows(50257, 1024, 16), _leaf(50257, 64)), {})),
+    _function("scanned_gru_cell", "64x256xf32", "torch_xla.experimental.gru:_gru_step_fn",
+        _step_of_gru),
     sized("lstm", input="32x16x256xf32", hx=["1x16x256xf32", "1x16x256xf32"],
         params=["1024x256xf32", "1024x256xf32", "1024xf32", "1024xf32"]),
     sized("gru", input="32x16x256xf32", hx="1x16x256xf32",

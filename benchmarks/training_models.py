@@ -48,8 +48,10 @@ class Architecture:
     def build_larger(self) -> Model:
         """The same with LARGER sizes, for models of text."""
         assert self.batch is None
-        larger = replace(self, settings={**self.settings, **LARGER})
-        tokens = torch.randint(3, LARGER["vocab_size"], (BATCH, LARGER["max_position_embeddings"]))
+        # RoBERTa counts positions from behind the number of its padding token.
+        positions = {"max_position_embeddings": LARGER_LENGTH + 2}
+        larger = replace(self, settings={**self.settings, **LARGER, **positions})
+        tokens = torch.randint(3, LARGER["vocab_size"], (BATCH, LARGER_LENGTH))
         return replace(larger.build(), batch={"input_ids": tokens, "labels": tokens})
 
 
@@ -74,9 +76,9 @@ LARGER: Mapping[str, int] = {
     "vocab_size": 8192,
     "hidden_size": 256,
     "intermediate_size": 512,
-    "max_position_embeddings": 256,
 }
 """Where attention and losses take as long as what surrounds them."""
+LARGER_LENGTH = 256
 
 
 def _loss(module: nn.Module, batch: Batch) -> Tensor:

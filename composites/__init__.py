@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UnsupportedCallError,
         UnusableFunctionError,
     )
+    from composites.operators.linear_cross_entropy import linear_cross_entropy
     from lowering.activation import active, disable, enable, enabled
     from lowering.decorator import composite
     from lowering.export.api import export
@@ -57,6 +58,7 @@ __all__ = [
     "enable",
     "enabled",
     "export",
+    "linear_cross_entropy",
     "nn",
     "stats",
 ]
@@ -68,6 +70,7 @@ _HOMES = {
     "Program": "lowering.export.program",
     "composite": "lowering.decorator",
     "export": "lowering.export.api",
+    "linear_cross_entropy": "composites.operators.linear_cross_entropy",
 }
 
 

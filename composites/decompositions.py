@@ -47,7 +47,7 @@ def choose(text: str, catalog: Catalog) -> Words:
 
 
 def _every(word: str, catalog: Catalog) -> Iterator[str]:
-    known = (STOCK, *GOALS, *dict.fromkeys(a.name for entry in catalog for a in entry.alternatives))
+    known = [STOCK, *GOALS, *dict.fromkeys(name for entry in catalog for name in _names(entry))]
     if word not in known:
         raise DecompositionError(f"there is {_unknown(word, known)}")
     for entry in catalog:
@@ -75,10 +75,14 @@ def _named(item: str, name: str, word: str, catalog: Catalog) -> Iterator[str]:
 
 
 def _words_of(entries: tuple[Composite, ...]) -> Iterator[str]:
-    alternatives = [a for entry in entries for a in entry.alternatives]
-    yield from (goal for goal in GOALS if any(goal in a.goals for a in alternatives))
-    yield from dict.fromkeys(a.name for a in alternatives)
+    yield from (goal for goal in GOALS if any(entry.chosen(goal) for entry in entries))
+    yield from dict.fromkeys(name for entry in entries for name in _names(entry))
 
 
-def _unknown(word: str, known: list[str] | tuple[str, ...]) -> str:
+def _names(entry: Composite) -> Iterator[str]:
+    """The alternatives that can be chosen by name."""
+    return (a.name for a in entry.alternatives if not a.has_stock_bits)
+
+
+def _unknown(word: str, known: list[str]) -> str:
     return f"no decomposition {word!r}{did_you_mean(word, known)} (known: {', '.join(known)})"

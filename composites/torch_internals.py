@@ -8,12 +8,13 @@ function that states its purpose, so that adapting to a new PyTorch release mean
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
 import torch
 from torch._C._dynamo import eval_frame
+from torch._decomp import decomposition_table
 from torch._prims_common import wrappers
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
@@ -54,6 +55,14 @@ def takes_numbers(name: str) -> bool:
     return bool(torch._C._should_allow_numbers_as_tensors(name.partition("::")[2]))
 
 
+def depends_on_values(qualified: str) -> bool:
+    """Whether the sizes of an operator's results depend on the values of its operands, as in
+    `aten::nonzero`."""
+    name, _, overload = qualified.removeprefix("aten::").partition(".")
+    found = getattr(getattr(torch.ops.aten, name), overload or "default")
+    return torch.Tag.dynamic_output_shape in found.tags
+
+
 def kernel_origin(qualified: str, dispatch_key: str) -> str:
     """Where an operator's kernel for a dispatch key was registered, as the dispatcher prints it."""
     table = torch._C._dispatch_dump_table(qualified).splitlines()
@@ -72,6 +81,17 @@ def decomposition_of(function: Any) -> Callable[..., Any] | None:
     if isinstance(function, torch._ops.OpOverload) and function._can_decompose():
         return function.decompose
     return None
+
+
+def decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """PyTorch's decompositions below autograd, of the overloads that write to no argument."""
+    return {
+        overload: function
+        for overload, function in decomposition_table.items()
+        if isinstance(overload, torch._ops.OpOverload)
+        and overload.namespace == "aten"
+        and not overload._schema.is_mutable
+    }
 
 
 def forget_dispatch(overload: Any) -> None:
@@ -196,12 +216,71 @@ def without_saved_tensors_hooks() -> Iterator[None]:
             api._push_saved_tensors_default_hooks(pack, unpack)
 
 
+# ---- what autograd recorded ----
+
+_SAME_ROWS = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0", "AliasBackward0")
+"""Nodes whose results have the elements of their operand in the same order."""
+_CAST = "ToCopyBackward0"
+
+
+def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The operands of the `aten::mm` that made a matrix, which may have been viewed, and cast once.
+
+    They are those that autograd saved. Nothing is kept alive for this, and an operand that was
+    written to since is an error.
+
+    Raises:
+        LookupError: it is no such result, or not only that; the message says why.
+    """
+    node = matrix.grad_fn
+    if node is None or not torch.is_grad_enabled():
+        raise LookupError("no gradient is computed, so nothing tells how the logits were made")
+    if matrix._version:
+        raise LookupError("the logits were written to")
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        raise LookupError("hooks of saved tensors are in use, as by checkpointing")
+    if matrix._backward_hooks or matrix.retains_grad:
+        raise LookupError("the gradient of the logits is watched")
+    casts = 0
+    while node is not None and (node.name() in _SAME_ROWS or node.name() == _CAST):
+        casts += node.name() == _CAST
+        node = node.next_functions[0][0]
+    if node is None or node.name() != "MmBackward0":
+        last = "a leaf" if node is None else node.name()
+        raise LookupError(f"the logits are not the result of a product alone, but of {last}")
+    if casts > 1:
+        raise LookupError("the logits were cast more than once")
+    product: Any = node
+    try:
+        left, right = product._saved_self, product._saved_mat2
+    except RuntimeError:  # freed by a backward, or another version
+        raise LookupError("an operand of the logits was written to, or is gone") from None
+    if left is None or right is None:
+        raise LookupError("the states or the weight need no gradient")
+    if matrix.shape != (left.size(0), right.size(1)):
+        raise LookupError("the logits were rearranged")
+    return left, right
+
+
 # ---- tensors and transforms ----
 
 
 def stands_for_a_tensor(tensor: torch.Tensor) -> bool:
     """Whether a tensor represents a real one while torch.compile traces."""
     return isinstance(tensor, FunctionalTensor | FakeTensor)
+
+
+def functional(tensor: torch.Tensor) -> torch.Tensor:
+    """A backend's tensor, as functionalization sees it."""
+    return torch._to_functional_tensor(tensor)
+
+
+def functionalized(tensor: torch.Tensor) -> torch.Tensor:
+    """The backend's tensor of one that functionalization sees, with all that was written to it."""
+    if not torch._is_functional_tensor(tensor):
+        return tensor
+    torch._functionalize_sync(tensor)
+    return torch._from_functional_tensor(tensor)
 
 
 def base_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -264,6 +343,24 @@ def assign_all(tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) 
     """
     for tensor, value in zip(reversed(tensors), reversed(values), strict=True):
         assign(tensor, value)
+
+
+@contextmanager
+def printing(text_of: Callable[[Any], str | None]) -> Iterator[None]:
+    """A context in which a tensor prints as `text_of` says; as always where that is None."""
+    original = torch._tensor_str._str
+
+    def text(self: Any, *, tensor_contents: Any = None) -> str:
+        found = text_of(self)
+        if found is not None:
+            return found
+        return str(original(self, tensor_contents=tensor_contents))  # type: ignore[no-untyped-call]
+
+    torch._tensor_str._str = text
+    try:
+        yield
+    finally:
+        torch._tensor_str._str = original
 
 
 def is_transformed() -> bool:

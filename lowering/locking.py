@@ -151,7 +151,7 @@ class _Placed:
 
     frontend: Frontend
     most_leaves: int | None
-    """How many tensors get a gradient at most; None for all of floats."""
+    """How many tensors get a gradient at most; None for all of floats and complex numbers."""
     inputs: list[torch.Tensor] = field(default_factory=list)
     leaves: list[torch.Tensor] = field(default_factory=list)
 
@@ -159,7 +159,7 @@ class _Placed:
         self.inputs.append(self.frontend.tensors.placeholder(tensor))
         copy = self.inputs[-1].clone()
         full = self.most_leaves is not None and len(self.leaves) >= self.most_leaves
-        if not full and tensor.is_floating_point():
+        if not full and (tensor.is_floating_point() or tensor.is_complex()):
             self.leaves.append(copy.requires_grad_())
         return copy
 

@@ -14,6 +14,7 @@ from composites.registry.model import Composite
 from lowering import activation
 from lowering.example_calls import NoExample, example_calls
 from lowering.locking import recorded
+from lowering.stablehlo import rename_module
 
 
 def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False) -> str | NoExample:
@@ -43,7 +44,7 @@ def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False)
             example = replace(example, function=function)
         with activation.installed(catalog, resolve([called.identity], catalog)):
             leaves = None if gradients or entry.gradients else 0
-            return recorded(frontend, example, leaves).text
+            return rename_module(recorded(frontend, example, leaves), name=entry.name).text
 
 
 def _forward_of(entry: Composite, catalog: Catalog) -> Composite | None:

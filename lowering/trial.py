@@ -23,7 +23,7 @@ from composites.errors import (
 )
 from composites.functions import find_function, import_module
 from composites.registry.catalog import Catalog
-from composites.registry.model import Composite, Registry
+from composites.registry.model import Composite, ListedKernel, Registry
 from lowering import activation
 from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
@@ -58,6 +58,12 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
                 remarks.extend(_not_copied(entry))
                 problems.extend(_refused(entry, catalog))
             problems.extend(_unusable(registry.source, catalog))
+            for kernel in (*registry.kernels, *(k for e in registry.composites for k in e.kernels)):
+                found = _missing(kernel)
+                if isinstance(found, str):
+                    remarks.append(found)
+                elif found is not None:
+                    problems.append(found)
     # A backward is tried alone and with each of its forwards.
     return Report(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(remarks)))
 
@@ -142,6 +148,22 @@ def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
             _call(entry)
         except LoweringError as error:
             yield _problem(str(error), entry, entries)
+
+
+def _missing(kernel: ListedKernel) -> Problem | str | None:
+    """A kernel's function that does not exist, or a remark where its module is not here: kernels
+    for other platforms may need packages that this machine has not."""
+    place = kernel.location
+    for target in filter(None, (kernel.function, kernel.library)):
+        try:
+            import_module(target.partition(":")[0])
+        except UnusableFunctionError as error:
+            return f"{place}: {kernel.composite}: {target} was not checked: {error}"
+        try:
+            find_function(target)
+        except UnusableFunctionError as error:
+            return Problem(place.file, place.line, kernel.composite, f"kernels: {error}")
+    return None
 
 
 def _unusable(file: str, catalog: Catalog) -> Iterator[Problem]:

@@ -13,16 +13,24 @@ are in f32, also where the operands are bf16.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from composites.errors import UnsupportedCallError
 
+T = TypeVar("T")
+
 QUERIES, KEYS = 256, 256
 """The largest blocks. Their scores stay in a CPU core's cache."""
+
+FEW = 32
+"""Rows that have no more keys are rows of few keys."""
 
 
 def blockwise(
@@ -49,41 +57,32 @@ def blockwise(
     """
     call = _Call.of(query, key, value, attn_mask, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)
+    size = v.shape[-1]
 
-    def of_queries(i: Array, done: tuple[Array, Array]) -> tuple[Array, Array]:
-        queries = _block(q, i, call.rows, -2)
+    # Of each row: the sum of weighted values, the sum of the weights, and the highest score so far.
+    # In one array, as each array that the loop updates costs XLA kernels to compile.
+    column = np.arange(size + 2)
 
-        def of_keys(j: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            total, highest, exponentials = state
-            scores = call.scores(queries, _block(k, j, call.columns, -2), mask, i, j)
-            new, weights, factor = _shifted(scores, highest)
-            exponentials = exponentials * factor + weights.sum(-1)
-            values = _block(v, j, call.columns, -2)
-            added = _product("...gqk,...kd->...gqd", weights, values)
-            return total * factor[..., None] + added, new, exponentials
+    def block(i: Array, j: Array, states: Array) -> Array:
+        scores = call.scores(q, k, mask, i, j)
+        before = call.rows_of(states, i, -2)
+        highest, weights, factor = _shifted(scores, before[..., size + 1])
+        values = _block(v, j, call.columns, -2)
+        # The product with a column of ones is the sum of the weights.
+        ones = jnp.broadcast_to(np.array([1, 0], values.dtype), (*values.shape[:-1], 2))
+        values = jnp.concatenate([values, ones], -1)
+        sums = before * factor[..., None] + _product("...qk,...kd->...qd", weights, values)
+        after = jnp.where(column == size + 1, highest[..., None], sums)
+        return call.with_rows(states, after, i, -2)
 
-        rows = (*q.shape[:-2], call.rows)
-        start = (
-            jnp.zeros((*rows, v.shape[-1]), jnp.float32),
-            jnp.full(rows, -jnp.inf, jnp.float32),
-            jnp.zeros(rows, jnp.float32),
-        )
-        total, highest, exponentials = lax.fori_loop(0, call.last_keys(i), of_keys, start)
-        nothing = exponentials == 0
-        result = total / jnp.where(nothing, 1, exponentials)[..., None]
-        sums = jnp.where(nothing, -jnp.inf, _finite(highest) + jnp.log(exponentials))
-        results, all_sums = done
-        return (
-            _with_block(results, result.astype(query.dtype), i, -2),
-            _with_block(all_sums, sums, i, -1),
-        )
-
-    empty = (
-        jnp.zeros((*q.shape[:-1], v.shape[-1]), query.dtype),
-        jnp.zeros(q.shape[:-1], jnp.float32),
-    )
-    results, sums = lax.fori_loop(0, call.query_blocks, of_queries, empty)
-    return call.unpadded(results, value.shape[-1]), call.unpadded(sums[..., None], 1)[..., 0]
+    start = jnp.where(column == size + 1, -jnp.inf, jnp.zeros((*q.shape[:-1], 1), jnp.float32))
+    states = call.each_block(block, start)
+    exponentials = states[..., size]
+    results = states[..., :size] / jnp.where(exponentials == 0, 1, exponentials)[..., None]
+    # Of a row that is masked completely, both are minus infinity.
+    sums = states[..., size + 1] + jnp.log(exponentials)
+    results = call.unpadded(results, size).astype(query.dtype)
+    return results, call.unpadded(sums[..., None], 1)[..., 0]
 
 
 def blockwise_backward(
@@ -103,72 +102,44 @@ def blockwise_backward(
     grads, results = call.queries(grad_output), call.queries(result)
     shift, factors = call.normalizers(q, k, mask, log_sum_exp)
 
-    def block_of(i: Array, j: Array) -> tuple[Array, Array]:
-        """The probabilities of a block and their gradients, both `[…, H, keys, group, queries]`.
-
-        So only small operands of the products below have to be transposed.
-        """
-        queries, given = _block(q, i, call.rows, -2), _block(grads, i, call.rows, -2)
-        keys, values = _block(k, j, call.columns, -2), _block(v, j, call.columns, -2)
-        scores = call.scores(queries, keys, mask, i, j, keys_first=True)
-        weights = jnp.exp(scores - _block(shift, i, call.rows, -1)[..., None, :, :])
-        if factors is not None:
-            weights = weights * _block(factors, i, call.rows, -1)[..., None, :, :]
-        return weights, _product("...kd,...gqd->...kgq", values, given)
-
-    products = (grads.astype(jnp.float32) * results.astype(jnp.float32)).sum(-1)
-    if call.is_causal:
-        exact = _sums_of_products(*block_of(jnp.int32(0), jnp.int32(0)))
-        rows = jnp.arange(call.rows) < (call.columns if call.key_blocks > 1 else call.rows)
-        exact = jnp.where(rows, exact, _block(products, jnp.int32(0), call.rows, -1))
-        products = _with_block(products, exact, jnp.int32(0), -1)
-
     Gradients = tuple[Array, Array, Array]
 
-    def of_keys(j: Array, state: Gradients) -> Gradients:
+    def block(i: Array, j: Array, state: Gradients) -> Gradients:
         of_query, of_key, of_value = state
-        keys = _block(k, j, call.columns, -2)
-
-        def of_queries(i: Array, inner: Gradients) -> Gradients:
-            of_query, of_block, of_values = inner
-            queries, given = _block(q, i, call.rows, -2), _block(grads, i, call.rows, -2)
-            weights, of_weights = block_of(i, j)
-            if call.key_blocks == 1:
-                sum_of_products = _sums_of_products(weights, of_weights)
-            else:
-                sum_of_products = _block(products, i, call.rows, -1)
-            of_scores = weights * (of_weights - sum_of_products[..., None, :, :])
-            of_values = of_values + _product("...kgq,...gqd->...kd", weights, given)
-            of_block = of_block + _product("...kgq,...gqd->...kd", of_scores, queries)
-            added = _product("...kd,...kgq->...dgq", keys, of_scores)
-            before = lax.dynamic_index_in_dim(of_query, i, 0, keepdims=False)
-            of_query = lax.dynamic_update_index_in_dim(of_query, before + added, i, 0)
-            return of_query, of_block, of_values
-
-        start = (
-            of_query,
-            jnp.zeros(keys.shape, jnp.float32),
-            jnp.zeros((*keys.shape[:-1], v.shape[-1]), jnp.float32),
+        queries, given = (_f32(call.rows_of(x, i, -2)) for x in (q, grads))
+        keys, values = (_f32(_block(x, j, call.columns, -2)) for x in (k, v))
+        scores = call.scores(q, k, mask, i, j)
+        weights = jnp.exp(scores - call.rows_of(shift, i, -1)[..., None])
+        if factors is not None:
+            weights = weights * call.rows_of(factors, i, -1)[..., None]
+        of_weights = _product("...qd,...kd->...qk", given, values)
+        if call.key_blocks == 1:
+            sum_of_products = _sums_of_products(weights, of_weights)
+        else:
+            products = given * _f32(call.rows_of(results, i, -2))
+            sum_of_products = call.sums_of_products(i, products, weights * of_weights)
+        of_scores = weights * (of_weights - sum_of_products[..., None]) * call.factor
+        added = (
+            _product("...qk,...kd->...qd", of_scores, keys),
+            _product("...qk,...qd->...kd", of_scores, queries),
+            _product("...qk,...qd->...kd", weights, given),
         )
-        of_query, of_block, of_values = lax.fori_loop(
-            call.first_queries(j), call.query_blocks, of_queries, start
-        )
-        of_block = of_block * call.factor
         return (
-            of_query,
-            _with_block(of_key, of_block.astype(key.dtype), j, -2),
-            _with_block(of_value, of_values.astype(value.dtype), j, -2),
+            call.with_rows(of_query, call.rows_of(of_query, i, -2) + added[0], i, -2),
+            _with_block(of_key, _block(of_key, j, call.columns, -2) + added[1], j, -2),
+            _with_block(of_value, _block(of_value, j, call.columns, -2) + added[2], j, -2),
         )
 
-    blocks = (call.query_blocks, *call.heads, q.shape[-1], call.group, call.rows)
-    empty = (jnp.zeros(blocks, jnp.float32), jnp.zeros_like(k), jnp.zeros_like(v))
-    of_query, of_key, of_value = lax.fori_loop(0, call.key_blocks, of_keys, empty)
-    # From [blocks, …, H, E, group, rows] to [..., H, group, blocks, rows, E].
-    of_query = jnp.moveaxis(of_query * call.factor, (0, -3), (-3, -1)).reshape(q.shape)
+    start = (
+        jnp.zeros(q.shape, jnp.float32),
+        jnp.zeros(k.shape, jnp.float32),
+        jnp.zeros(v.shape, jnp.float32),
+    )
+    of_query, of_key, of_value = call.each_block(block, start)
     return (
         call.unpadded(of_query, query.shape[-1]).astype(query.dtype),
-        of_key[..., : key.shape[-2], :].reshape(key.shape),
-        of_value[..., : value.shape[-2], :].reshape(value.shape),
+        of_key[..., : key.shape[-2], :].astype(key.dtype),
+        of_value[..., : value.shape[-2], :].astype(value.dtype),
     )
 
 
@@ -271,72 +242,104 @@ class _Call:
             # Of a row without exponentials every probability is 0, as exp(-inf - inf) is.
             return jnp.where(jnp.isneginf(sums), jnp.inf, sums), None
 
-        def of_queries(i: Array, done: tuple[Array, Array]) -> tuple[Array, Array]:
-            queries = _block(q, i, self.rows, -2)
+        def block(i: Array, j: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+            maxima, sums = state
+            before = self.rows_of(maxima, i, -1)
+            highest, weights, factor = _shifted(self.scores(q, k, mask, i, j), before)
+            total = self.rows_of(sums, i, -1) * factor + weights.sum(-1)
+            return self.with_rows(maxima, highest, i, -1), self.with_rows(sums, total, i, -1)
 
-            def of_keys(j: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-                scores = self.scores(queries, _block(k, j, self.columns, -2), mask, i, j)
-                highest, weights, factor = _shifted(scores, state[0])
-                return highest, state[1] * factor + weights.sum(-1)
+        start = (
+            jnp.full(q.shape[:-1], -jnp.inf, jnp.float32),
+            jnp.zeros(q.shape[:-1], jnp.float32),
+        )
+        maxima, sums = self.each_block(block, start)
+        return _finite(maxima), jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
 
-            rows = (*q.shape[:-2], self.rows)
-            start = jnp.full(rows, -jnp.inf, jnp.float32), jnp.zeros(rows, jnp.float32)
-            highest, sums = lax.fori_loop(0, self.last_keys(i), of_keys, start)
-            factor = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
-            shift = _finite(highest)
-            return _with_block(done[0], shift, i, -1), _with_block(done[1], factor, i, -1)
-
-        empty = jnp.zeros(q.shape[:-1], jnp.float32)
-        found: tuple[Array, Array] = lax.fori_loop(0, self.query_blocks, of_queries, (empty, empty))
-        return found
-
-    def scores(
-        self,
-        queries: Array,
-        keys: Array,
-        mask: Array | None,
-        i: Array,
-        j: Array,
-        *,
-        keys_first: bool = False,
-    ) -> Array:
-        """The masked scores of block `i` of the queries and block `j` of the keys, in f32.
-
-        They are `[…, H, group, queries, keys]`, or `[…, H, keys, group, queries]`.
-        """
-
-        def turned(part: Array) -> Array:
-            return jnp.moveaxis(part, -1, -3) if keys_first else part
-
-        if keys_first:
-            scores = _product("...kd,...gqd->...kgq", keys, queries) * self.factor
-        else:
-            scores = _product("...gqd,...kd->...gqk", queries, keys) * self.factor
-        row = _numbers(i, self.rows)[None, :, None]
-        column = _numbers(j, self.columns)[None, None, :]
+    def scores(self, q: Array, k: Array, mask: Array | None, i: Array, j: Array) -> Array:
+        """The masked scores of block `i` of the queries and block `j` of the keys, in f32:
+        `[…, H, group * queries, keys]`."""
+        queries, keys = self.rows_of(q, i, -2), _block(k, j, self.columns, -2)
+        scores = _product("...qd,...kd->...qk", queries, keys) * self.factor
+        row = jnp.tile(_numbers(i, self.rows), self.group)[:, None]
+        column = _numbers(j, self.columns)[None, :]
         if self.is_causal:
-            scores = jnp.where(turned(column <= row), scores, -jnp.inf)
+            scores = jnp.where(column <= row, scores, -jnp.inf)
         if self.keys % self.columns:
-            scores = jnp.where(turned(column < self.keys), scores, -jnp.inf)
+            scores = jnp.where(column < self.keys, scores, -jnp.inf)
         if mask is None:
             return scores
         part = mask if mask.shape[-2] == 1 else _block(mask, i, self.rows, -2)
         part = part if mask.shape[-1] == 1 else _block(part, j, self.columns, -1)
+        shape = (*part.shape[:-3], self.group, self.rows, part.shape[-1])
+        part = jnp.broadcast_to(part, shape)
+        part = part.reshape(*part.shape[:-3], self.group * self.rows, part.shape[-1])
         if part.dtype == jnp.bool_:
-            return jnp.where(turned(part), scores, -jnp.inf)
-        return scores + turned(part).astype(jnp.float32)
+            return jnp.where(part, scores, -jnp.inf)
+        return scores + part.astype(jnp.float32)
+
+    def sums_of_products(self, i: Array, products: Array, of_weights: Array) -> Array:
+        """For each row, the sum of probabilities times their gradients.
+
+        It is that of the result times its gradient. But where causal attention leaves a row few
+        keys, what it is subtracted from nearly cancels, and the rounding errors must cancel too. So
+        for the first rows the products of their keys themselves are added up.
+
+        Args:
+            products: the result times its gradient, `[…, H, group * queries, Ev]`.
+            of_weights: probabilities times their gradients, `[…, H, group * queries, keys]`.
+        """
+        few = min(FEW, self.rows, self.columns)
+        if not self.is_causal:
+            return products.sum(-1)
+        whole = of_weights.reshape(*of_weights.shape[:-2], self.group, self.rows, self.columns)
+        exact = whole[..., :few, :few]
+        exact = _pad(exact, -2, self.rows).reshape(*of_weights.shape[:-1], few)
+        parts = _parts(products, few)
+        row = jnp.tile(_numbers(i, self.rows), self.group)[:, None]
+        return jnp.where(row < few, exact, parts).sum(-1)
+
+    def rows_of(self, of_queries: Array, i: Array, axis: int) -> Array:
+        """Block `i` of an array with dimensions group and L, with `group * queries` in one.
+
+        Products then have one dimension of rows each. XLA turns products of more into such ones by
+        transposing their operands.
+        """
+        block = _block(of_queries, i, self.rows, axis)
+        merged = self.group * self.rows
+        after = block.shape[axis + 1 :] if axis < -1 else ()
+        return block.reshape(*block.shape[: axis - 1], merged, *after)
+
+    def with_rows(self, of_queries: Array, rows: Array, i: Array, axis: int) -> Array:
+        """The opposite of `rows_of`."""
+        after = rows.shape[axis + 1 :] if axis < -1 else ()
+        block = rows.reshape(*rows.shape[:axis], self.group, self.rows, *after)
+        return _with_block(of_queries, block, i, axis)
+
+    def each_block(self, block: Callable[[Array, Array, T], T], start: T) -> T:
+        """What a function of `i`, `j` and a state makes of the state, for all blocks of queries and
+        keys that are not masked by `is_causal`.
+
+        It is one loop with one counter, which holds `i` in its upper half and `j` in the lower: XLA
+        compiles a kernel for each number that a loop counts with.
+        """
+
+        def step(state: tuple[Array, T]) -> tuple[Array, T]:
+            both, inner = state
+            i, j = both >> 16, both & 0xFFFF
+            following = jnp.where(j + 1 < self.last_keys(i), both + 1, (i + 1) << 16)
+            return following, block(i, j, inner)
+
+        end = self.query_blocks << 16
+        first = jnp.int32(0), start
+        last: tuple[Array, T] = lax.while_loop(lambda state: state[0] < end, step, first)
+        return last[1]
 
     def last_keys(self, i: Array) -> Array | int:
         """How many blocks of keys block `i` of the queries reads."""
         if not self.is_causal:
             return self.key_blocks
         return jnp.minimum(((i + 1) * self.rows - 1) // self.columns + 1, self.key_blocks)
-
-    def first_queries(self, j: Array) -> Array | int:
-        """The first block of queries that reads block `j` of the keys."""
-        if not self.is_causal:
-            return 0
-        return jnp.minimum(j * self.columns // self.rows, self.query_blocks)
 
 
 def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
@@ -361,12 +364,16 @@ def _pad(array: Array, axis: int, size: int, padding: float = 0) -> Array:
 
 
 def _block(array: Array, number: Array, size: int, axis: int) -> Array:
-    return lax.dynamic_slice_in_dim(array, number * size, size, axis % array.ndim)
+    return lax.dynamic_slice_in_dim(
+        array, number * size, size, axis % array.ndim, allow_negative_indices=False
+    )
 
 
 def _with_block(array: Array, block: Array, number: Array, axis: int) -> Array:
     place = number * block.shape[axis]
-    return lax.dynamic_update_slice_in_dim(array, block, place, axis % array.ndim)
+    return lax.dynamic_update_slice_in_dim(
+        array, block, place, axis % array.ndim, allow_negative_indices=False
+    )
 
 
 def _numbers(block: Array, size: int) -> Array:
@@ -377,7 +384,7 @@ def _numbers(block: Array, size: int) -> Array:
 def _shifted(scores: Array, highest: Array) -> tuple[Array, Array, Array]:
     """The maximum of each row so far, the exponentials of scores without it, and what those of
     earlier blocks are multiplied with."""
-    new = jnp.maximum(highest, scores.max(-1))
+    new = _maxima(scores, highest)
     safe = _finite(new)
     return new, jnp.exp(scores - safe[..., None]), jnp.exp(highest - safe)
 
@@ -393,14 +400,37 @@ def _sums_of_products(weights: Array, of_weights: Array) -> Array:
     What is subtracted from a gradient then has the same rounding errors as the gradient. They would
     not cancel in rows of few keys, where they are most of the result.
     """
-    total = weights.sum(-3)
-    return (weights * of_weights).sum(-3) / jnp.where(total == 0, 1, total)
+    return (weights * of_weights).sum(-1)
+
+
+def _maxima(scores: Array, highest: Array) -> Array:
+    """The maximum of each row and of a number for the row."""
+    size = scores.shape[-1]
+    if size % 32:
+        return jnp.maximum(highest, scores.max(-1))
+    # XLA's CPU compiler makes two of a reduction of more than 32 elements, and fuses neither with
+    # what computes the elements.
+    parts = scores.reshape(*scores.shape[:-1], size // 32, 32).max(-2)
+    return jnp.maximum(parts, highest[..., None]).max(-1)
+
+
+def _parts(products: Array, count: int) -> Array:
+    """So many sums of each row, which together are the sum of the row."""
+    size = products.shape[-1]
+    missing = -size % count
+    padded = _pad(products, -1, size + missing)
+    return padded.reshape(*products.shape[:-1], (size + missing) // count, count).sum(-2)
+
+
+def _f32(operand: Array) -> Array:
+    """An operand of a product in f32, which changes no product of two bf16 numbers.
+
+    torch_xla's CPU runtime refuses products from bf16 to f32 with two batch dimensions, as batch
+    and heads are.
+    """
+    return operand.astype(jnp.float32)
 
 
 def _product(equation: str, one: Array, other: Array) -> Array:
-    """A product that adds up in f32.
-
-    The operands are made f32 first, which changes no product of two bf16 numbers: torch_xla's CPU
-    runtime refuses products from bf16 to f32 with two batch dimensions, as batch and heads are.
-    """
-    return jnp.einsum(equation, one.astype(jnp.float32), other.astype(jnp.float32))
+    """A product that adds up in f32."""
+    return jnp.einsum(equation, _f32(one), _f32(other))

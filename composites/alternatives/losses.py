@@ -54,18 +54,16 @@ def cross_entropy_in_rows(
     blocks = -(-count // size)
     maxima, log_sums, smooth = lax.fori_loop(0, blocks, of_rows, (empty, empty, empty))
 
-    weights = _weights(target, weight, ignore_index)
-    logits = _of_class(self, _class(target, ignore_index))
-    losses = (maxima - logits + log_sums) * weights
-    if label_smoothing:
-        smooth = jnp.where(target == ignore_index, 0, smooth) * (label_smoothing / classes)
-        losses = (1 - label_smoothing) * losses + smooth
+    chosen = _class(target, classes, ignore_index)
+    weights = _weights(chosen, weight)
     # What an ignored row holds does not count, also if it is not finite.
-    loss = losses = jnp.where(target == ignore_index, 0, losses)
-    if reduction == MEAN:
-        loss = losses.sum() / weights.sum()
-    elif reduction == SUM:
-        loss = losses.sum()
+    losses = jnp.where(chosen < 0, 0, (maxima - _of_class(self, chosen) + log_sums) * weights)
+    loss = _reduced(losses, weights, reduction)
+    if label_smoothing:
+        is_kept = target != ignore_index
+        smooth = jnp.where(is_kept, smooth, 0) * (label_smoothing / classes)
+        counts = is_kept if weight is None else weights
+        loss = (1 - label_smoothing) * loss + _reduced(smooth, counts, reduction)
     return loss.astype(self.dtype), maxima, log_sums
 
 
@@ -87,14 +85,16 @@ def cross_entropy_in_rows_backward(
     several threads. The others are written afterwards, one in each row.
     """
     count, classes = self.shape
-    weights = _weights(target, weight, ignore_index)
+    chosen = _class(target, classes, ignore_index)
+    weights = _weights(chosen, weight)
+    is_kept = target != ignore_index
     grad = grad_output.astype(jnp.float32)
-    if reduction == MEAN:
-        grad = grad / weights.sum()
-    grads = jnp.broadcast_to(grad, (count,))
+    grads = grad / weights.sum() if reduction == MEAN else grad
     # An ignored row has the gradient 0, also where the mean of no row is not a number.
-    factor = jnp.where(target == ignore_index, 0, (1 - label_smoothing) * weights * grads)
-    smooth = jnp.where(target == ignore_index, 0, label_smoothing / classes * grads)
+    factor = jnp.where(chosen < 0, 0, (1 - label_smoothing) * weights * grads)
+    if reduction == MEAN:
+        grads = grad / (is_kept if weight is None else weights).sum()
+    smooth = jnp.where(is_kept, label_smoothing / classes * grads, 0)
     of_all = _of_all(weight, classes)
     total = factor + smooth * of_all.sum() if label_smoothing else factor
 
@@ -102,14 +102,85 @@ def cross_entropy_in_rows_backward(
     gradient = jnp.exp(logs) * total[:, None]
     if label_smoothing:
         gradient = gradient - smooth[:, None] * of_all
+    # Also where the row is not finite.
+    gradient = jnp.where(is_kept[:, None], gradient, 0).astype(self.dtype)
 
-    chosen = _class(target, ignore_index)
     log = _of_class(self, chosen) - maxima - log_sums
     of_class = factor * jnp.expm1(log)  # precise where the probability is nearly 1
     if label_smoothing:
         of_class = of_class + (total - factor) * jnp.exp(log) - smooth * of_all[chosen]
     places = jnp.arange(count, dtype=jnp.int32)
-    return gradient.astype(self.dtype).at[places, chosen].set(of_class.astype(self.dtype))
+    chosen = jnp.where(chosen < 0, classes, chosen)  # nowhere
+    return gradient.at[places, chosen].set(of_class.astype(self.dtype), mode="drop")
+
+
+def linear_cross_entropy_in_rows(
+    input: Array,
+    weight: Array,
+    target: Array,
+    bias: Array | None = None,
+    reduction: int = MEAN,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> tuple[Array, Array, Array]:
+    """`cross_entropy_in_rows` of `linear(input, weight, bias)`.
+
+    Args:
+        input: `[…, H]`, f32.
+        weight: `[C, H]`; `bias`: `[C]`.
+        target: `[…]`, classes.
+
+    Returns:
+        As `cross_entropy_in_rows`; what is of a row has the shape of `target`.
+    """
+    loss, maxima, log_sums = cross_entropy_in_rows(
+        _logits(input, weight, bias),
+        target.reshape(-1),
+        None,
+        reduction,
+        ignore_index,
+        label_smoothing,
+    )
+    of_rows = loss.reshape(target.shape) if loss.ndim else loss
+    return of_rows, maxima.reshape(target.shape), log_sums.reshape(target.shape)
+
+
+def linear_cross_entropy_in_rows_backward(
+    grad_output: Array,
+    input: Array,
+    weight: Array,
+    target: Array,
+    bias: Array | None,
+    maxima: Array,
+    log_sums: Array,
+    reduction: int,
+    ignore_index: int,
+    label_smoothing: float,
+) -> tuple[Array, Array, Array | None]:
+    """The gradients of input, weight and bias. The arguments are those of
+    `linear_cross_entropy_in_rows`, and what it keeps.
+
+    The logits are computed again. In one graph with the forward, XLA computes them once.
+    """
+    grads = cross_entropy_in_rows_backward(
+        grad_output.reshape(-1) if grad_output.ndim else grad_output,
+        _logits(input, weight, bias),
+        target.reshape(-1),
+        None,
+        maxima.reshape(-1),
+        log_sums.reshape(-1),
+        reduction,
+        ignore_index,
+        label_smoothing,
+    )
+    of_input = (grads @ weight).reshape(input.shape)
+    of_weight = grads.T @ input.reshape(-1, input.shape[-1])
+    return of_input, of_weight, None if bias is None else grads.sum(0)
+
+
+def _logits(input: Array, weight: Array, bias: Array | None) -> Array:
+    logits = input.reshape(-1, input.shape[-1]) @ weight.T
+    return logits if bias is None else logits + bias
 
 
 def _sums(rows: Array) -> tuple[Array, Array]:
@@ -149,22 +220,30 @@ def _rows(count: int, classes: int) -> int:
     return min(count, wanted)
 
 
-def _class(target: Array, ignore_index: int) -> Array:
-    """The class of each row; 0 for a row that is ignored."""
-    return jnp.where(target == ignore_index, 0, target).astype(jnp.int32)
+def _reduced(losses: Array, weights: Array, reduction: int) -> Array:
+    if reduction == MEAN:
+        return losses.sum() / weights.sum()
+    return losses.sum() if reduction == SUM else losses
+
+
+def _class(target: Array, classes: int, ignore_index: int) -> Array:
+    """The class of each row; -1 for a row that is ignored, and, as in stock, for one whose class
+    does not exist."""
+    counted = (target != ignore_index) & (target >= 0) & (target < classes)
+    return jnp.where(counted, target, -1).astype(jnp.int32)
 
 
 def _of_class(logits: Array, chosen: Array) -> Array:
-    """The logit of one class of each row, in f32."""
-    return jnp.take_along_axis(logits, chosen[:, None], 1)[:, 0].astype(jnp.float32)
+    """The logit of one class of each row, in f32; the first one where there is no class."""
+    place = jnp.maximum(chosen, 0)[:, None]
+    return jnp.take_along_axis(logits, place, 1)[:, 0].astype(jnp.float32)
 
 
-def _weights(target: Array, weight: Array | None, ignore_index: int) -> Array:
+def _weights(chosen: Array, weight: Array | None) -> Array:
     """The weight of each row."""
-    valid = target != ignore_index
     if weight is None:
-        return valid.astype(jnp.float32)
-    return jnp.where(valid, weight[_class(target, ignore_index)].astype(jnp.float32), 0)
+        return (chosen >= 0).astype(jnp.float32)
+    return jnp.where(chosen < 0, 0, weight[jnp.maximum(chosen, 0)].astype(jnp.float32))
 
 
 def _of_all(weight: Array | None, classes: int) -> Array:

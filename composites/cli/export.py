@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from composites.cli.errors import clear_errors
+from composites.cli.errors import clear_errors, fail
 from composites.cli.factories import FactoryArgument, load_factory
 from composites.cli.output import print_table
+from lowering.stablehlo import TARGETS
 
 
 def register(app: typer.Typer) -> None:
@@ -43,9 +44,34 @@ def export(
     share: Annotated[
         bool, typer.Option("--share/--no-share", help="Equal decompositions share one function.")
     ] = True,
-    portable: Annotated[
-        str | None, typer.Option(metavar="VERSION", help="StableHLO version of the artifact.")
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(TARGETS), help="The consumer, whose missing operations are replaced."
+        ),
     ] = None,
+    portable: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION",
+            help="StableHLO version of the artifact; default: 1.13.0, for jaxlib 0.7.1 and newer.",
+        ),
+    ] = None,
+    mesh: Annotated[
+        str,
+        typer.Option(metavar="AXIS=SIZE,…", help="Devices that share it, such as data=2,model=4."),
+    ] = "",
+    shard: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN=AXIS,…",
+            help="How inputs are divided: an axis, several with + between them, or - for each"
+            " dimension, such as '*.q_proj.weight=model,-'. It can be repeated.",
+        ),
+    ] = None,
+    sharding_form: Annotated[
+        str, typer.Option(metavar="gspmd|shardy", help="How the StableHLO says it.")
+    ] = "gspmd",
 ) -> None:
     """Export a module's inference or training step as StableHLO with composites."""
     with clear_errors():
@@ -53,6 +79,8 @@ def export(
         from composites.functions import load_function
         from lowering.export.api import export as export_module
 
+        shardings = dict(map(_sharding, shard or ()))
+        sizes, form = _mesh(mesh), _form(sharding_form)
         module, args, kwargs = load_factory(factory)
         program = export_module(
             module,
@@ -63,6 +91,10 @@ def export(
             ops=split_allowlist(ops) or None,
             decompositions=decompositions,
             share_decompositions=share,
+            target=target,
+            mesh=sizes,
+            shardings=shardings,
+            sharding_form=form,
         )
         values = program.module_weights(module) if weights else None
         program.save(output, portable=portable, weights=values)
@@ -70,3 +102,31 @@ def export(
     for name, count in sorted(program.composites.items()):
         table.add_row(name, str(count))
     print_table(table)
+
+
+def _mesh(text: str) -> dict[str, int] | None:
+    """`data=2,model=4` as names and sizes; None if there is no mesh."""
+    if not text:
+        return None
+    sizes = {}
+    for item in text.split(","):
+        name, _, size = map(str.strip, item.partition("="))
+        if not (name and size.isdecimal()):
+            fail(f"--mesh {text}: write names and sizes of axes, such as data=2,model=4")
+        sizes[name] = int(size)
+    return sizes
+
+
+def _form(text: str) -> Any:
+    if text not in ("gspmd", "shardy"):
+        fail(f"--sharding-form {text}: write gspmd or shardy")
+    return text
+
+
+def _sharding(text: str) -> tuple[str, tuple[tuple[str, ...] | None, ...]]:
+    """`*.weight=model,-` as a pattern and its spec."""
+    pattern, equals, spec = text.rpartition("=")
+    if not (pattern and equals):
+        fail(f"--shard {text}: write a pattern and axes, such as '*.q_proj.weight=model,-'")
+    parts = [part.strip() for part in spec.split(",")]
+    return pattern, tuple(None if part in ("", "-") else tuple(part.split("+")) for part in parts)

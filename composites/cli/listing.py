@@ -10,6 +10,7 @@ from rich.text import Text
 
 from composites.registry.catalog import Catalog
 from composites.registry.model import Composite
+from composites.registry.reference import conditions
 
 
 class Listed(TypedDict):
@@ -79,3 +80,71 @@ def _alternatives(entry: Listed) -> Iterator[str]:
 
 def _copies(entry: Listed) -> str:
     return f", and copies in {', '.join(entry['copies'])}" if entry["copies"] else ""
+
+
+class Kernel(TypedDict):
+    """A kernel, as `composites list --kernels --json` prints it."""
+
+    composite: str
+    """The composite's name in StableHLO."""
+    version: int | None
+    """None for all versions."""
+    platform: str
+    function: str | None
+    target: str | None
+    library: str | None
+    when: str
+    ignores: Sequence[str]
+    priority: int
+    known: bool
+    """Whether an entry produces this composite."""
+    file: str
+    line: int
+
+
+def listed_kernels(catalog: Catalog) -> list[Kernel]:
+    """The kernels of a catalog as data, by composite and platform, the first one that is asked
+    first."""
+    produced = {(entry.composite_name, entry.version) for entry in catalog}
+    names = {name for name, _ in produced}
+    kernels = [kernel for registry in catalog.registries for kernel in registry.kernels]
+    kernels += [kernel for entry in catalog for kernel in entry.kernels]
+    kernels.sort(key=lambda kernel: (kernel.composite, kernel.platform, -kernel.priority))
+    return [
+        Kernel(
+            composite=kernel.composite,
+            version=kernel.version,
+            platform=kernel.platform,
+            function=kernel.function,
+            target=kernel.target,
+            library=kernel.library,
+            when=conditions(kernel.when),
+            ignores=kernel.ignores,
+            priority=kernel.priority,
+            known=(kernel.composite, kernel.version) in produced
+            if kernel.version is not None
+            else kernel.composite in names,
+            file=kernel.location.file,
+            line=kernel.location.line,
+        )
+        for kernel in kernels
+    ]
+
+
+def kernels_table(kernels: Iterable[Kernel]) -> Table:
+    """One row for each kernel."""
+    table = Table()
+    for heading in ("composite", "platform", "kernel", "when", "priority", "file"):
+        table.add_column(heading, overflow="fold")
+    for kernel in kernels:
+        version = "" if kernel["version"] is None else f"@{kernel['version']}"
+        unknown = "" if kernel["known"] else " (no entry produces it)"
+        table.add_row(
+            Text(f"{kernel['composite']}{version}{unknown}"),
+            Text(kernel["platform"]),
+            Text(kernel["function"] or kernel["target"] or ""),
+            Text(kernel["when"]),
+            Text(str(kernel["priority"])),
+            Text(f"{kernel['file']}:{kernel['line']}"),
+        )
+    return table

@@ -104,6 +104,9 @@ def _tried(catalog: Catalog) -> tuple[str, ...]:
 
 def list_entries(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    kernels: Annotated[
+        bool, typer.Option("--kernels", help="List kernels for composites instead.")
+    ] = False,
 ) -> None:
     """List all entries, including those of vendors, and show which ones XLA_COMPOSITE_OP turns on.
 
@@ -112,14 +115,25 @@ def list_entries(
     """
     with clear_errors():
         from composites.allowlist import resolve, split_allowlist
-        from composites.cli.listing import listed, listing_table
+        from composites.cli.listing import (
+            kernels_table,
+            listed,
+            listed_kernels,
+            listing_table,
+        )
         from composites.registry.catalog import load_catalog
 
         catalog = load_catalog()
         for text in catalog.warnings():
             warn(text)
         entries = listed(catalog, resolve(split_allowlist(ALLOWLIST.read()), catalog))
-    if as_json:
+        found = listed_kernels(catalog) if kernels else []
+    if kernels:
+        if as_json:
+            typer.echo(json.dumps({"kernels": found}, indent=2))
+        else:
+            print_table(kernels_table(found))
+    elif as_json:
         left_out = [asdict(registry) for registry in catalog.left_out]
         typer.echo(json.dumps({"composites": entries, "left_out": left_out}, indent=2))
     else:

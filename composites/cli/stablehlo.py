@@ -19,6 +19,7 @@ from composites.cli.output import print_table
 from composites.files import write_atomic
 from lowering.stablehlo import (
     COMMAND_LINE,
+    TARGETS,
     Limits,
     Module,
     Pass,
@@ -27,6 +28,7 @@ from lowering.stablehlo import (
     composite_table,
     html_page,
     run_passes,
+    target_passes,
 )
 from lowering.stablehlo import inspect as inspect_module
 from lowering.stablehlo.options import Option
@@ -133,6 +135,7 @@ def _lower_command() -> Callable[..., None]:
         output: Path,
         seconds: float,
         memory: float,
+        target: str | None = None,
         portable: str | None = None,
         **values: Any,
     ) -> None:
@@ -140,6 +143,8 @@ def _lower_command() -> Callable[..., None]:
             passes: list[Pass] = []
             for declared in COMMAND_LINE:
                 passes += declared.passes([values[option.name] for option in declared.options])
+            if target is not None:
+                passes += target_passes(target)
             run_passes(module, passes).write(output, portable=portable)
 
         _on_file(context, work, file, seconds, memory)
@@ -183,8 +188,15 @@ def _parameters() -> Iterator[signatures.Parameter]:
     for declared in COMMAND_LINE:
         for option in declared.options:
             yield _of_pass(option)
+    about_target = typer.Option(
+        metavar="|".join(TARGETS),
+        help="Then replace the operations that this consumer is known to lack.",
+    )
+    yield _parameter("target", Annotated[str | None, about_target], None)
     about_portable = typer.Option(
-        metavar="VERSION", help="Write a portable artifact for this StableHLO version."
+        metavar="VERSION",
+        help="Write a portable artifact for this StableHLO version; for .mlirbc, the default is"
+        " 1.13.0.",
     )
     yield _parameter("portable", Annotated[str | None, about_portable], None)
     yield _parameter("seconds", Seconds, _DEFAULT.seconds)

@@ -117,22 +117,19 @@ def _request(
         entries = ()
     else:
         entries = tuple(catalog) if files is None else catalog.registries[0].composites
-    if files is not None:
-        own = set(catalog.registries[0].composites)
-        for entry in entries:
-            if entry not in own:
-                raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
-    identities = tuple(entry.identity for entry in entries)
-    words = choose(",".join(alternatives), catalog)
-    chosen = dict(words)
-    for entry in (entry for entry in catalog if entry.identity in chosen):
-        word = chosen[entry.identity]
-        written = f"{entry.qualified}={word}"
+    words = [(item, pair) for item in alternatives for pair in choose(item, catalog)]
+    for item, (_, word) in words:
         if word == STOCK:
-            fail(f"{written}: name the entry alone to verify its own decomposition")
-        if all(alternative.has_stock_bits for alternative in entry.chosen(word)):
-            fail(f"{written} has stock's bits: name the entry alone to compare them")
-    return Request(files, identities, words, functions, samples, count, dtypes)
+            fail(f"{item}: name the entry alone to verify its own decomposition")
+    identities = tuple(entry.identity for entry in entries)
+    if files is not None:
+        own = {entry.identity for entry in catalog.registries[0].composites}
+        wanted = {*identities, *(identity for _, (identity, _) in words)}
+        for entry in catalog:
+            if entry.identity in wanted - own:
+                raise AllowlistError(f"{entry.qualified} is not an entry of {registry}")
+    chosen = tuple(dict.fromkeys(pair for _, pair in words))
+    return Request(files, identities, chosen, functions, samples, count, dtypes)
 
 
 def _report(request: Request, *, quiet: bool) -> Report:

@@ -75,6 +75,33 @@ def gru_cell(
     return (hx - proposed) * update + proposed
 
 
+def scanned_gru_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor:
+    """`gru_cell`, in the order of operations of torch_xla's torch.nn.GRU."""
+    of_input = functional.linear(input, w_ih, b_ih).chunk(3, 1)
+    of_state = functional.linear(hx, w_hh, b_hh).chunk(3, 1)
+    reset = torch.sigmoid(of_input[0] + of_state[0])
+    update = torch.sigmoid(of_input[1] + of_state[1])
+    proposed = torch.tanh(of_input[2] + reset * of_state[2])
+    return (1 - update) * proposed + update * hx
+
+
+def of_scanned_gru(
+    composite: Callable[..., Tensor], carry: dict[str, Tensor], x_t: Tensor
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Adapt the step that torch_xla's torch.nn.GRU scans, which carries the weights too."""
+    state = composite(
+        x_t, carry["h"], carry["w_ih"], carry["w_hh"], carry.get("b_ih"), carry.get("b_hh")
+    )
+    return {**carry, "h": state}, state
+
+
 def of_lstm_cell(
     composite: Callable[..., tuple[Tensor, Tensor]],
     input: Tensor,

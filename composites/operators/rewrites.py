@@ -19,6 +19,11 @@ from composites.torch_internals import wrappers
 aten = torch.ops.aten
 
 
+def int_mm(self: Tensor, mat2: Tensor) -> Tensor:
+    """`aten::_int_mm`, which torch_xla computes on the CPU."""
+    return torch.mm(self, mat2, out_dtype=torch.int32)
+
+
 # out=
 
 

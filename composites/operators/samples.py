@@ -370,6 +370,48 @@ def gru_cell(dtype: torch.dtype) -> Iterator[Call]:
         yield (x, *_states(1, 2, 4, dtype=dtype), *_weights(3, 3, dtype, biases)), {}
 
 
+def scanned_gru_cell(dtype: torch.dtype) -> Iterator[Call]:
+    for (x, h, w_ih, w_hh, *biases), _ in gru_cell(dtype):
+        named = dict(zip(("b_ih", "b_hh"), biases, strict=False))
+        yield ({"h": h, "w_ih": w_ih, "w_hh": w_hh, **named}, x), {}
+
+
+def embedding_bag(dtype: torch.dtype) -> Iterator[Call]:
+    rows, offsets = torch.tensor([1, 2, 4, 1, 3, 0]), torch.tensor([0, 0, 3])
+    for mode in ("sum", "mean", "max"):
+        options = {"mode": mode}
+        weight = _leaf(5, 4, dtype=dtype, seed=0)
+        yield (rows.reshape(2, 3), weight), options
+        yield (rows.reshape(2, 3), weight), {**options, "padding_idx": 1}
+        yield (rows, weight, offsets), {**options, "padding_idx": -4}
+        ends = torch.tensor([0, 2, 2, 6])
+        yield (rows, weight, ends), {**options, "include_last_offset": True}
+    factors = _leaf(6, dtype=dtype, seed=1)
+    options = {"mode": "sum"}
+    yield (rows, weight, offsets), {**options, "per_sample_weights": factors}
+    yield (rows.reshape(3, 2), weight), {**options, "per_sample_weights": factors.reshape(3, 2)}
+
+
+def fft_r2c(dtype: torch.dtype) -> Iterator[Call]:
+    for dim, normalization, onesided in (([1], 0, True), ([0, 2], 1, True), ([2], 2, False)):
+        yield (_leaf(2, 5, 6, dtype=dtype, seed=0), dim, normalization, onesided), {}
+
+
+def fft_c2c(dtype: torch.dtype) -> Iterator[Call]:
+    for dim, normalization, forward in (([1], 0, True), ([0, 2], 1, False), ([0, 1, 2], 2, False)):
+        yield (_complex(2, 5, 6, dtype=dtype), dim, normalization, forward), {}
+
+
+def fft_c2r(dtype: torch.dtype) -> Iterator[Call]:
+    for dim, normalization, size in (([2], 0, 10), ([0, 2], 1, 11), ([0, 1, 2], 2, 10)):
+        yield (_complex(2, 5, 6, dtype=dtype), dim, normalization, size), {}
+
+
+def _complex(*shape: int, dtype: torch.dtype) -> Tensor:
+    imaginary = 1j * _random(*shape, dtype=dtype, seed=1)
+    return (_random(*shape, dtype=dtype) + imaginary).requires_grad_()
+
+
 def lstm(dtype: torch.dtype) -> Iterator[Call]:
     for x, states, weights, options in _layers(4, 2, dtype):
         yield (x, states, weights, *options), {}
@@ -503,3 +545,12 @@ def _fused(dtype: torch.dtype, *, decoupled_weight_decay: bool) -> Iterator[Call
                 "decoupled_weight_decay": decoupled_weight_decay,
             },
         )
+
+
+def linear_cross_entropy(dtype: torch.dtype) -> Iterator[Call]:
+    rows = torch.tensor([[0, 4, 3], [2, 2, 1]])
+    for bias in (None, _leaf(5, dtype=dtype, seed=2)):
+        for reduction, ignored, smoothing in ((1, -100, 0.0), (2, 2, 0.1), (0, -100, 0.0)):
+            states, weight = _leaf(2, 3, 8, dtype=dtype, seed=0), _leaf(5, 8, dtype=dtype, seed=1)
+            target = torch.where(rows == 3, ignored, rows)
+            yield (states, weight, target, bias, reduction, ignored, smoothing), {}

@@ -84,6 +84,8 @@ def mistakes_in(
             f" such an alternative; write {' or '.join(GOALS)}",
             ("goals",),
         )
+    if alternative.has_stock_bits:
+        yield from _mistakes_for_stock(alternative)
     conditions: dict[str, Sequence[Any]] = dict(alternative.when.values)
     for key, found in (
         ("dtypes", alternative.when.dtypes),
@@ -110,6 +112,22 @@ def mistakes_in(
                 f"gradients: {entry.qualified} has no operand {name!r}"
                 f"{did_you_mean(name, entry.operands)} (it has {', '.join(entry.operands)})",
                 ("gradients",),
+            )
+
+
+def _mistakes_for_stock(alternative: Alternative) -> Iterator[Mistake]:
+    if len(alternative.goals) > 1:
+        yield Mistake(
+            f"goals: {STOCK} stands alone, because such an alternative takes calls whatever is"
+            " chosen; remove the others",
+            ("goals",),
+        )
+    for key in ("tolerance", "samples"):
+        if getattr(alternative, key):
+            yield Mistake(
+                f"{key}: the bits of an alternative for {STOCK} are compared in the row of the"
+                f" entry, with the entry's samples; remove {key}",
+                (key,),
             )
 
 

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 
 from composites.errors import AllowlistError, Problem, RegistryError, did_you_mean
 from composites.registry.alternatives import mistakes_in
+from composites.registry.builtin import builtin_lock_path, builtin_registry_path
 from composites.registry.model import Addition, Composite, Registry, split_version
 from composites.registry.packages import Announced, LeftOut, announced
 from composites.registry.validation import load_registry
 from composites.settings import registry_files, warn_of_unknown_variables
 
-
-def builtin_registry_path() -> Path:
-    """The built-in registry.yaml, inside an installed package or at the root of a checkout."""
-    installed = Path(str(files("composites").joinpath("registry.yaml")))
-    return installed if installed.exists() else installed.parent.parent / "registry.yaml"
-
-
-def builtin_lock_path() -> Path:
-    """The lock of the built-in registry, which lies beside it."""
-    return builtin_registry_path().with_suffix(".lock")
+__all__ = [
+    "Catalog",
+    "builtin_lock_path",
+    "builtin_registry_path",
+    "load_catalog",
+    "load_file",
+    "with_additions",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from pydantic import (
 from composites import attribute_types
 from composites.element_types import BY_NAME, REGISTRY_TYPES
 from composites.errors import Problem, did_you_mean
-from composites.registry.model import DERIVE, GOALS, STOCK, VERSION
+from composites.registry.model import DERIVE, GOALS, KERNEL_PLATFORMS, STOCK, VERSION
 from composites.registry.yaml_text import Path, YamlText
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
@@ -39,6 +39,10 @@ TARGET = re.compile(r"(jax:)?[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 PACKAGE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)?")
 
+KERNEL_TARGET = re.compile(r"\S+")
+OPERAND = re.compile(r"[a-zA-Z_]\w*", re.ASCII)
+OTHER_COMPOSITE = re.compile(rf"{NAMESPACE.pattern}\.{ENTRY_NAME.pattern}", re.ASCII)
+
 MAX_VERSION = 2**31 - 1
 """StableHLO writes a version as i32."""
 
@@ -50,8 +54,10 @@ Constant = Scalar | list[Scalar | list[Scalar | _Lists]]
 
 if TYPE_CHECKING:
     Goal = str
+    KernelPlatform = str
 else:  # pydantic and the JSON Schema need the names themselves
     Goal = Literal[(*GOALS, STOCK)]
+    KernelPlatform = Literal[KERNEL_PLATFORMS]
 
 _NO_ATTRIBUTE_TYPE = "is not an attribute type"
 
@@ -191,6 +197,9 @@ PackageName = Annotated[str, _matching(PACKAGE, "a package such as transformers 
 Namespace = Annotated[str, _matching(NAMESPACE, "a composite namespace such as acme")]
 Name = Annotated[str, _matching(NAME, _A_NAME)]
 EntryName = Annotated[str, BeforeValidator(_entry_name)]
+OtherComposite = Annotated[
+    str, _matching(OTHER_COMPOSITE, "a composite with its namespace, such as ptxla.gelu@1")
+]
 AttributeName = Annotated[str, _matching(ATTRIBUTE_NAME, "an attribute name such as approximate")]
 
 
@@ -263,6 +272,34 @@ AlternativeName = Annotated[str, BeforeValidator(_alternative_name)]
 Alternatives = dict[AlternativeName, AlternativeDocument]
 
 
+class KernelDocument(_Strict):
+    """A kernel for a composite: a JAX function, or a target of XLA's typed FFI."""
+
+    function: FunctionName | None = None
+    target: Annotated[str, _matching(KERNEL_TARGET, "an FFI target such as acme_gelu")] | None = (
+        None
+    )
+    library: FunctionName | None = None
+    version: Annotated[int, Field(ge=0, le=MAX_VERSION)] | None = None
+    operands: list[Annotated[str, _matching(OPERAND, "a name such as x")]] = Field(
+        default_factory=list
+    )
+    when: Conditions = Field(default_factory=dict)
+    ignores: list[AttributeName] = Field(default_factory=list)
+    priority: int = 0
+
+    @model_validator(mode="after")
+    def _one_kernel(self) -> KernelDocument:
+        if (self.function is None) == (self.target is None):
+            raise ValueError("a kernel needs either `function` or `target`")
+        if self.library is not None and self.target is None:
+            raise ValueError("library: is for a `target`; a function loads its own")
+        return self
+
+
+Kernels = dict[KernelPlatform, list[KernelDocument]]
+
+
 class CompositeDocument(_Strict):
     """One entry. The head of the built-in registry.yaml explains each key."""
 
@@ -300,6 +337,7 @@ class CompositeDocument(_Strict):
     example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
     samples: FunctionName | None = None
     alternatives: Alternatives = Field(default_factory=dict)
+    kernels: Kernels = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_source(self) -> CompositeDocument:
@@ -323,6 +361,8 @@ class RegistryDocument(_Strict):
     composites: dict[EntryName, CompositeDocument]
     alternatives: dict[str, Alternatives] = Field(default_factory=dict)
     """For entries of other registries, by name with namespace."""
+    kernels: dict[OtherComposite, Kernels] = Field(default_factory=dict)
+    """For composites of other registries, by name with namespace."""
 
 
 HINTS = 20
@@ -340,6 +380,8 @@ class CheckedDocument:
     entries: dict[str, CompositeDocument]
     alternatives: dict[str, Alternatives]
     """For entries of other registries."""
+    kernels: dict[str, Kernels]
+    """For composites of other registries."""
     problems: list[Problem]
 
 
@@ -353,9 +395,11 @@ def read_document(text: YamlText, file: str) -> CheckedDocument:
     if isinstance(composites, dict):
         data = {**data, "composites": {name: {"op": "aten::relu"} for name in composites}}
     alternatives: dict[str, Alternatives] = {}
+    kernels: dict[str, Kernels] = {}
     try:
         checked = RegistryDocument.model_validate(data)
         namespace, alternatives = checked.namespace, checked.alternatives
+        kernels = checked.kernels
     except ValidationError as error:
         namespace = ""
         for detail in error.errors():
@@ -370,7 +414,7 @@ def read_document(text: YamlText, file: str) -> CheckedDocument:
                 hints = len(problems) < HINTS
                 problems.append(_problem(dict(detail), place, text, file, hints=hints))
     names = tuple(composites) if isinstance(composites, dict) else ()
-    return CheckedDocument(namespace, names, entries, alternatives, problems)
+    return CheckedDocument(namespace, names, entries, alternatives, kernels, problems)
 
 
 def json_schema() -> dict[str, Any]:
@@ -387,6 +431,8 @@ def _model(path: Path) -> type[BaseModel]:
             return AttributeDocument
         case ("composites", _, "alternatives", _, _) | ("alternatives", _, _, _):
             return AlternativeDocument
+        case ("composites", _, "kernels", _, _, _) | ("kernels", _, _, _, _):
+            return KernelDocument
     return RegistryDocument
 
 

@@ -139,6 +139,42 @@ class Alternative:
         return tuple(d for d in (self.decomposition, self.backward) if d is not None)
 
 
+KERNEL_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+"""The platforms of kernels, as jax names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKernel:
+    """A kernel that a step may put in the place of a composite."""
+
+    composite: str
+    """The composite's name in StableHLO."""
+    version: int | None
+    """The version that it is written for; None for all."""
+    platform: str
+    function: str | None
+    """A JAX function, as `package.module:function`; None where there is a target."""
+    target: str | None
+    """A target of XLA's typed FFI."""
+    library: str | None
+    """`package.module:function`, which returns the path of the library with the target. None if the
+    process has it."""
+    operands: tuple[str, ...]
+    """Names of the operands, for `where`."""
+    when: When
+    """The calls that it takes, by operands and attributes of the composite."""
+    ignores: tuple[str, ...]
+    """Attributes on which its result does not depend."""
+    priority: int
+    """The kernel with the highest one is asked first."""
+    location: Location = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        return self.function or self.target or ""
+
+
 @dataclass(frozen=True, slots=True)
 class Composite:
     """One entry of a registry: the calls that it catches, and the composite that they become."""
@@ -191,6 +227,8 @@ class Composite:
     `functions`; see `lowering.copies`."""
     alternatives: tuple[Alternative, ...] = ()
     """Other decompositions, in the order in which they are asked."""
+    kernels: tuple[ListedKernel, ...] = ()
+    """Kernels for the composite."""
 
     @property
     def qualified(self) -> str:
@@ -226,8 +264,10 @@ class Composite:
         return self.backward == DERIVE
 
     def chosen(self, word: str) -> tuple[Alternative, ...]:
-        """The alternatives that a word means: a goal, or the name of one."""
-        return tuple(a for a in self.alternatives if word == a.name or word in a.goals)
+        """The alternatives that a word means: a goal, or the name of one. Nobody chooses one that
+        has stock's bits."""
+        choices = (a for a in self.alternatives if not a.has_stock_bits)
+        return tuple(a for a in choices if word == a.name or word in a.goals)
 
     def taken(self, word: str) -> tuple[Alternative, ...]:
         """The alternatives that may take calls when a word is chosen, in the order in which they
@@ -259,6 +299,8 @@ class Registry:
     """The installed package that announces it; None for other files."""
     additions: tuple[Addition, ...] = ()
     """Alternatives to entries of other registries."""
+    kernels: tuple[ListedKernel, ...] = ()
+    """Kernels for composites of other registries."""
 
     def get(self, name: str) -> Composite | None:
         """The entry of a name, in its highest version."""

@@ -12,6 +12,7 @@ from composites.registry.model import (
     Alternative,
     Attribute,
     Composite,
+    ListedKernel,
     Registry,
     Tensor,
     When,
@@ -29,6 +30,11 @@ def registry_yaml(registry: Registry) -> str:
         document["alternatives"] = {
             addition.entry: _alternatives(addition.alternatives) for addition in registry.additions
         }
+    if registry.kernels:
+        by_name: dict[str, list[ListedKernel]] = {}
+        for kernel in registry.kernels:
+            by_name.setdefault(kernel.composite, []).append(kernel)
+        document["kernels"] = {name: _kernels(kernels) for name, kernels in by_name.items()}
     return yaml.safe_dump(document, sort_keys=False, width=100)
 
 
@@ -70,6 +76,31 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         document["samples"] = entry.samples
     if entry.alternatives:
         document["alternatives"] = _alternatives(entry.alternatives)
+    if entry.kernels:
+        document["kernels"] = _kernels(entry.kernels)
+    return document
+
+
+def _kernels(kernels: Sequence[ListedKernel]) -> dict[str, Any]:
+    by_platform: dict[str, Any] = {}
+    for kernel in kernels:
+        by_platform.setdefault(kernel.platform, []).append(_kernel(kernel))
+    return by_platform
+
+
+def _kernel(kernel: ListedKernel) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for key in ("function", "target", "library", "version"):
+        if getattr(kernel, key) is not None:
+            document[key] = getattr(kernel, key)
+    if kernel.operands:
+        document["operands"] = list(kernel.operands)
+    if kernel.when:
+        document["when"] = _conditions(kernel.when)
+    if kernel.ignores:
+        document["ignores"] = list(kernel.ignores)
+    if kernel.priority:
+        document["priority"] = kernel.priority
     return document
 
 

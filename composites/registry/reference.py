@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from composites.functions import find_function
-from composites.registry.model import Alternative, Attribute, Composite, Registry, When
+from composites.registry.model import (
+    Alternative,
+    Attribute,
+    Composite,
+    ListedKernel,
+    Registry,
+    When,
+)
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import describe_function
 
@@ -64,7 +71,7 @@ def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
     if entry.attributes:
         yield "attributes: " + ", ".join(_attribute(a) for a in entry.attributes)
     if entry.when:
-        yield f"when: {_conditions(entry.when)}"
+        yield f"when: {conditions(entry.when)}"
     results = _results(entry, callee)
     if results:
         yield f"results: {results}"
@@ -73,6 +80,7 @@ def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
     yield f"decomposition: {native if decomposition == 'native' else f'`{decomposition}`'}"
     yield from _backward(entry, registry)
     yield from map(_alternative, entry.alternatives)
+    yield from map(_kernel, entry.kernels)
 
 
 def _callee(entry: Composite) -> Operator | None:
@@ -96,7 +104,8 @@ def _attribute(attribute: Attribute) -> str:
     return f"`{attribute.name}{type_}` {origin}{absent}"
 
 
-def _conditions(when: When) -> str:
+def conditions(when: When) -> str:
+    """The conditions of `when` in words."""
     written = [f"`{name}` is {' or '.join(map(repr, values))}" for name, values in when.values]
     if when.dtypes:
         written.append(f"element types {', '.join(when.dtypes)}")
@@ -120,11 +129,17 @@ def _results(entry: Composite, callee: Operator | None) -> str:
 
 def _alternative(alternative: Alternative) -> str:
     goals = f" for {', '.join(alternative.goals)}" if alternative.goals else ""
-    conditions = _conditions(alternative.when)
+    under = conditions(alternative.when)
     parts = ["forward"] * (alternative.decomposition is not None)
     parts += ["backward"] * (alternative.derives or alternative.backward is not None)
-    when = f"; when {conditions}" if conditions else ""
+    when = f"; when {under}" if under else ""
     return f"alternative `{alternative.name}`{goals}: {' and '.join(parts)}{when}"
+
+
+def _kernel(kernel: ListedKernel) -> str:
+    under = conditions(kernel.when)
+    when = f"; when {under}" if under else ""
+    return f"kernel for {kernel.platform}: `{kernel.name}`{when}"
 
 
 def _backward(entry: Composite, registry: Registry) -> Iterator[str]:

@@ -33,6 +33,12 @@ from composites.registry.document import (
     CompositeDocument,
     read_document,
 )
+from composites.registry.kernels import (
+    kernel_mistakes,
+    kernels_for_others,
+    kernels_of_entry,
+    places,
+)
 from composites.registry.model import (
     DERIVE,
     Addition,
@@ -40,6 +46,7 @@ from composites.registry.model import (
     Attribute,
     Composite,
     Decomposition,
+    ListedKernel,
     Location,
     Registry,
     Tensor,
@@ -56,7 +63,7 @@ from composites.registry.signatures import check_signature, describe_function
 from composites.registry.when import read_when
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
 
-TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*)", re.ASCII)
+TENSOR = re.compile(r"((?:[0-9]{1,4}x)*)([a-z]\w*(?:<\w+>)?)", re.ASCII)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 
@@ -92,10 +99,21 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
         if composite is not None:
             composites.append(composite)
     problems.extend(_across_entries(document, yaml_text, source))
+    kernels = kernels_for_others(document, places(yaml_text, source, "kernels"))
+    for kernel in kernels:
+        place = kernel.location
+        problems += [Problem(place.file, place.line, None, m) for m in kernel_mistakes(kernel)]
     if problems:
         raise RegistryError(problems)
     additions = tuple(_additions(document, yaml_text, source))
-    return Registry(source, document.namespace, tuple(composites), builtin, additions=additions)
+    return Registry(
+        source,
+        document.namespace,
+        tuple(composites),
+        builtin,
+        additions=additions,
+        kernels=kernels,
+    )
 
 
 def _additions(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Addition]:
@@ -203,9 +221,11 @@ class _EntryReader:
             samples=self.entry.samples,
             copies=tuple(dict.fromkeys(self.entry.copies)),
             alternatives=self._alternatives(),
+            kernels=self._kernels(),
         )
         if len(self.problems) == found_before:
             self._check_alternatives(composite)
+            self._check_kernels(composite)
         return composite if len(self.problems) == found_before else None
 
     def _fits_version(self, version: int) -> bool:
@@ -581,6 +601,17 @@ class _EntryReader:
             return Location(self.source, self.text.line(path))
 
         return read_alternatives(self.entry.alternatives, place)
+
+    def _kernels(self) -> tuple[ListedKernel, ...]:
+        place = places(self.text, self.source, "composites", self.name, "kernels")
+        return kernels_of_entry(self.document, self.name, place)
+
+    def _check_kernels(self, entry: Composite) -> None:
+        attributes = [attribute.name for attribute in entry.attributes]
+        for kernel in entry.kernels:
+            for mistake in kernel_mistakes(kernel, attributes):
+                place = kernel.location
+                self.problems.append(Problem(place.file, place.line, self.name, mistake))
 
     def _check_alternatives(self, entry: Composite) -> None:
         for number, alternative in enumerate(entry.alternatives):

@@ -247,6 +247,9 @@ def lower_composite(
             present if seed is None else [*present, SEED_TYPE],
             decomposition,
             guard_products=frontend.graph.guards_products,
+            separate_batches=frontend.graph.is_partitioned,
+            keep_roundings=frontend.graph.drops_roundings,
+            is_shared=frontend.graph.is_shared,
         )
     except (LoweringError, InvalidCallError, KeyboardInterrupt):
         raise

@@ -17,9 +17,13 @@ from typing import Any
 
 from composites.attribute_types import dictionary
 from lowering.emission import hlo_proto
+from lowering.emission.batch_dimensions import separate_batch_dimensions
+from lowering.emission.batch_norms import expand_batch_norms
 from lowering.emission.builder import compact, renumber
 from lowering.emission.inlining import inline_calls
 from lowering.emission.numbers import put_numbers
+from lowering.emission.sums import merge_sums
+from lowering.emission.transposes import fold_transposes
 from lowering.emission.types import DecompositionHlo, TensorType
 
 
@@ -43,6 +47,9 @@ def emit_composite(
     decomposition: DecompositionHlo,
     *,
     guard_products: bool = False,
+    separate_batches: bool = False,
+    keep_roundings: bool = False,
+    is_shared: bool = False,
 ) -> CompositeHlo:
     """Wrap a decomposition.
 
@@ -55,6 +62,11 @@ def emit_composite(
         guard_products: put an optimization barrier after a composite that contains a product from
             bf16 to f32. XLA:CPU (jaxlib 0.7.1 to 0.12.0, torch_xla 2.9) rejects such a product if
             it fuses a transpose of the result into it. It does not do this across a barrier.
+        separate_batches: write products over merged batch dimensions with the dimensions apart, for
+            a partitioner. XLA fuses the two in other ways, so that last bits can differ.
+        keep_roundings: see `separate_batch_dimensions`.
+        is_shared: several devices share the graph. Batch norms are written as sums and elementwise
+            operations, sums over the same dimensions as one, and products read no transposes.
 
     Raises:
         ForeignParameterError: a parameter of the decomposition is not an operand.
@@ -64,12 +76,21 @@ def emit_composite(
     body = hlo_proto.entry_of(source)
 
     inline_calls(body, by_id)
+    sums = expand_batch_norms(body, 1 + max(by_id)) if is_shared else []
+    if is_shared:
+        merge_sums(body, by_id | {computation.id: computation for computation in sums})
+    if separate_batches:
+        separate_batch_dimensions(body, keep_roundings=keep_roundings)
+    if is_shared:
+        fold_transposes(body)
     put_numbers(body, decomposition.numbers, hidden=decomposition.hides_numbers)
     _return_results(body)
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))
     _drop_dead(body)
-    kept = [c for c in source.computations if c.id in _reachable(body.id, by_id)]
+    known = [*sums, *source.computations]  # in XLA's order, callers come last
+    reachable = _reachable(body.id, {c.id: c for c in known})
+    kept = [c for c in known if c.id in reachable]
     next_id = renumber(kept, first=2)
     for computation in kept:
         compact(computation)

@@ -64,6 +64,12 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("f8e8m0fnus", 33, "bytes"),
     ),
     "SliceDimensions": (("start", 1, "int64"), ("limit", 2, "int64"), ("stride", 3, "int64")),
+    "DotDimensionNumbers": (
+        ("lhs_contracting_dimensions", 1, "int64*"),
+        ("rhs_contracting_dimensions", 2, "int64*"),
+        ("lhs_batch_dimensions", 3, "int64*"),
+        ("rhs_batch_dimensions", 4, "int64*"),
+    ),
     "Instruction": (
         ("name", 1, "string"),
         ("opcode", 2, "string"),
@@ -74,7 +80,10 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("tuple_index", 13, "int64"),
         ("dimensions", 14, "int64*"),
         ("slice_dimensions", 17, "SliceDimensions*"),
+        ("epsilon", 24, "float"),
+        ("feature_index", 25, "int64"),
         ("custom_call_target", 28, "string"),
+        ("dot_dimension_numbers", 30, "DotDimensionNumbers"),
         ("id", 35, "int64"),
         ("operand_ids", 36, "int64*"),
         ("control_predecessor_ids", 37, "int64*"),

@@ -14,33 +14,39 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from glob import escape
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from composites.errors import ExportError
 from lowering import activation
 from lowering.export.manifest import Value
+from lowering.export.partitioning import annotation
 from lowering.export.program import Program
+from lowering.export.shardings import DeviceMesh, Form, of_inputs, of_output
 from lowering.export.tracing import (
     Lowered,
     OptimizerFactory,
     graph_of,
+    model_name,
     recording_of,
     trace_inference,
     trace_training,
 )
 from lowering.stablehlo import (
+    Module,
     Pass,
     clean_passes,
-    expand_batch_norm_grad,
-    legalize_chlo,
-    legalize_reduce_inits,
     rename_decompositions,
+    rename_module,
     run_passes,
+    target_passes,
     unshare_decompositions,
 )
+from lowering.stablehlo.passes.annotate_shardings import marks
 
 
 def export(
@@ -54,7 +60,11 @@ def export(
     decompositions: str | None = None,
     passes: Sequence[Pass] = (),
     share_decompositions: bool = True,
+    target: str | None = None,
     portable: bool = False,
+    mesh: Any = None,
+    shardings: Mapping[str, Any] | None = None,
+    sharding_form: Form = "gspmd",
 ) -> Program:
     """Export a module's inference, its gradients, or a whole training step.
 
@@ -81,27 +91,44 @@ def export(
         passes: functions from module to module that run on the result.
         share_decompositions: use one function for all equal decompositions. Otherwise each call
             gets its own function, which some consumers use to group operations.
-        portable: remove operations that consumers are known to lack: CHLO, the gradient of batch
-            norm, and maxima that start from the last finite number.
+        target: the consumer: `xla`, `iree`, `litert`, or `portable` for all of them. Operations
+            that it is known to lack are replaced, and what cannot be is an error.
+        portable: the same as `target="portable"`.
+        mesh: devices that share the program: names and sizes of its axes, such as `{"data": 2,
+            "model": 4}`, or a mesh of jax or torch_xla. Marks of torch_xla's `mark_sharding` on
+            parameters, buffers, arguments and values inside the module are kept.
+        shardings: how inputs are divided, by pattern of their names: `{"*.weight": ("model",
+            None)}` divides the first dimension of the parameters that the pattern means.
+            `arg:0` is an argument. Gradients, updated parameters and optimizer state are divided as
+            their parameters are.
+        sharding_form: how the StableHLO says this: `gspmd` (`mhlo.sharding`, which XLA's both
+            partitioners read) or `shardy` (`sdy.sharding`).
 
     Raises:
-        ExportError: the loss is not a scalar, the module reads values while it runs, or it computes
-            with a large tensor that is not an input.
+        ExportError: the loss is not a scalar, the module reads values while it runs, it computes
+            with a large tensor that is not an input, or a sharding does not fit.
     """
+    devices = _mesh(mesh, shardings, sharding_form)
+    for_target = _passes_for(target, portable)
     train = train or optimizer is not None
     if train and isinstance(module, torch.export.ExportedProgram):
         raise ExportError("an ExportedProgram only supports inference; pass the module itself")
     if isinstance(args, torch.Tensor):
         raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
+    name = model_name(module)
     with _progress() as step, activation.for_export(ops, decompositions):
         frontend = activation.backend().frontend
         step("tracing")
         if isinstance(module, torch.export.ExportedProgram):
-            module = graph_of(module, frontend.tensors)
+            module = graph_of(module, frontend.tensors)  # its class is one of torch.fx
         if train:
-            traced = trace_training(frontend, module, args, kwargs or {}, optimizer)
+            traced = trace_training(
+                frontend, module, args, kwargs or {}, optimizer, shared=devices is not None
+            )
         else:
-            traced = trace_inference(frontend, module, args, kwargs or {})
+            traced = trace_inference(
+                frontend, module, args, kwargs or {}, shared=devices is not None
+            )
         step("lowering to StableHLO")
         recorded = traced.lower(recording_of(frontend))
         step("cleaning")
@@ -110,10 +137,82 @@ def export(
             cleaning: list[Pass] = [*sharing, rename_decompositions]
         else:
             cleaning = clean_passes(share=share_decompositions)
+        cleaning.append(partial(rename_module, name=name))
+        inputs, outputs = _sharded(
+            recorded.inputs, _outputs(recorded), traced.marks, devices, shardings or {}
+        )
+        if devices is None:
+            _check_unmarked(recorded.module)
+        else:
+            cleaning.append(annotation(inputs, outputs, devices, sharding_form))
         graph = run_passes(recorded.module, cleaning, verify=False)  # verified once, below
-        last = [legalize_chlo, expand_batch_norm_grad, legalize_reduce_inits] if portable else []
-        lowered = run_passes(graph, [*passes, *last])
-    return Program(lowered, recorded.inputs, _outputs(recorded))
+        lowered = run_passes(graph, [*passes, *for_target])
+    return Program(lowered, inputs, outputs, devices)
+
+
+def _passes_for(target: str | None, portable: bool) -> Sequence[Pass]:
+    if portable and target not in (None, "portable"):
+        raise ExportError(f"portable=True and target={target!r} are two targets; leave one out")
+    name = "portable" if portable else target
+    return () if name is None else target_passes(name)
+
+
+def _mesh(mesh: Any, shardings: Mapping[str, Any] | None, form: str) -> DeviceMesh | None:
+    if form not in get_args(Form):
+        raise ExportError(f"sharding_form must be 'gspmd' or 'shardy', not {form!r}")
+    if mesh is None:
+        if shardings:
+            raise ExportError("shardings need the mesh that they name; pass mesh={'model': 4}")
+        return None
+    if shardings is not None and not isinstance(shardings, Mapping):
+        raise ExportError(
+            "shardings must be a mapping from patterns of names to specs, such as"
+            f" {{'*.weight': ('model', None)}}, not {shardings!r}"
+        )
+    return DeviceMesh.of(mesh)
+
+
+def _check_unmarked(module: Module) -> None:
+    for _, text in marks(module.ir):
+        raise ExportError(
+            f"the module marks a value as {text}; pass mesh=, the mesh that it marks it with"
+        )
+
+
+def _sharded(
+    inputs: tuple[Value, ...],
+    outputs: tuple[Value, ...],
+    marks: Mapping[str, str],
+    mesh: DeviceMesh | None,
+    shardings: Mapping[str, Any],
+) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """Inputs and outputs with their shardings.
+
+    Args:
+        marks: what torch_xla's `mark_sharding` has noted, by input.
+    """
+    if mesh is None:
+        if marks:
+            name, mark = next(iter(marks.items()))
+            raise ExportError(
+                f"{name} is marked as {mark}; pass mesh=, the mesh that it was marked with"
+            )
+        return inputs, outputs
+    shapes = {value.name: value.shape for value in inputs}
+    known: dict[str, Any] = {}
+    for name, mark in marks.items():
+        if name in shapes:
+            known[name] = mesh.spec_of(mark, len(shapes[name]))
+            if known[name] is None:
+                raise ExportError(f"{name} is marked as {mark}, which is no division of the mesh")
+    specs = of_inputs(mesh, {escape(n): s for n, s in known.items()} | dict(shardings), shapes)
+    return (
+        tuple(replace(value, sharding=specs.get(value.name)) for value in inputs),
+        tuple(
+            replace(value, sharding=of_output(value.name, value.updates, specs))
+            for value in outputs
+        ),
+    )
 
 
 def _outputs(recorded: Lowered) -> tuple[Value, ...]:

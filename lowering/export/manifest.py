@@ -11,7 +11,8 @@ from itertools import islice
 from reprlib import repr as shortened
 from typing import Any
 
-from composites.errors import ProgramError
+from composites.errors import ExportError, ProgramError
+from lowering.export.shardings import DeviceMesh, Spec
 from lowering.stablehlo import Module
 from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
@@ -39,6 +40,17 @@ class Value:
     """Element type as StableHLO names it, such as `f32`."""
     updates: str | None = None
     """For an output: the input whose next value it is."""
+    sharding: Spec | None = None
+    """For each dimension the axes of the program's mesh that it is divided along; None if nothing
+    is said about it."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What manifest.json says of it."""
+        said = asdict(self)
+        if self.sharding is None:
+            del said["sharding"]
+        return said
 
     @property
     def type(self) -> str:
@@ -56,17 +68,21 @@ class Manifest:
     """How many calls there are of each composite, by name."""
     sha256: Mapping[str, str] = field(default_factory=dict)
     """Hashes of the other files by name; empty for format 1."""
+    mesh: DeviceMesh | None = None
+    """The mesh that shardings refer to. Older versions read such a program as one for a device."""
 
     @property
     def text(self) -> str:
         """The content of the file."""
-        content = {
+        content: dict[str, Any] = {
             "format": FORMAT,
-            "inputs": [asdict(value) for value in self.inputs],
-            "outputs": [asdict(value) for value in self.outputs],
+            "inputs": [value.data for value in self.inputs],
+            "outputs": [value.data for value in self.outputs],
             "composites": dict(self.composites),
             "sha256": dict(self.sha256),
         }
+        if self.mesh is not None:
+            content["mesh"] = dict(self.mesh.axes)
         return json.dumps(content, indent=2) + "\n"
 
 
@@ -100,7 +116,8 @@ def parse(content: bytes, source: str) -> Manifest:
             _typed(counts, name, int, "composites.")
         if found == 1:
             return Manifest(inputs, _with_possible_updates(inputs, outputs), counts)
-        return Manifest(inputs, outputs, counts, _hashes(document))
+        mesh = _mesh(document, [*inputs, *outputs])
+        return Manifest(inputs, outputs, counts, _hashes(document), mesh)
     except ValueError as error:
         raise ProgramError(f"{source} is damaged: {error}") from error
 
@@ -118,7 +135,31 @@ def _value(item: Any, place: str) -> Value:
         raise ValueError(f"{place}.shape must be a list of sizes, not {shortened(shape)}")
     updates = None if item.get("updates", "") is None else _typed(item, "updates", str, f"{place}.")
     name, dtype = (_typed(item, key, str, f"{place}.") for key in ("name", "dtype"))
-    return Value(name, tuple(shape), dtype, updates)
+    sharding = item.get("sharding")
+    if sharding is None:
+        return Value(name, tuple(shape), dtype, updates)
+    axes = sharding if isinstance(sharding, list) else [None]
+    if not all(isinstance(a, list) and all(isinstance(n, str) for n in a) for a in axes):
+        raise ValueError(f"{place}.sharding must be a list of lists of axes")
+    return Value(name, tuple(shape), dtype, updates, tuple(map(tuple, axes)))
+
+
+def _mesh(document: Mapping[str, Any], values: Sequence[Value]) -> DeviceMesh | None:
+    """The mesh, which the shardings of all values fit."""
+    sharded = [value for value in values if value.sharding is not None]
+    if "mesh" not in document and not sharded:
+        return None
+    axes = _typed(document, "mesh", dict)
+    try:
+        mesh = DeviceMesh.of(axes)
+        for value in sharded:
+            assert value.sharding is not None
+            if len(value.sharding) != len(value.shape):
+                raise ValueError(f"the sharding of {value.name} has another rank")
+            mesh.spec(value.sharding, value.shape, value.name)
+    except ExportError as error:
+        raise ValueError(str(error)) from error
+    return mesh
 
 
 def _hashes(document: Mapping[str, Any]) -> dict[str, str]:

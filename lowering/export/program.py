@@ -15,18 +15,21 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from composites.element_types import BY_NAME
 from composites.errors import MissingPackageError, ProgramError, did_you_mean
 from composites.files import replace_folder
 from lowering.export import manifest
+from lowering.export.arrays import array, check_type, dtype_name
 from lowering.export.manifest import Manifest, Value
+from lowering.export.partitioning import DividedProgram, annotation
+from lowering.export.shardings import DeviceMesh
+from lowering.export.step import Kernels, Step
 from lowering.stablehlo import (
     Executable,
     Limits,
@@ -47,6 +50,8 @@ class Program:
     """In the order of the arguments of `@main`."""
     outputs: tuple[Value, ...]
     """In the order of the results of `@main`."""
+    mesh: DeviceMesh | None = None
+    """The devices that shardings of inputs and outputs refer to."""
 
     @cached_property
     def mlir(self) -> str:
@@ -58,19 +63,23 @@ class Program:
         """The number of calls of each composite, by name."""
         return composite_count(self.module)
 
-    def run(self, *arrays: Any, platform: str = "cpu") -> dict[str, Any]:
+    def run(self, *arrays: Any, platform: str = "cpu", mesh: Any = None) -> dict[str, Any]:
         """Run the program with jax's PJRT client.
 
         Args:
             arrays: one array for each input, in order, or a single mapping from input names to
                 arrays. An array is a numpy array, a jax array or a torch tensor.
-            platform: `cpu` or `cuda`.
+            platform: `cpu` or `cuda`; with a mesh, its devices decide.
+            mesh: a `jax.sharding.Mesh` with the axes of `program.mesh`. The program is then divided
+                among its devices, which may belong to several processes of `jax.distributed`. Each
+                process passes whole arrays, or jax arrays on this mesh.
 
         Returns:
-            numpy arrays by output name.
+            numpy arrays by output name; with a mesh, jax arrays on it.
 
         Raises:
-            ProgramError: inputs are missing or unknown, or a value is not an array.
+            ProgramError: inputs are missing or unknown, a value is not an array, or the mesh has
+                other axes than the program's.
             RunError: an array of another shape or dtype, no such platform, or a failure of XLA.
         """
         if not isinstance(platform, str) or not platform:
@@ -84,11 +93,60 @@ class Program:
                 f"the program takes {len(self.inputs)} inputs, got {len(arrays)}; give one array"
                 " for each of its inputs, or one mapping from their names"
             )
-        given = [
-            _array(value.name, array) for value, array in zip(self.inputs, arrays, strict=True)
-        ]
-        results = self._executable(platform)(*given)
+        given = [array(value.name, given) for value, given in zip(self.inputs, arrays, strict=True)]
+        run = self._executable(platform) if mesh is None else self._divided(mesh)
+        results = run(*given)
         return {value.name: result for value, result in zip(self.outputs, results, strict=True)}
+
+    def compile(
+        self,
+        platform: str | None = None,
+        kernels: Kernels = "auto",
+        donate: bool = True,
+        *,
+        ignored: Mapping[str, Collection[str]] | None = None,
+        mesh: Any = None,
+        cache: str | os.PathLike[str] | None = None,
+    ) -> Step:
+        """Compile the program, to run it again and again with its state on the device.
+
+        Args:
+            platform: `cpu` or `cuda`; by default jax's default platform. With a mesh, its devices
+                decide.
+            kernels: JAX functions or names of typed-FFI targets by composite, as `bind` and
+                `to_custom_call` take them (`acme.gelu` or `acme.gelu@2`). `auto` takes those that
+                registries list for the platform, a list of names (`acme.gelu`, `acme.*`) only those
+                for these composites, and None none. A function may raise `UnsupportedCallError` for
+                a call, which then keeps its decomposition.
+            donate: whether a call takes the memory of the state that it is given.
+            ignored: attributes that a given kernel does without, by composite.
+            mesh: a `jax.sharding.Mesh` with the axes of `program.mesh`. The program is then divided
+                among its devices.
+            cache: a folder for compiled programs; by default, jax's own settings count, such as
+                JAX_COMPILATION_CACHE_DIR.
+
+        Raises:
+            ProgramError: the mesh has other axes than the program's, or there is no such kernel.
+            BindError: a kernel fails for a call; the message names both.
+            UnknownCompositeError: the program has no composite of a given name.
+            RunError: no such platform, or XLA rejects the program.
+        """
+        if platform is not None and (not isinstance(platform, str) or not platform):
+            raise ProgramError(
+                f"the platform must be a name such as 'cpu' or 'cuda', not {platform!r}"
+            )
+        return Step.of(
+            self.module,
+            self.inputs,
+            self.outputs,
+            self.mesh,
+            platform=platform,
+            kernels=kernels,
+            ignored=ignored,
+            donate=donate,
+            mesh=mesh,
+            cache=cache,
+        )
 
     def save(
         self,
@@ -105,15 +163,16 @@ class Program:
         Args:
             folder: see the head of this file for what is written. If it exists, it must be empty,
                 or hold a program and nothing else.
-            portable: StableHLO version that the artifact is for, such as `1.0.0`; the newest one
-                that this jaxlib writes by default.
+            portable: StableHLO version that the artifact is for, such as `1.0.0`; by default
+                1.13.0, which jaxlib 0.7.1 and newer read.
             weights: values of inputs by name, as torch tensors or numpy arrays; written to
                 weights.safetensors. `module_weights` gives those of a module.
 
         Raises:
             ProgramError: `weights` does not fit the inputs, inputs and outputs are not those of
                 `@main`, or the folder cannot be written.
-            VersionError: no such version can be written.
+            VersionError: no such version can be written, or it cannot hold the program; the message
+                says which can.
         """
         path = _path(folder)
         differs = manifest.difference(self.module, self.inputs, self.outputs)
@@ -123,12 +182,12 @@ class Program:
             )
         files: dict[str, bytes] = {
             manifest.TEXT: self.mlir.encode(),
-            manifest.ARTIFACT: self.module.portable(portable),
+            manifest.ARTIFACT: self._writable.portable(portable),
         }
         if weights is not None:
             files[manifest.WEIGHTS] = self._packed(weights)
         hashes = {name: manifest.digest(content) for name, content in files.items()}
-        written = Manifest(self.inputs, self.outputs, self.composites, hashes)
+        written = Manifest(self.inputs, self.outputs, self.composites, hashes, self.mesh)
         files[manifest.NAME] = written.text.encode()
         try:
             replace_folder(path, files, partial(_check_replaceable, path))
@@ -161,7 +220,7 @@ class Program:
                 )
         try:
             module = Module.from_bytes(text, str(path / manifest.TEXT), limits=limits)
-            program = cls(module, read.inputs, read.outputs)
+            program = cls(module, read.inputs, read.outputs, read.mesh)
             differs = manifest.difference(module, read.inputs, read.outputs)
             differs = differs or manifest.count_difference(read.composites, program.composites)
         except MissingJaxError:
@@ -177,6 +236,25 @@ class Program:
         if platform not in cache:
             cache[platform] = compile_module(self.module, platform=platform)
         return cache[platform]
+
+    @property
+    def _writable(self) -> Module:
+        """The module as an artifact can hold it. StableHLO has no versioned form of Shardy's
+        attributes, so it says shardings in GSPMD's text."""
+        if self.mesh is None:
+            return self.module
+        return annotation(self.inputs, self.outputs, self.mesh, "gspmd")(self.module)
+
+    def _divided(self, mesh: Any) -> DividedProgram:
+        if self.mesh is None:
+            raise ProgramError(
+                "the program says nothing about several devices; export it with mesh= and"
+                " shardings="
+            )
+        cache: dict[Any, DividedProgram] = self.__dict__.setdefault("_divided_programs", {})
+        if mesh not in cache:
+            cache[mesh] = DividedProgram.of(self.module, self.mesh, self.inputs, self.outputs, mesh)
+        return cache[mesh]
 
     def _ordered(self, named: Mapping[str, Any]) -> Sequence[Any]:
         self._check_names(named)
@@ -271,33 +349,12 @@ def _digest(path: Path) -> str:
 
 
 def _check_weight(value: Value, weight: Any) -> None:
-    _check_array(value.name, weight)
-    if tuple(weight.shape) != value.shape:
-        raise ProgramError(
-            f"{value.name} has shape {value.shape}, but its value has shape {tuple(weight.shape)}"
-        )
-    given = _dtype_name(weight)
-    wanted = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
-    if given != wanted:
-        raise ProgramError(f"{value.name} has dtype {wanted}, but its value has {given}")
-    if given == "complex128":
+    check_type(value, weight)
+    if dtype_name(weight) == "complex128":
         raise ProgramError(
             f"{value.name} cannot be written: safetensors has no complex128; leave it out of the"
             " weights, and keep its value in another file"
         )
-
-
-def _check_array(name: str, value: Any) -> None:
-    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
-        raise ProgramError(
-            f"the value of {name} must be a torch tensor, a numpy array or a jax array, not"
-            f" {type(value).__name__}"
-        )
-
-
-def _dtype_name(value: Any) -> str:
-    """The name of an array's dtype, in which PyTorch and numpy agree."""
-    return str(getattr(value.dtype, "name", value.dtype)).removeprefix("torch.")
 
 
 def _safetensors(weights: Mapping[str, Any]) -> bytes:
@@ -306,7 +363,7 @@ def _safetensors(weights: Mapping[str, Any]) -> bytes:
         from safetensors.numpy import save as save_arrays
 
         # asarray: safetensors cannot read jax arrays.
-        arrays = {name: np.asarray(_array(name, value)) for name, value in weights.items()}
+        arrays = {name: np.asarray(array(name, value)) for name, value in weights.items()}
         return bytes(save_arrays(arrays))
     from safetensors.torch import save as save_tensors
 
@@ -318,33 +375,3 @@ def _safetensors(weights: Mapping[str, Any]) -> bytes:
         for name, tensor in tensors.items()
     }
     return bytes(save_tensors(separate))
-
-
-def _array(name: str, value: Any) -> Any:
-    """The value of an input as a numpy array, or as the jax array that it is."""
-    import numpy as np
-
-    if isinstance(value, bool | int | float | complex):
-        return np.asarray(value)
-    _check_array(name, value)
-    try:
-        if hasattr(value, "detach"):
-            return _numpy(value)
-        np.dtype(value.dtype)  # jax has arrays whose dtype numpy does not know
-    # Tensors may be of any subclass; those without data raise errors of several types.
-    except Exception as error:
-        raise ProgramError(f"the value of {name} cannot be read: {error}") from error
-    return value
-
-
-def _numpy(tensor: Any) -> Any:
-    """A torch tensor as numpy. Types that numpy has from ml_dtypes are handed over bit by bit."""
-    import ml_dtypes
-
-    dtype = getattr(ml_dtypes, _dtype_name(tensor), None)
-    if dtype is None:
-        return tensor.numpy(force=True)
-    import torch
-
-    bits = {1: torch.uint8, 2: torch.int16}[tensor.element_size()]
-    return tensor.detach().cpu().view(bits).numpy().view(dtype)

@@ -53,6 +53,8 @@ class Traced:
     inputs: dict[str, torch.Tensor] = field(default_factory=dict)
     """Placeholders by name."""
     outputs: list[Output] = field(default_factory=list)
+    marks: dict[str, str] = field(default_factory=dict)
+    """How inputs are divided among devices, as GSPMD's text, where the caller's tensors say so."""
 
     def lower(self, recording: Recording) -> Lowered:
         """The StableHLO of the outputs, and the inputs that it reads, in the order of
@@ -78,12 +80,17 @@ class Traced:
 
 
 def trace_inference(
-    frontend: Frontend, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+    frontend: Frontend,
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    shared: bool = False,
 ) -> Traced:
-    """Record a forward pass."""
+    """Record a forward pass, for several devices if `shared`."""
     with (
         interrupts.deferred(),
-        _recording(frontend) as tracer,
+        _recording(frontend, shared) as tracer,
         torch.no_grad(),
         interrupts.allowed(),
     ):
@@ -104,6 +111,22 @@ def graph_of(program: torch.export.ExportedProgram, tensors: Tensors) -> torch.n
     """
     device = tensors.placeholder(torch.empty(())).device
     return _moved(program.module(), device)
+
+
+def model_name(module: torch.nn.Module | torch.export.ExportedProgram) -> str:
+    """The name of a model's class.
+
+    An exported program is a graph, whose nodes know the modules that they come from; the first one
+    is the model.
+    """
+    if not isinstance(module, torch.export.ExportedProgram):
+        return type(module).__name__
+    stacks = (node.meta.get("nn_module_stack") for node in module.graph.nodes)
+    outermost = next((next(iter(stack.values())) for stack in stacks if stack), None)
+    if outermost is None:  # it computes nothing
+        return type(module.graph_module).__name__
+    _path, class_name = outermost
+    return str(class_name).rpartition(".")[2]
 
 
 def _moved(module: Any, device: torch.device) -> torch.fx.GraphModule:
@@ -128,12 +151,15 @@ def trace_training(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     optimizer: OptimizerFactory | None,
+    *,
+    shared: bool = False,
 ) -> Traced:
-    """Record the forward, the backward and, with an optimizer, the update."""
+    """Record the forward, the backward and, with an optimizer, the update; for several devices if
+    `shared`."""
     # Gradients are needed in any mode of the caller.
     with (
         interrupts.deferred(),
-        _recording(frontend) as tracer,
+        _recording(frontend, shared) as tracer,
         torch.inference_mode(False),
         torch.set_grad_enabled(True),
         interrupts.allowed(),
@@ -197,6 +223,9 @@ class _Tracer:
                 f"{name} cannot be an input: {error}; cast it, or pass its bits as uint8 with"
                 " .view(torch.uint8)"
             ) from error
+        mark = self.frontend.tensors.sharding_of(like)
+        if mark:
+            self.traced.marks[name] = mark
         return self.traced.inputs[name].clone()
 
     def output(self, name: str, tensor: torch.Tensor, updates: str | None = None) -> None:
@@ -315,7 +344,7 @@ def recording_of(frontend: Frontend) -> Recording:
 
 
 @contextmanager
-def _recording(frontend: Frontend) -> Iterator[_Tracer]:
+def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
     """Run Python on placeholders, in the mode in which torch.export runs it.
 
     Libraries such as transformers (for attention masks) skip checks of values while
@@ -323,10 +352,15 @@ def _recording(frontend: Frontend) -> Iterator[_Tracer]:
     """
     recording = recording_of(frontend)
     try:
-        with torch_internals.exporting(), recording.recording():
+        with torch_internals.exporting(), recording.recording(shared=shared):
             yield _Tracer(frontend)
     except recording.foreign_data_errors as error:
         raise ExportError(f"{_user_frame(error.__cause__ or error)}{error}") from error
+    except recording.no_kernel_errors as error:
+        raise ExportError(
+            f"{_user_frame(error)}{error}; use other operators, compute it before the program and"
+            " pass the result, or write an entry with a decomposition for it"
+        ) from error
     except recording.value_read_errors as error:
         raise ExportError(
             f"{_user_frame(error)}the module reads the value of a tensor while it runs, but an"

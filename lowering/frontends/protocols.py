@@ -53,6 +53,9 @@ class Tensors(Protocol):
     def keeps(self, type_: TensorType) -> bool:
         """Whether a result of this type has its dtype when a computation is inserted."""
 
+    def sharding_of(self, tensor: Any) -> str:
+        """How a tensor is divided among devices, as GSPMD's text; empty if nothing is said."""
+
     def placeholder(self, like: Any) -> Any:
         """A tensor without data that has the shape and dtype of `like`.
 
@@ -143,6 +146,20 @@ class Graph(Protocol):
     def guards_products(self) -> bool:
         """Whether the graph's compiler needs a barrier after a product of narrow operands with a
         wide result."""
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether a partitioner may divide the graph among devices. This is asked where a
+        composite is made; a mode that changes later does not change it."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several devices share the graph. This is asked where a composite is made, too."""
+
+    @property
+    def drops_roundings(self) -> bool:
+        """Whether the graph's compiler leaves out the rounding of a product to a narrow type where
+        the next instruction widens it."""
 
     def computation(self, name: str, module: bytes) -> Any:
         """A handle for an HLO module. It can be inserted into graphs any number of times."""
@@ -246,11 +263,20 @@ class Recording(Protocol):
         """The exception raised if traced code reads a value."""
 
     @property
+    def no_kernel_errors(self) -> type[Exception]:
+        """The exception raised if traced code calls an operator that the frontend cannot lower. It
+        is one of `value_read_errors`."""
+
+    @property
     def foreign_data_errors(self) -> type[Exception]:
         """The exception raised if a recorded graph reads data that is not one of its inputs."""
 
-    def recording(self) -> AbstractContextManager[None]:
-        """A context in which Python runs on placeholders and nothing is executed."""
+    def recording(self, *, shared: bool = False) -> AbstractContextManager[None]:
+        """A context in which Python runs on placeholders and nothing is executed.
+
+        Args:
+            shared: whether several devices will share the program.
+        """
 
     def unchanged(self, tensors: Sequence[Any], placeholders: Sequence[Any]) -> list[bool]:
         """For each tensor, whether it is still one of the placeholders and not a computed value."""

@@ -2212,6 +2212,99 @@ def gru_cell(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def fft_r2c(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.fft_r2c, version 1.
+
+    aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: list[int], normalization: int, onesided: bool) -> Tensor:
+        _key = (self.shape, self.dtype, _tuple(dim), normalization, onesided)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('the dtype of self is not one that the entry takes: float32, float64' if not (self.dtype in (torch.float32, torch.float64)) else None),
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': _attr.i64_list(dim),
+                    'normalization': _attr.i64(normalization),
+                    'onesided': _attr.boolean(onesided),
+                },
+                call=lambda _op, self: _op(self, dim, normalization, onesided),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, normalization, onesided)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::fft_r2c', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def fft_c2c(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.fft_c2c, version 1.
+
+    aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: list[int], normalization: int, forward: bool) -> Tensor:
+        _key = (self.shape, self.dtype, _tuple(dim), normalization, forward)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': _attr.i64_list(dim),
+                    'normalization': _attr.i64(normalization),
+                    'forward': _attr.boolean(forward),
+                },
+                call=lambda _op, self: _op(self, dim, normalization, forward),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, normalization, forward)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::fft_c2c', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def fft_c2r(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.fft_c2r, version 1.
+
+    aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: list[int], normalization: int, last_dim_size: int) -> Tensor:
+        _key = (self.shape, self.dtype, _tuple(dim), normalization, last_dim_size)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': _attr.i64_list(dim),
+                    'normalization': _attr.i64(normalization),
+                    'last_dim_size': _attr.i64(last_dim_size),
+                },
+                call=lambda _op, self: _op(self, dim, normalization, last_dim_size),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, normalization, last_dim_size)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::fft_c2r', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
 def mm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """Lower calls as ptxla.mm, version 1.
 
@@ -2659,6 +2752,32 @@ def gru_cell_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     return hook
 
+def fft_c2r_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catch aten::_fft_c2r before PyTorch decomposes it.
+
+    aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor
+
+    The composite is ptxla.fft_c2r; autograd sees it as one operation.
+    """
+
+    def hook(_keys: Any, self: Tensor, dim: list[int], normalization: int, last_dim_size: int) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(self), _value_key(dim), _value_key(normalization), _value_key(last_dim_size)),
+                operands=(self,),
+                unmet=lambda: ('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
+                attributes=lambda: {
+                    'dim': _attr.i64_list(dim),
+                    'normalization': _attr.i64(normalization),
+                    'last_dim_size': _attr.i64(last_dim_size),
+                },
+                call=lambda _op, self: _op(self, dim, normalization, last_dim_size),
+                otherwise=lambda: _otherwise(_keys, self, dim, normalization, last_dim_size),
+            )
+        )
+
+    return hook
+
 def mm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """Catch aten::mm.dtype before PyTorch decomposes it.
 
@@ -2778,6 +2897,32 @@ def baddbmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
                 },
                 call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
                 otherwise=lambda: _otherwise(_keys, self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
+            )
+        )
+
+    return hook
+
+def embedding_bag_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.embedding_bag:embedding_bag(weight: 'Tensor', input: 'Tensor', offsets: 'Tensor | None' = None, per_sample_weights: 'Tensor | None' = None, *, mode: 'str', include_last_offset: 'bool', padding_idx: 'int | None') -> 'Tensor'
+
+    The composite is ptxla.embedding_bag; autograd sees it as one operation.
+    """
+
+    def hook(weight: Tensor, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None, *, mode: str, include_last_offset: bool, padding_idx: int | None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(weight), _tensor_key(input), _tensor_key(offsets), _tensor_key(per_sample_weights), _value_key(mode), _value_key(include_last_offset), _value_key(padding_idx)),
+                operands=(weight, input, offsets, per_sample_weights),
+                unmet=lambda: ('the operand per_sample_weights is given, and offsets is not' if not (offsets is not None or per_sample_weights is None) else None),
+                attributes=lambda: {
+                    'mode': _attr.string(mode),
+                    'include_last_offset': _attr.boolean(include_last_offset),
+                    'padding_idx': None if padding_idx is None else _attr.i64(padding_idx),
+                },
+                call=lambda _op, weight, input, offsets, per_sample_weights: _op(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
+                otherwise=lambda: _otherwise(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
             )
         )
 
@@ -3164,6 +3309,28 @@ def lstm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
                 },
                 call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
                 otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+            )
+        )
+
+    return hook
+
+def scanned_gru_cell_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.recurrent:scanned_gru_cell(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'Tensor'
+
+    The composite is ptxla.gru_cell; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
+                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=_dict,
+                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
+                otherwise=lambda: _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh),
             )
         )
 
@@ -3920,6 +4087,9 @@ BACKEND_HOOKS = {
     'kl_div': kl_div,
     'max_pool2d': max_pool2d,
     'gru_cell': gru_cell,
+    'fft_r2c': fft_r2c,
+    'fft_c2c': fft_c2c,
+    'fft_c2r': fft_c2r,
     'mm': mm,
     'bmm': bmm,
     'matmul_accumulate': matmul_accumulate,
@@ -3940,6 +4110,7 @@ AUTOGRAD_HOOKS = {
     'kl_div': kl_div_at_autograd,
     'max_pool2d': max_pool2d_at_autograd,
     'gru_cell': gru_cell_at_autograd,
+    'fft_c2r': fft_c2r_at_autograd,
     'mm': mm_at_autograd,
     'bmm': bmm_at_autograd,
     'matmul_accumulate': matmul_accumulate_at_autograd,
@@ -3948,6 +4119,7 @@ AUTOGRAD_HOOKS = {
 }
 
 FUNCTION_HOOKS = {
+    'embedding_bag': embedding_bag_function,
     'batch_norm_training': batch_norm_training_function,
     'llama_rms_norm': llama_rms_norm_function,
     't5_rms_norm': t5_rms_norm_function,
@@ -3964,6 +4136,7 @@ FUNCTION_HOOKS = {
     'new_gelu': new_gelu_function,
     'lstm_cell': lstm_cell_function,
     'lstm': lstm_function,
+    'scanned_gru_cell': scanned_gru_cell_function,
     'gru': gru_function,
     'fast_gelu': fast_gelu_function,
     'bloom_gelu': bloom_gelu_function,

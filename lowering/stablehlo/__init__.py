@@ -9,6 +9,7 @@
              decompose       replaces a composite with its operations
              legalize_chlo   replaces CHLO with StableHLO
              drop_cast_roundtrips, widen_dots  remove unnecessary casts
+             unmerge_batch_dimensions  lets products keep the sharding of their batch dimensions
         -> inspect (a table, JSON or a page), run (numbers), Module.write
         -> compare (kernels against the decompositions that they replace)
 
@@ -58,7 +59,9 @@ from .inspection import (
     inspect,
 )
 from .isolation import Limits
+from .jax_function import jax_function
 from .module import Module
+from .passes.annotate_shardings import annotate_shardings
 from .passes.bind import OPTIONS as BIND_OPTIONS
 from .passes.bind import bind
 from .passes.clean import OPTIONS as CLEAN_OPTIONS
@@ -71,23 +74,31 @@ from .passes.drop_cast_roundtrips import OPTIONS as DROP_CAST_ROUNDTRIPS_OPTIONS
 from .passes.drop_cast_roundtrips import drop_cast_roundtrips
 from .passes.drop_unused_functions import drop_unused_functions
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
+from .passes.expand_select_and_scatter import OPTIONS as EXPAND_SELECT_AND_SCATTER_OPTIONS
+from .passes.expand_select_and_scatter import expand_select_and_scatter
 from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
 from .passes.legalize_chlo import OPTIONS as LEGALIZE_CHLO_OPTIONS
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
 from .passes.legalize_reduce_inits import legalize_reduce_inits
+from .passes.narrow_scatter_indices import OPTIONS as NARROW_SCATTER_INDICES_OPTIONS
+from .passes.narrow_scatter_indices import narrow_scatter_indices
 from .passes.order_inputs import order_inputs
 from .passes.rename_decompositions import rename_decompositions
+from .passes.rename_module import rename_module
 from .passes.share_decompositions import share_decompositions
 from .passes.strip_leftovers import strip_leftovers
 from .passes.to_custom_call import OPTIONS as TO_CUSTOM_CALL_OPTIONS
 from .passes.to_custom_call import to_custom_call
+from .passes.unmerge_batch_dimensions import OPTIONS as UNMERGE_BATCH_DIMENSIONS_OPTIONS
+from .passes.unmerge_batch_dimensions import unmerge_batch_dimensions
 from .passes.unshare_decompositions import unshare_decompositions
 from .passes.widen_dots import OPTIONS as WIDEN_DOTS_OPTIONS
 from .passes.widen_dots import widen_dots
 from .pipeline import Pass, run_passes
 from .run import Executable, compile_module, run
+from .targets import TARGETS, Target, target_passes
 
 COMMAND_LINE = (
     CLEAN_OPTIONS,
@@ -97,11 +108,15 @@ COMMAND_LINE = (
     LEGALIZE_CHLO_OPTIONS,
     DROP_CAST_ROUNDTRIPS_OPTIONS,  # before widen_dots, which would widen products for these casts
     WIDEN_DOTS_OPTIONS,
+    UNMERGE_BATCH_DIMENSIONS_OPTIONS,
+    EXPAND_SELECT_AND_SCATTER_OPTIONS,
+    NARROW_SCATTER_INDICES_OPTIONS,
 )
 """The passes that `composites lower` offers, in the order in which it runs them."""
 
 __all__ = [
     "COMMAND_LINE",
+    "TARGETS",
     "AttributeConversionError",
     "BindError",
     "BytecodeError",
@@ -122,10 +137,12 @@ __all__ = [
     "RunError",
     "SizeError",
     "StableHLOError",
+    "Target",
     "UnknownCompositeError",
     "UnsupportedOperationError",
     "VerificationError",
     "VersionError",
+    "annotate_shardings",
     "bind",
     "cast_table",
     "casts",
@@ -144,21 +161,27 @@ __all__ = [
     "drop_cast_roundtrips",
     "drop_unused_functions",
     "expand_batch_norm_grad",
+    "expand_select_and_scatter",
     "expand_tuples",
     "flatten_calls",
     "html_page",
     "inspect",
+    "jax_function",
     "legalize_chlo",
     "legalize_mhlo_custom_calls",
     "legalize_reduce_inits",
+    "narrow_scatter_indices",
     "order_inputs",
     "register_targets",
     "rename_decompositions",
+    "rename_module",
     "run",
     "run_passes",
     "share_decompositions",
     "strip_leftovers",
+    "target_passes",
     "to_custom_call",
+    "unmerge_batch_dimensions",
     "unshare_decompositions",
     "widen_dots",
 ]

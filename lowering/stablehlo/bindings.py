@@ -9,9 +9,12 @@ without jaxlib gets an error that says what to install.
 
 import io
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
+from textwrap import shorten
 from typing import Any, TypeAlias, TypeVar
 
 from .errors import (
@@ -37,10 +40,19 @@ T = TypeVar("T")
 # and 1.22.
 SEEN_WITH = ("0.7.1", "0.10.2", "0.12.0")
 
+PORTABLE_VERSION = (1, 13, 0)
+"""The StableHLO version that portable artifacts are for where nobody names one.
+
+It is that of jaxlib 0.7.1, the oldest in `pyproject.toml`. Those of a year ago (0.8.1, of November
+2025) have 1.13.3. From 1.14 on, every composite is `vhlo.composite_v2`, which they do not read.
+`.ci/run artifacts` reads files with three releases.
+"""
+
 # The first bytes of every MLIR bytecode file. The producer's name follows, terminated by a zero
 # byte. A portable artifact is bytecode whose producer is `StableHLO_v<version>`.
 BYTECODE_MAGIC = b"ML\xefR"
 _PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\x00")
+_ILLEGAL = re.compile(r"failed to legalize operation '([^']+)' that was explicitly marked illegal")
 _LOCATION = re.compile(r":(\d+):(\d+)\)?$")
 _LOCATION_NAME = re.compile(r'loc\("([^"]+)"[()]')
 
@@ -209,22 +221,57 @@ def minimum_version() -> Version:
 
 
 def serialize_portable(module: IrModule, version: str | None = None) -> bytes:
-    """A portable artifact for readers of StableHLO `version` (default: the newest)."""
+    """A portable artifact for readers of StableHLO `version` (default: `PORTABLE_VERSION`)."""
     target = _target_version(version)
+    data, problems = _serialized(module, target)
+    if data is None:
+        # jaxlib 0.7.1 says which operation it is, newer ones also print it, at any length.
+        what = shorten(_ILLEGAL.sub(r"operation \1", problems), 240, placeholder=" …")
+        raise VersionError(
+            f"the module cannot be written for StableHLO {_dotted(target)};"
+            f" {_way_out(module, target)}; the first problem: {what}"
+        )
+    return data
+
+
+def _serialized(module: IrModule, target: Version) -> tuple[bytes | None, str]:
+    """The artifact, or None and MLIR's message."""
     data, problems = _with_diagnostics(
         module.context,
         lambda: _stablehlo().serialize_portable_artifact(module, _dotted(target)),
     )
-    if data is None:
-        raise VersionError(
-            f"the module cannot be written for StableHLO {_dotted(target)}: {problems}"
+    return (None if data is None else bytes(data)), problems
+
+
+def _way_out(module: IrModule, refused: Version) -> str:
+    """Which newer version can hold a module.
+
+    StableHLO only adds to what a version can hold, and raises the second number when it does.
+    """
+    newest = current_version()
+    newer = [v for v in _minor_versions(newest) if refused < v < newest]
+    newer.append(newest)
+    needed = bisect_left(
+        newer, True, key=lambda version: _serialized(module, version)[0] is not None
+    )
+    if needed == len(newer):
+        return (
+            f"no version that the installed jaxlib writes can hold it, up to {_dotted(newest)}, so"
+            " write text (.mlir)"
         )
-    return bytes(data)
+    version = _dotted(newer[needed])
+    return f"it needs {version} or newer: portable={version!r}, or --portable {version}"
+
+
+def _minor_versions(newest: Version) -> list[Version]:
+    last_of_zero = 20  # after 0.20 came 1.0
+    before = [(0, minor, 0) for minor in range(last_of_zero + 1)]
+    return [*before, *((1, minor, 0) for minor in range(newest[1] + 1))]
 
 
 def _target_version(version: str | None) -> Version:
     if version is None:
-        return current_version()
+        return min(PORTABLE_VERSION, current_version())
     oldest, newest = minimum_version(), current_version()
     if not isinstance(version, str) or not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise VersionError(
@@ -378,6 +425,37 @@ def walk(root: IrOperation, visit: Callable[[IrOperation], None]) -> None:
     root.operation.walk(guarded, ir().WalkOrder.PRE_ORDER)
     if raised:
         raise raised[0]
+
+
+@dataclass(frozen=True)
+class DotDimensions:
+    """The dimension numbers of a `stablehlo.dot_general`."""
+
+    left_batch: tuple[int, ...]
+    right_batch: tuple[int, ...]
+    left_contracting: tuple[int, ...]
+    right_contracting: tuple[int, ...]
+
+
+def dot_dimensions(product: IrOperation) -> DotDimensions:
+    """The dimension numbers of a product."""
+    numbers = _stablehlo().DotDimensionNumbers(attributes(product)["dot_dimension_numbers"])
+    return DotDimensions(
+        tuple(numbers.lhs_batching_dimensions),
+        tuple(numbers.rhs_batching_dimensions),
+        tuple(numbers.lhs_contracting_dimensions),
+        tuple(numbers.rhs_contracting_dimensions),
+    )
+
+
+def dot_dimensions_attribute(numbers: DotDimensions) -> IrAttribute:
+    """The attribute that holds dimension numbers. It must run inside `building`."""
+    return _stablehlo().DotDimensionNumbers.get(
+        numbers.left_batch,
+        numbers.right_batch,
+        numbers.left_contracting,
+        numbers.right_contracting,
+    )
 
 
 def defining_operation(value: IrValue) -> IrOperation | None:

@@ -73,8 +73,8 @@ class Module:
     def write(self, path: str | os.PathLike[str], *, portable: str | None = None) -> None:
         """Write text, or a portable artifact if `portable` names a StableHLO version.
 
-        A name that ends in `.mlirbc` also selects a portable artifact, of the newest version. The
-        file is written completely or not at all.
+        A name that ends in `.mlirbc` also selects a portable artifact, for the default version of
+        `portable`. The file is written completely or not at all.
         """
         binary = portable is not None or Path(path).suffix == ".mlirbc"
         write_atomic(path, self.portable(portable) if binary else self.text)
@@ -82,8 +82,12 @@ class Module:
     def portable(self, version: str | None = None) -> bytes:
         """A versioned artifact for StableHLO readers of `version` and newer.
 
-        CHLO has no versioned form, so CHLO operations are legalized to StableHLO first. Source
-        locations are dropped, so that equal text gives equal bytes.
+        Without a `version`, it is 1.13.0 (`bindings.PORTABLE_VERSION`), which jaxlib 0.7.1 and
+        newer read. CHLO has no versioned form, so CHLO operations are legalized to StableHLO first.
+        Source locations are dropped, so that equal text gives equal bytes.
+
+        Raises:
+            VersionError: no such version, or it cannot hold the module; the message says which can.
         """
         copy = self.copy_ir()
         bindings.run_pipeline(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
+from .bindings import IrModule
 from .errors import PassError, VerificationError
 from .in_place import InPlacePass
 from .module import Module
@@ -27,9 +28,10 @@ def run_passes(module: Module, passes: Iterable[Pass], *, verify: bool = True) -
         module.verify()
     owned = False  # whether only this function holds the module
     for number, run in enumerate(passes, start=1):
-        if isinstance(run, InPlacePass):
+        change = _in_place_change(run)
+        if change is not None:
             result = module if owned else Module(module.copy_ir())
-            run.change(result.ir)
+            change(result.ir)
             owned = True
         else:
             result = run(module)
@@ -46,6 +48,15 @@ def run_passes(module: Module, passes: Iterable[Pass], *, verify: bool = True) -
             raise PassError(f"pass {number} ({pass_name(run)}) broke the module: {error}") from None
         module = result
     return module
+
+
+def _in_place_change(run: Any) -> Callable[[IrModule], None] | None:
+    """What an in-place pass, or a partial of one with keywords, does to a module that it owns."""
+    if isinstance(run, InPlacePass):
+        return run.change
+    if isinstance(run, partial) and isinstance(run.func, InPlacePass) and not run.args:
+        return partial(run.func.change, **run.keywords)
+    return None
 
 
 def pass_name(run: Any) -> str:

@@ -119,8 +119,7 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     backend = _backend(platform)
     device = backend.local_devices()[0]
     buffer = io.BytesIO()
-    runnable = _for_xla_cpu(module.ir) if platform == "cpu" else module.ir
-    runnable.operation.write_bytecode(buffer)
+    for_platform(module.ir, platform).operation.write_bytecode(buffer)
     try:
         loaded = backend.compile_and_load(buffer.getvalue(), [device])
     except (RuntimeError, ValueError) as error:
@@ -129,8 +128,9 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     return Executable(inputs, outputs, platform, loaded, device)
 
 
-def _for_xla_cpu(module: IrModule) -> IrModule:
-    """The module with a barrier after each product from bf16 to f32, or itself if it has none.
+def for_platform(module: IrModule, platform: str) -> IrModule:
+    """The module as the platform can compile it: for the CPU, with a barrier after each product
+    from bf16 to f32. It is the module itself if nothing changes.
 
     XLA:CPU (jaxlib 0.7.1 to 0.12.0) rejects such a product if it fuses a transpose of the result
     into it: "Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". The numbers are
@@ -147,7 +147,7 @@ def _for_xla_cpu(module: IrModule) -> IrModule:
             and "algorithm" not in attributes(product)
         ]
 
-    if not products(module):
+    if platform != "cpu" or not products(module):
         return module
     copy = bindings.clone(module)
     for product in products(copy):
@@ -192,7 +192,7 @@ def import_jax() -> Any:
     return jax
 
 
-def _backend(platform: str) -> Any:
+def _backend(platform: str | None) -> Any:
     import_jax()
     from jax.extend import backend
 
@@ -200,6 +200,16 @@ def _backend(platform: str) -> Any:
         return backend.get_backend(platform)
     except RuntimeError as error:
         raise RunError(f"jax has no platform {platform!r} on this machine: {error}") from error
+
+
+def local_devices(platform: str | None = None) -> list[Any]:
+    """The devices of a platform in this process; by default, those of jax's default platform.
+
+    Raises:
+        RunError: there is no such platform.
+    """
+    devices: list[Any] = _backend(platform).local_devices()
+    return devices
 
 
 def _dtype(array: Any) -> Any:

@@ -60,8 +60,10 @@ class Request:
         entries = [e for name in self.entries for e in resolve([name], catalog)]
         wanted = [entry for entry in dict.fromkeys(entries) if entry.identity in self.entries]
         functions = (target_of_function(name, self.samples) for name in self.functions)
+        whole = targets_of(wanted, catalog)
+        labels = {target.label for target in whole}
         chosen = alternatives_of(self.alternatives, catalog)
-        return (*targets_of(wanted, catalog), *chosen, *functions)
+        return (*whole, *(t for t in chosen if t.label not in labels), *functions)
 
 
 def digests(request: Request) -> dict[str, str]:

@@ -61,13 +61,18 @@ def targets_of(entries: Sequence[Composite], catalog: Catalog) -> tuple[Target, 
 
 
 def alternatives_of(words: Words, catalog: Catalog) -> tuple[Target, ...]:
-    """The alternatives that words mean, without the entries' own decompositions."""
-    chosen = dict(words)
-    entries = [entry for entry in catalog if entry.identity in chosen]
+    """The alternatives that words mean, without the entries' own decompositions. There may be
+    several words for one entry."""
+    chosen = {
+        (entry.identity, alternative.name)
+        for entry in catalog
+        for identity, word in words
+        for alternative in (entry.chosen(word) if entry.identity == identity else ())
+    }
+    named = {identity for identity, _ in chosen}
+    targets = targets_of([entry for entry in catalog if entry.identity in named], catalog)
     return tuple(
-        each
-        for each in targets_of(entries, catalog)
-        if each.alternative in each.entry.chosen(chosen[each.entry.identity])
+        t for t in targets if t.alternative and (t.entry.identity, t.alternative.name) in chosen
     )
 
 

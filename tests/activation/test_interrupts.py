@@ -13,7 +13,8 @@ import torch, torch_xla, composites, lowering
 
 ROOT = os.path.dirname(lowering.__file__)
 HOMES = (os.path.dirname(composites.__file__), ROOT)
-HANDLER = signal.getsignal(signal.SIGINT)
+HANDLER = signal.default_int_handler
+signal.signal(signal.SIGINT, HANDLER)  # a shell's background jobs ignore interrupts
 count = at = 0
 failing = False  # an exception in place of an interrupt, which nothing can make wait
 
@@ -195,7 +196,8 @@ DEFERRING = """
 import signal, sys
 from lowering import interrupts
 
-HANDLER = signal.getsignal(signal.SIGINT)
+HANDLER = signal.default_int_handler
+signal.signal(signal.SIGINT, HANDLER)  # a shell's background jobs ignore interrupts
 
 def interrupted(line):
     count = 0

@@ -81,8 +81,7 @@ def test_the_report_of_the_last_program_counts(tmp_path: Path) -> None:
         name = f"module_{number:04d}.Step.{size}.cpu_after_optimizations-memory-usage-report.txt"
         (tmp_path / name).write_text(f"Total bytes used: {size} ({size}B)\n\nAllocations")
     assert memory.of_last_program(tmp_path) == 30
-    with pytest.raises(RuntimeError, match="no report"):
-        memory.of_last_program(tmp_path / "none")
+    assert memory.of_last_program(tmp_path / "none") is None
 
 
 def test_the_peak_is_that_of_this_process() -> None:
@@ -110,7 +109,7 @@ def test_small_rows_run(tmp_path: Path) -> None:
     assert set(attention["blocks"]) == {"stock", "fast", "eager"}
     assert attention["buffers"]["fast"] < attention["buffers"]["stock"]
     assert min(attention["compiles"].values()) > 0
-    assert "scaled_dot_product_attention=blockwise, backward" in attention["taken"]
+    assert "scaled_dot_product_attention=blockwise_long, backward" in attention["taken"]
     assert "cross_entropy_loss=rows" in step["taken"]
     assert "memory <= 0.9 met" in page.read_text()
     assert picture.exists()

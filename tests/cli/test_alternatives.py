@@ -147,6 +147,28 @@ def test_verify_takes_one_alternative() -> None:
     assert "umbra.e has no decomposition 'c' (known: stock, fast, small, a, b)" in mistake.output
     stock = invoke("verify", "umbra.e=stock")
     assert "umbra.e=stock: name the entry alone to verify its own" in stock.output
+    every = invoke("verify", "all=stock")
+    assert "all=stock: name the entry alone to verify its own" in every.output
     same = invoke("verify", "cross_entropy_loss=from_saved")
     assert same.exit_code == 1
-    assert "cross_entropy_loss=from_saved has stock's bits: name the entry" in same.output
+    assert "has no decomposition 'from_saved' (known: stock, fast, small, rows)" in same.output
+
+
+def test_verify_takes_each_alternative_once() -> None:
+    words = (
+        *choose("umbra.e=b", activation.catalog()),
+        *choose("umbra.e=fast", activation.catalog()),
+    )
+    labels = [target.label for target in Request(alternatives=words).targets()]
+    assert labels == ["umbra.e=a", "umbra.e=b"]
+    identity = words[0][0]
+    request = Request(entries=(identity,), alternatives=words)
+    assert [target.label for target in request.targets()] == ["umbra.e", "umbra.e=a", "umbra.e=b"]
+
+
+def test_verify_of_a_file_takes_no_alternative_of_others(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("schema: 1\nnamespace: mine\ncomposites:\n  e: {op: aten::relu}\n")
+    result = invoke("verify", "--registry", str(file), "topk=fast")
+    assert result.exit_code == 1
+    assert "ptxla.topk is not an entry of" in result.output

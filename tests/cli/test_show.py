@@ -116,6 +116,7 @@ def test_a_builtin_entry() -> None:
         "backward": ["ptxla.gelu_backward"],
         "hook": ["28 lines of Python; --hook prints them"],
     }
+    assert "\nmodule @gelu {\n" in result.stdout
     call = next(line for line in result.stdout.splitlines() if "stablehlo.composite " in line)
     assert 'stablehlo.composite "ptxla.gelu" %arg0 {composite_attributes' in call
     assert "func.func private @ptxla.gelu.impl(" in result.stdout

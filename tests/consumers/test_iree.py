@@ -6,23 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import iree.compiler
-import iree.runtime
 import pytest
 import torch
-
-TARGET = {
-    "target_backends": ["llvm-cpu"],
-    "extra_args": ["--iree-llvmcpu-target-cpu=generic"],
-}
-
-
-def run_on_iree(compiled: bytes, values: Any) -> list[Any]:
-    context = iree.runtime.SystemContext(config=iree.runtime.Config("local-task"))
-    module = iree.runtime.VmModule.copy_buffer(context.instance, compiled)
-    context.add_vm_module(module)
-    results = context.modules[module.name].main(*values)
-    return list(results) if isinstance(results, tuple | list) else [results]
+from composites_testing.on_iree import run_on_iree
 
 
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training step"])
@@ -31,10 +17,7 @@ def test_the_saved_text_compiles_runs_and_agrees(
 ) -> None:
     step = subject(model_name, train=train, portable=True)
     step.program.save(tmp_path)
-    compiled = iree.compiler.compile_file(
-        str(tmp_path / "program.mlir"), input_type="stablehlo", **TARGET
-    )
-    step.check(run_on_iree(compiled, step.values))
+    step.check(run_on_iree(tmp_path / "program.mlir", step.values))
 
 
 def test_a_step_with_its_optimizer_compiles_runs_and_agrees(
@@ -44,10 +27,7 @@ def test_a_step_with_its_optimizer_compiles_runs_and_agrees(
     step = make(model_name, train=True, portable=True, optimizer=optimizer)
     assert step.program.composites["ptxla.adamw"] >= 8
     step.program.save(tmp_path)
-    compiled = iree.compiler.compile_file(
-        str(tmp_path / "program.mlir"), input_type="stablehlo", **TARGET
-    )
-    step.check(run_on_iree(compiled, step.values))
+    step.check(run_on_iree(tmp_path / "program.mlir", step.values))
     values = {v.name: value for v, value in zip(step.program.inputs, step.values, strict=True)}
     step.check(step.program.run(values).values())  # the same file on XLA
 
@@ -55,7 +35,4 @@ def test_a_step_with_its_optimizer_compiles_runs_and_agrees(
 def test_the_portable_artifact_compiles_runs_and_agrees(subject: Any, tmp_path: Path) -> None:
     step = subject("conv_net", train=True, portable=True)
     step.program.save(tmp_path, portable="1.9.0")
-    compiled = iree.compiler.compile_file(
-        str(tmp_path / "program.mlirbc"), input_type="stablehlo", **TARGET
-    )
-    step.check(run_on_iree(compiled, step.values))
+    step.check(run_on_iree(tmp_path / "program.mlirbc", step.values))

@@ -27,6 +27,7 @@ from composites.registry.document import (
     AlternativeDocument,
     AttributeDocument,
     CompositeDocument,
+    KernelDocument,
     RegistryDocument,
 )
 from composites.registry.validation import parse_registry
@@ -145,8 +146,8 @@ def test_every_key_of_a_registry_is_explained() -> None:
     ]
     assert sorted(headings) == sorted(set(keys))
     rows = re.findall(r"^\| `([\w]+)", text, re.MULTILINE)
-    described = (*AttributeDocument.model_fields.items(), *AlternativeDocument.model_fields.items())
-    for name, info in described:
+    described = (AttributeDocument, AlternativeDocument, KernelDocument)
+    for name, info in (item for model in described for item in model.model_fields.items()):
         assert (info.alias or name) in rows
 
 

@@ -93,6 +93,41 @@ def test_a_training_step_with_all_options(
     Module.from_bytes(artifact)
 
 
+def test_several_devices(composites_export: Any, file: Path, tmp_path: Path) -> None:
+    code, _, errors = composites_export(
+        *(f"{file}:linear", "-o", tmp_path / "out", "--mesh", "data=2,model=2"),
+        *("--shard", "weight=model,-", "--shard", "arg:0=-,data+model"),
+        *("--sharding-form", "shardy"),
+    )
+    assert (code, errors) == (0, "")
+    program = Program.load(tmp_path / "out")
+    assert program.mesh is not None
+    assert program.mesh.axes == (("data", 2), ("model", 2))
+    named = {value.name: value.sharding for value in program.inputs}
+    assert named["param:weight"] == (("model",), ())
+    assert named["arg:0"] == ((), ("data", "model"))
+    assert "sdy.sharding" in program.mlir
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mesh", "4"), "--mesh 4: write names and sizes of axes, such as data=2,model=4"),
+        (("--mesh", "data=two"), "--mesh data=two: write names and sizes of axes"),
+        (("--shard", "weight"), "--shard weight: write a pattern and axes, such as"),
+        (("--shard", "weight=model"), "shardings need the mesh that they name"),
+        (("--sharding-form", "sdy"), "--sharding-form sdy: write gspmd or shardy"),
+    ],
+)
+def test_mistakes_in_shardings(
+    composites_export: Any, file: Path, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    code, _, errors = composites_export(f"{file}:linear", "-o", tmp_path / "out", *options)
+    assert code == 1
+    assert message in errors
+    assert not (tmp_path / "out").exists()
+
+
 def test_train_gives_loss_and_gradients(composites_export: Any, file: Path, tmp_path: Path) -> None:
     assert composites_export(f"{file}:loss", "--train", "-o", tmp_path / "out")[0] == 0
     outputs = [value.name for value in Program.load(tmp_path / "out").outputs]

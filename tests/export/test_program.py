@@ -84,6 +84,31 @@ def test_a_program_that_crashes_jaxlib(small: Any, tmp_path: Path) -> None:
     )
 
 
+def test_an_older_folder_is_read(small: Any, tmp_path: Path) -> None:
+    """Modules were called IrToHlo before they had the names of models."""
+    module, program = small
+    program.save(tmp_path)
+    old = program.mlir.replace(f"module @{program.module.name} ", "module @IrToHlo ", 1)
+    (tmp_path / "program.mlir").write_text(old)
+    (tmp_path / "program.mlirbc").write_bytes(program.module.portable("1.13.0"))
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["sha256"]["program.mlir"] = hashlib.sha256(old.encode()).hexdigest()
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    loaded = Program.load(tmp_path)
+    assert loaded.module.name == "IrToHlo"
+    x = torch.ones(2, 4)
+    got = loaded.run({**program.module_weights(module), "arg:0": x})
+    np.testing.assert_allclose(got["out:0"], module(x).detach().numpy(), rtol=1e-5)
+
+
+def test_the_default_artifact_is_for_releases_of_a_year_ago(small: Any, tmp_path: Path) -> None:
+    _, program = small
+    program.save(tmp_path)
+    data = (tmp_path / "program.mlirbc").read_bytes()
+    assert b"StableHLO_v1.13.0\0" in data
+    assert Module.from_bytes(data).name == program.module.name
+
+
 def test_the_artifact_is_for_the_version_asked_for(
     example: Any, exported: Any, agree: Any, tmp_path: Path
 ) -> None:

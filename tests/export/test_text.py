@@ -15,7 +15,7 @@ from composites_testing.processes import run_python
 
 import composites
 from composites import Program
-from lowering.stablehlo import Module, clean
+from lowering.stablehlo import Module, clean, decompose
 
 MODELS = Path(__file__).parents[2] / "examples" / "models.py"
 KINDS = ("inference", "gradients", "step")
@@ -31,6 +31,38 @@ def test_nothing_is_left_that_a_consumer_would_have_to_clean(
     for leftover in ("call @", "func.call", "mhlo.", "custom_call", "loc(", "get_tuple_element"):
         assert leftover not in text
     assert clean(Module.parse(text)).text == text
+
+
+class Named(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(x)
+
+
+def test_the_module_has_the_name_of_the_model() -> None:
+    x = torch.ones(2)
+    for module in (Named(), torch.export.export(Named(), (x,))):
+        program = composites.export(module, (x,), passes=[decompose])
+        assert program.module.name == "Named"
+        assert program.mlir.startswith("module @Named {\n  func.func @main(")
+        assert Module.from_bytes(program.module.portable()).name == "Named"
+    odd = type("Größe 2", (Named,), {})
+    assert composites.export(odd(), (x,)).mlir.startswith("module @Gr__e_2 {\n")
+
+
+def test_a_program_whose_outputs_are_inputs_has_a_name() -> None:
+    class Same(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    x = torch.ones(2)
+    assert composites.export(Same(), (x,)).module.name == "Same"
+    graph = torch.export.export(Same(), (x,))
+    assert composites.export(graph, (x,)).module.name == "GraphModule"  # nothing says more
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_has_the_name_of_the_model(kind: str, model: Any, exported: Any) -> None:
+    assert exported(model.name, kind).module.name == type(model.module).__name__
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -160,7 +160,7 @@ WRONG = {
             "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op,"
             " function, copies, composite, version, operands, attributes, when, adapt,"
             " decomposition, backward, results, saves, gradients, group, rewrites, example,"
-            " samples, alternatives)"
+            " samples, alternatives, kernels)"
         ],
     ),
     "version": (

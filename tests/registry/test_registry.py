@@ -43,7 +43,7 @@ def test_forwards_without_backward_are_those_that_pytorch_differentiates_otherwi
     }  # fmt: skip
     assert alone - optimizers == {
         "binary_cross_entropy_with_logits", "var", "std", "var_mean", "topk", "argmax", "alibi",
-        "cumsum", "sort", "stable_sort", "scatter_reduce",
+        "cumsum", "sort", "stable_sort", "scatter_reduce", "fft_r2c", "fft_c2c",
     }  # fmt: skip
 
 
@@ -95,11 +95,18 @@ def test_an_entry_with_everything_prints_back() -> None:
 
 def test_json_schema_names_every_key_of_an_entry() -> None:
     schema = json_schema()
-    assert set(schema["properties"]) == {"schema", "namespace", "composites", "alternatives"}
+    assert set(schema["properties"]) == {
+        "schema",
+        "namespace",
+        "composites",
+        "alternatives",
+        "kernels",
+    }
     assert set(schema["$defs"]["CompositeDocument"]["properties"]) == {
         "op", "function", "composite", "version", "operands", "attributes", "when", "adapt",
         "decomposition", "backward", "results", "saves", "gradients",
         "group", "rewrites", "example", "samples", "copies", "alternatives",
+        "kernels",
     }  # fmt: skip
 
 

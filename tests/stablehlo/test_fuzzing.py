@@ -60,7 +60,15 @@ COMMANDS = [
     ["inspect", "--html", "page.html"],
     ["lower", "-o", "out.mlir"],
     ["lower", "-o", "out.mlir", "--decompose", "*"],
-    ["lower", "-o", "out.mlirbc", "--no-clean", "--drop-cast-roundtrips", "--widen-dots"],
+    [
+        "lower",
+        "-o",
+        "out.mlirbc",
+        "--no-clean",
+        "--drop-cast-roundtrips",
+        "--widen-dots",
+        "--unmerge-batch-dimensions",
+    ],
     ["lower", "-o", "out.mlir", "--legalize-chlo", "--custom-call", "ptxla.gelu=a"],
 ]
 

@@ -81,7 +81,7 @@ def test_text_that_breaks_a_rule_is_a_parse_error() -> None:
 
 def test_newer_stablehlo_names_both_versions(load: Load) -> None:
     newest = ".".join(map(str, bindings.current_version()))
-    data = load("block").portable()
+    data = load("block").portable(newest)
     newer = data.replace(f"v{newest}".encode(), b"v9.99.0".ljust(len(newest) + 1, b"0"), 1)
     with pytest.raises(BytecodeError) as caught:
         Module.from_bytes(newer, "new.mlirbc")
@@ -115,6 +115,63 @@ def test_a_file_that_is_no_module_says_what_is_expected() -> None:
 def test_impossible_versions_are_refused(load: Load, version: str, message: str) -> None:
     with pytest.raises(VersionError, match=message):
         load("block").portable(version)
+
+
+def test_the_default_version_is_one_that_older_releases_read(load: Load, tmp_path: Path) -> None:
+    load("block").write(tmp_path / "out.mlirbc")
+    data = (tmp_path / "out.mlirbc").read_bytes()
+    assert data == load("block").portable() == load("block").portable("1.13.0")
+    assert bindings.artifact_version(data) == bindings.PORTABLE_VERSION == (1, 13, 0)
+    assert b"composite_v2" not in data
+
+
+ACCURATE = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "stablehlo.exponential"(%x) {result_accuracy = #stablehlo.result_accuracy<
+    mode = #stablehlo.result_accuracy_mode<HIGHEST>>} : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32> }"""
+SHARDED = """module { sdy.mesh @mesh = <["a"=2]>
+  func.func @main(%x: tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}]>})
+    -> tensor<2xf32> { return %x : tensor<2xf32> } }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "message"),
+    [
+        (
+            ACCURATE,
+            "1.0.0",
+            r"for StableHLO 1\.0\.0; it needs 1\.9\.0 or newer: portable='1\.9\.0', or --portable"
+            r" 1\.9\.0; the first problem: operation vhlo\.exponential_v2",
+        ),
+        (
+            "func.func @main(%x: tensor<2xf4E2M1FN>) -> tensor<2xf4E2M1FN> {"
+            " return %x : tensor<2xf4E2M1FN> }",
+            "0.9.0",
+            r"for StableHLO 0\.9\.0; it needs 1\.8\.0 or newer: .*: operation vhlo\.func_v1",
+        ),
+        (
+            SHARDED,
+            "1.13.0",
+            r"no version that the installed jaxlib writes can hold it, up to 1\.\d+\.\d+, so write"
+            r" text \(\.mlir\); the first problem: operation func\.func",
+        ),
+    ],
+)
+def test_what_a_version_cannot_hold(text: str, version: str, message: str) -> None:
+    module = Module.parse(text)
+    with pytest.raises(VersionError, match=message):
+        module.portable(version)
+
+
+def test_the_version_in_the_message_is_the_lowest_that_holds_the_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The default version is refused like any other."""
+    module = Module.parse(ACCURATE)
+    monkeypatch.setattr(bindings, "PORTABLE_VERSION", (1, 8, 9))
+    with pytest.raises(VersionError, match=r"for StableHLO 1\.8\.9; it needs 1\.9\.0 or newer"):
+        module.portable()
+    assert Module.from_bytes(module.portable("1.9.0")).text == module.text
 
 
 def test_a_failed_write_leaves_the_old_file(load: Load, tmp_path: Path) -> None:

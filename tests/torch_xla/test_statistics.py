@@ -219,8 +219,8 @@ def test_messages_say_why_a_call_is_not_claimed_once_per_call_site(
         f"{script}:7: umbra.relu(float32[2, 3]) is not claimed: its decomposition draws random"
         " numbers, which an entry can only do with `backward: derive`",
         f"{script}:9: umbra.int_mm(int8[32, 32], int8[32, 32]) is not claimed: the stock lowering"
-        " failed: an operator without an XLA kernel reads the value of a tensor, but a traced"
-        " tensor has no value",
+        " failed: torch_xla has no lowering for this call of aten::_int_mm and would compute it on"
+        " the CPU, but a traced tensor has no value",
         f"{script}:10: umbra.silu(float32[2, 3]) is not claimed: the dtype of self is not one that"
         " the entry takes: bfloat16",
         f"{script}:11: umbra.silu(bfloat16[2, 3]) is not claimed: `where: self.dim() > 2` does not"

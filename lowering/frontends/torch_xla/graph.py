@@ -26,6 +26,8 @@ class Target:
     references to computations."""
     inside: bool
     """Whether it becomes part of a decomposition."""
+    shared: bool = False
+    """Whether it is recorded for several devices."""
 
 
 class XlaGraph:
@@ -58,6 +60,8 @@ class XlaGraph:
         self.is_recorded = False
         """Whether a program is being recorded. This applies to all threads, because autograd runs
         the backward of a recorded program in other threads."""
+        self.is_recorded_to_share = False
+        """Whether the program that is being recorded is for several devices."""
         self.referred: dict[str, bytes] = {}
         """The modules that recorded graphs refer to, by name."""
         self.tracing = ThreadFlag()
@@ -65,12 +69,25 @@ class XlaGraph:
 
     @property
     def target(self) -> Target:
-        return Target(None if self.is_recorded else self.device, self.tracing.active)
+        device = None if self.is_recorded else self.device
+        return Target(device, self.tracing.active, self.is_recorded_to_share)
 
     @property
     def guards_products(self) -> bool:
         # XLA:CPU compiles the graph as it is.
         return self.target == Target("CPU", inside=False)
+
+    @property
+    def is_partitioned(self) -> bool:
+        return self.is_recorded or runtime.is_spmd()
+
+    @property
+    def is_shared(self) -> bool:
+        return self.is_recorded_to_share if self.is_recorded else runtime.is_spmd()
+
+    @property
+    def drops_roundings(self) -> bool:
+        return self.target.device == "CPU"
 
     def computation(self, name: str, module: bytes) -> Any:
         if self.is_recorded:
@@ -79,14 +96,14 @@ class XlaGraph:
         return _XLAC._xla_op_computation_from_module_proto(name, module)
 
     @contextmanager
-    def recorded(self) -> Iterator[None]:
-        """A context in which graphs are recorded."""
-        before = self.is_recorded
-        self.is_recorded = True
+    def recorded(self, *, shared: bool) -> Iterator[None]:
+        """A context in which graphs are recorded, for several devices if `shared`."""
+        before = self.is_recorded, self.is_recorded_to_share
+        self.is_recorded, self.is_recorded_to_share = True, shared
         try:
             yield
         finally:
-            self.is_recorded = before
+            self.is_recorded, self.is_recorded_to_share = before
 
 
 def hlo_of(tensors: Sequence[torch.Tensor]) -> bytes:

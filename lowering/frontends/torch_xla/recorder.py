@@ -15,10 +15,14 @@ from lowering.emission.linking import link
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
 from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.missing_kernels import decomposed
 from lowering.frontends.torch_xla.modes import tracing_mode
+from lowering.frontends.torch_xla.printing import values_left_out
 from lowering.frontends.torch_xla.random import carries_mark, marked
+from lowering.frontends.torch_xla.scans import own_graphs
 from lowering.frontends.torch_xla.tensors import values_of
 from lowering.frontends.torch_xla.value_guard import (
+    NoKernelError,
     ValueReadError,
     values_readable,
     values_unreadable,
@@ -47,16 +51,25 @@ class XlaRecording:
     """See `lowering.frontends.protocols.Recording`."""
 
     value_read_errors: type[Exception] = ValueReadError
+    no_kernel_errors: type[Exception] = NoKernelError
     foreign_data_errors: type[Exception] = ForeignDataError
 
     def __init__(self, graph: XlaGraph) -> None:
         self._graph = graph
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
+    def recording(self, *, shared: bool = False) -> Iterator[None]:
         try:
             # First the mode, which waits for other threads.
-            with tracing_mode(), marked(), self._graph.recorded(), values_unreadable():
+            with (
+                tracing_mode(),
+                marked(),
+                self._graph.recorded(shared=shared),
+                values_unreadable(),
+                decomposed(),
+                values_left_out(),
+                own_graphs(),
+            ):
                 yield
         except RuntimeError as error:
             if _OTHER_DEVICE not in str(error):

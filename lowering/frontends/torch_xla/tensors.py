@@ -56,6 +56,12 @@ class XlaTensors:
         return type_.element_type not in _SIGNED
 
     @staticmethod
+    def sharding_of(tensor: torch.Tensor) -> str:
+        if not XlaTensors.owns(tensor):
+            return ""
+        return _XLAC._get_xla_sharding_spec(tensor)  # type: ignore[no-any-return]
+
+    @staticmethod
     def placeholder(like: torch.Tensor) -> torch.Tensor:
         type_ = XlaTensors.type_of(like)
         if type_.element_type in _SIGNED:

@@ -14,10 +14,13 @@ from functools import cache
 from typing import Any
 
 import torch
+import torch_xla
 
 from composites import torch_internals
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel
+
+_XLAC = torch_xla._XLAC
 
 # The operators that read a value from the device. For a placeholder, torch_xla aborts the process.
 # An operator without an XLA kernel falls back to the CPU through `_to_cpu`.
@@ -39,10 +42,16 @@ class ValueReadError(RuntimeError):
     """Code that is traced with placeholders read the value of one."""
 
 
+class NoKernelError(ValueReadError):
+    """Code that is traced with placeholders calls an operator that torch_xla cannot lower."""
+
+
 @contextmanager
 def values_unreadable() -> Iterator[None]:
     """A context in which reading the value of an XLA tensor raises ValueReadError."""
     _guard_readers()
+    if not is_guarded():
+        _FALLBACKS.update(_fallbacks())
     with torch_internals.including_key(GUARD):
         yield
 
@@ -58,6 +67,36 @@ def values_readable() -> Iterator[None]:
 def is_guarded() -> bool:
     """Whether this thread works for a trace."""
     return torch_internals.includes_key(GUARD)
+
+
+_FALLBACKS: dict[str, int] = {}
+"""How often each operator had been computed on the CPU when that was last looked up."""
+
+
+def _fallbacks() -> dict[str, int]:
+    """How often torch_xla computed each operator on the CPU, by its own counters."""
+    return {
+        name: _XLAC._xla_counter_value(name)
+        for name in _XLAC._xla_counter_names()
+        if name.startswith("aten::") and name != "aten::_local_scalar_dense"
+    }
+
+
+def _fallback_error() -> ValueReadError:
+    """What is said of the operator that torch_xla is about to compute on the CPU. It was just
+    counted."""
+    now = _fallbacks()
+    names = [name for name, count in now.items() if count > _FALLBACKS.get(name, 0)]
+    _FALLBACKS.update(now)
+    sized = [name for name in names if torch_internals.depends_on_values(name)]
+    if sized:
+        return ValueReadError(
+            f"the result of {' or '.join(sized)} has a size that depends on values"
+        )
+    return NoKernelError(
+        f"torch_xla has no lowering for this call of {' or '.join(names) or 'an operator'} and"
+        " would compute it on the CPU, but a traced tensor has no value"
+    )
 
 
 @cache
@@ -86,8 +125,11 @@ def _refusing(name: str) -> Kernel:
         on_xla = any(isinstance(t, torch.Tensor) and t.is_xla for t in read)  # type: ignore[attr-defined]
         if not on_xla or _stays_on_xla(name, arguments, keywords):
             return overload.redispatch(keys.remove(GUARD), *arguments, **keywords)
-        by = "an operator without an XLA kernel" if name == "_to_cpu" else f"aten::{name}"
-        raise ValueReadError(f"{by} reads the value of a tensor, but a traced tensor has no value")
+        if name == "_to_cpu":
+            raise _fallback_error()
+        raise ValueReadError(
+            f"aten::{name} reads the value of a tensor, but a traced tensor has no value"
+        )
 
     return kernel
 

@@ -32,21 +32,26 @@ class Machine:
     """Time of a module that does nothing: what a call costs without any work."""
 
 
-def median_times(executables: Sequence[Executable], arrays: Sequence[Any]) -> list[float]:
+def median_times(
+    executables: Sequence[Executable], arrays: Sequence[Any], *, seconds: float = _SECONDS
+) -> list[float]:
     """The median wall-clock seconds of each executable on the same arrays.
 
     They run in turns, so that what else the machine does meets all of them alike.
     """
     runs = [partial(each.execute, each.place(*arrays)) for each in executables]
-    return [median(times) for times in _in_turns(runs)]
+    return [median(times) for times in times_in_turns(runs, seconds)]
 
 
-def _in_turns(runs: Sequence[Callable[[], object]]) -> list[list[float]]:
+def times_in_turns(
+    runs: Sequence[Callable[[], object]], seconds: float = _SECONDS
+) -> list[list[float]]:
+    """The wall-clock seconds of several runs of each function, which take about `seconds` each."""
     for _ in range(_WARM_UP):
         for run in runs:
             run()
     times: list[list[float]] = [[] for _ in runs]
-    until = time.perf_counter() + _SECONDS * len(runs)
+    until = time.perf_counter() + seconds * len(runs)
     for number in range(_MOST):
         if number >= _FEWEST and time.perf_counter() > until:
             break
@@ -91,5 +96,5 @@ def _copy_bandwidth(platform: str) -> float:
     if platform == "cpu":
         target = np.empty_like(values)
         runs.append(partial(np.copyto, target, values))
-    fastest = min(seconds for times in _in_turns(runs) for seconds in times)
+    fastest = min(seconds for times in times_in_turns(runs) for seconds in times)
     return 2 * values.nbytes / fastest

@@ -10,9 +10,11 @@ The composites stay. A consumer that does not know their names runs the new code
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from composites.errors import UnsupportedCallError
 from composites.functions import load_function
 
 from ..bindings import IrModule, IrOperation, attributes, building, copy_into, ir
@@ -44,6 +46,7 @@ def bind(
     *,
     ignored: Mapping[str, Collection[str]] | None = None,
     platform: str | None = None,
+    declined: Callable[[Signature, str], None] | None = None,
 ) -> Module:
     """Point composites at the lowering of JAX functions with the same signature.
 
@@ -63,6 +66,8 @@ def bind(
         ignored: attributes that the function does without, by composite.
         platform: the platform to lower for, such as `cpu` or `cuda`; by default jax's default
             platform.
+        declined: called with a call and the reason where a function raises `UnsupportedCallError`.
+            The call then keeps its decomposition. By default, this is an error.
 
     Raises:
         UnknownCompositeError: the module has no composite of a given name.
@@ -70,18 +75,52 @@ def bind(
         BindError: the function lacks a parameter for an attribute, fails for a call, or returns
             other types; the message names the call.
     """
+    calls = list(dict.fromkeys(signature(composite) for composite in composites_of(module.ir)))
+    chosen = by_version(calls, bindings)
+    left_out = ignored_attributes(calls, ignored or {})
+    functions_of = {
+        call: Binding(chosen[key], left_out.get(key, frozenset()))
+        for call in calls
+        if (key := name_and_version(call)) in chosen
+    }
+    return bind_calls(module, functions_of, platform=platform, declined=declined)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A function for one call, and the attributes of the call that it does without."""
+
+    function: Callable[..., Any]
+    ignored: Collection[str] = ()
+
+
+def bind_calls(
+    module: Module,
+    bindings: Mapping[Signature, Binding],
+    *,
+    platform: str | None = None,
+    declined: Callable[[Signature, str], None] | None = None,
+) -> Module:
+    """`bind` with a function for each call, in place of one for each composite.
+
+    Calls that the module does not have are left out.
+    """
     result = module.copy_ir()
     calls: dict[Signature, list[IrOperation]] = {}
     for composite in composites_of(result):
         calls.setdefault(signature(composite), []).append(composite)
-    chosen = by_version(calls, bindings)
-    left_out = ignored_attributes(calls, ignored or {})
     fresh = Namer(functions(result))
     for call, users in calls.items():
-        key = name_and_version(call)
-        if key not in chosen:
+        if call not in bindings:
             continue
-        lowered = _lower(chosen[key], call, left_out.get(key, frozenset()), platform)
+        chosen = bindings[call]
+        try:
+            lowered = _lower(chosen.function, call, chosen.ignored, platform)
+        except BindError as error:
+            if declined is None or not isinstance(error.__cause__, UnsupportedCallError):
+                raise
+            declined(call, str(error.__cause__))
+            continue
         copy = copy_into(result.context, lowered)
         retarget(users, _merge(copy, result, fresh, call))
     return rename_decompositions(drop_unused_functions(Module(result)))
@@ -203,6 +242,8 @@ def _listed(keywords: dict[str, Any]) -> str:
 
 def callable_name(fn: Callable[..., Any]) -> str:
     """The name of a function for messages."""
+    if isinstance(fn, partial):
+        return callable_name(fn.func)
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from ..attributes import to_ffi
 from ..bindings import IrAttribute, IrOperation, IrType, attributes, building, dictionary_items, ir
 from ..composites import (
+    Signature,
     by_version,
     composite_name,
     composites_of,
@@ -55,15 +56,26 @@ def to_custom_call(
         CompositeVersionError: the module has another version of it than the given one.
         AttributeConversionError: the FFI cannot decode one of the attributes.
     """
-    result = module.copy_ir()
-    composites = composites_of(result)
-    calls = [signature(composite) for composite in composites]
+    calls = list(dict.fromkeys(signature(composite) for composite in composites_of(module.ir)))
     chosen = by_version(calls, targets)
     left_out = ignored_attributes(calls, ignored or {})
-    for composite, call in zip(composites, calls, strict=True):
-        key = name_and_version(call)
-        if key in chosen:
-            _replace(composite, chosen[key], left_out.get(key, frozenset()))
+    target_of = {
+        call: (chosen[key], left_out.get(key, frozenset()))
+        for call in calls
+        if (key := name_and_version(call)) in chosen
+    }
+    return replace_calls(module, target_of)
+
+
+def replace_calls(
+    module: Module, targets: Mapping[Signature, tuple[str, Collection[str]]]
+) -> Module:
+    """`to_custom_call` with a target, and the attributes that it does without, for each call."""
+    result = module.copy_ir()
+    for composite in composites_of(result):
+        found = targets.get(signature(composite))
+        if found is not None:
+            _replace(composite, *found)
     return drop_unused_functions(Module(result))
 
 

@@ -1,0 +1,250 @@
+"""The collectives of calls whose tensors several devices share, with composites and without.
+
+    python -m benchmarks.sharding [--names attention,layer_norm] [--devices 4]
+                                  [--markdown benchmarks/SHARDING.md]
+
+Each row of benchmarks/sharding_cases.py runs under torch_xla's SPMD on virtual CPU devices: forward
+and backward in one step, with stock torch_xla and with the row's composites. XLA's partitioner
+makes collectives of what one device needs from others. They are read from the optimized HLO that
+XLA writes: how many there are, and the bytes of their results on each device.
+
+`error` is the largest difference of a gradient from stock's, relative to the largest gradient; a
+partitioned product may add in another order. `sharded` says how many of the gradients have a
+sharding, on both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import memory
+from benchmarks.sharding_cases import CASES, Sharded
+
+Side = Literal["stock", "composites"]
+SIDES: tuple[Side, ...] = ("stock", "composites")
+ZERO = 1e-5
+"""Gradients smaller than this part of the greatest are not compared."""
+
+COLLECTIVES = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute")
+_COLLECTIVE = re.compile(rf" = (.*?) ({'|'.join(COLLECTIVES)})(?:-start)?\(")
+_ARRAY = re.compile(r"\b(pred|[a-z]+\d+[a-z0-9]*)\[([\d,]*)\]")
+_BITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The collectives of a program."""
+
+    counts: Mapping[str, int]
+    bytes: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case on both sides."""
+
+    name: str
+    traffic: Mapping[Side, Traffic]
+    error: float
+    sharded: Mapping[Side, int]
+    """How many gradients have a sharding."""
+    memory: Mapping[Side, int]
+    """Bytes of the step's buffers on each device."""
+
+
+def traffic_of(texts: Iterable[str]) -> Traffic:
+    """The collectives of optimized HLO programs."""
+    counts: Counter[str] = Counter()
+    size = 0
+    for text in texts:
+        for result, name in _COLLECTIVE.findall(text):
+            counts[name] += 1
+            size += sum(_bytes(*array) for array in _ARRAY.findall(result))
+    return Traffic(dict(counts), size)
+
+
+def _bytes(element_type: str, dimensions: str) -> int:
+    size = 1
+    for dimension in filter(None, dimensions.split(",")):
+        size *= int(dimension)
+    bits = _BITS.search(element_type)
+    return size * max(1, (int(bits[0]) if bits else 8) // 8)
+
+
+# ---- in a process of its own, with several virtual devices ----
+
+
+def measure(names: Sequence[str], devices: int, folder: Path) -> list[Row]:
+    """The rows of these names. XLA writes its programs to `folder`."""
+    import numpy as np
+    import torch_xla.distributed.spmd as spmd
+    from torch_xla import runtime
+
+    import composites
+
+    composites.disable()
+    runtime.use_spmd()
+    by_name = {case.name: case for case in CASES}
+    rows = []
+    for case in (by_name[name] for name in names):
+        sizes = (devices,) if len(case.axes) == 1 else (2, devices // 2)
+        mesh = spmd.Mesh(np.arange(devices), sizes, case.axes)
+        spmd.set_global_mesh(mesh)
+        rows.append(_row(case, mesh, folder))
+    return rows
+
+
+def _row(case: Sharded, mesh: Any, folder: Path) -> Row:
+    import torch
+
+    import composites
+
+    traffic: dict[Side, Traffic] = {}
+    gradients: dict[Side, list[torch.Tensor]] = {}
+    sharded: dict[Side, int] = {}
+    used: dict[Side, int] = {}
+    for side in SIDES:
+        before = _programs(folder)
+        on: AbstractContextManager[None] = (
+            nullcontext() if side == "stock" else composites.enabled(*case.entries)
+        )
+        with on:
+            found, sharded[side] = _step(case, mesh)
+        new = sorted(_programs(folder) - before)
+        traffic[side] = traffic_of(path.read_text(encoding="utf-8") for path in new)
+        size = memory.of_last_program(folder)
+        assert size is not None, "XLA wrote no report"
+        used[side] = size
+        gradients[side] = [gradient.cpu() for gradient in found]  # programs of their own
+    pairs = list(zip(gradients["stock"], gradients["composites"], strict=True))
+    sizes = [float(a.abs().max()) for a, _ in pairs]
+    # A gradient that is zero by mathematics, as that of a key's bias, is rounding errors only.
+    errors = [
+        float((a - b).abs().max()) / size
+        for (a, b), size in zip(pairs, sizes, strict=True)
+        if size > ZERO * max(sizes)
+    ]
+    return Row(case.name, traffic, max(errors), sharded, used)
+
+
+def _programs(folder: Path) -> set[Path]:
+    return set(folder.glob("*cpu_after_optimizations.txt"))
+
+
+def _step(case: Sharded, mesh: Any) -> tuple[list[Any], int]:
+    """The gradients of one step, and how many of them have a sharding."""
+    import torch
+    import torch_xla
+    import torch_xla.distributed.spmd as spmd
+
+    torch.manual_seed(0)
+    torch_xla.manual_seed(0)
+    tensors = {name: tensor.to("xla") for name, tensor in case.make().items()}
+    torch_xla.sync(wait=True)
+    for name, tensor in tensors.items():
+        spec = case.spec(name, tensor)
+        if spec is not None:
+            spmd.mark_sharding(tensor, mesh, spec)
+    leaves = [t.requires_grad_() for t in tensors.values() if t.is_floating_point()]
+    # Models may have parameters that they do not use. Nothing holds the result: it is not computed.
+    found = torch.autograd.grad(case.function(**tensors).square().sum(), leaves, allow_unused=True)
+    gradients = [gradient for gradient in found if gradient is not None]
+    torch_xla.sync(wait=True)
+    specs = [torch_xla._XLAC._get_xla_sharding_spec(gradient) for gradient in gradients]
+    return gradients, sum("devices=" in spec for spec in specs)
+
+
+# ---- in the process that asks ----
+
+
+def rows_of(names: Sequence[str], devices: int) -> list[Row]:
+    """Measure in a process that has this number of devices."""
+    with tempfile.TemporaryDirectory() as folder:
+        changed = {
+            "PJRT_DEVICE": "CPU",
+            "CPU_NUM_DEVICES": str(devices),
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {memory.DUMP.format(folder=folder)}",
+        }
+        before = {name: os.environ.get(name) for name in changed}
+        os.environ.update(changed)
+        try:
+            with ProcessPoolExecutor(1, get_context("spawn")) as process:
+                return process.submit(measure, names, devices, Path(folder)).result()
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+COLUMNS = ("what is sharded", "side", *COLLECTIVES, "all", "bytes", "sharded", "memory", "error")
+
+
+def lines(row: Row) -> Iterator[tuple[str, ...]]:
+    """The lines of a row in the table, one for each side."""
+    for side, traffic in row.traffic.items():
+        yield (
+            row.name if side == "stock" else "",
+            side,
+            *(str(traffic.counts.get(name, "")) for name in COLLECTIVES),
+            str(traffic.total),
+            f"{traffic.bytes:,}",
+            str(row.sharded[side]),
+            f"{row.memory[side]:,}",
+            "" if side == "stock" else f"{row.error:.0e}" if row.error else "0",
+        )
+
+
+def markdown(rows: Sequence[Row], devices: int) -> str:
+    """The page."""
+    written = ["# Collectives, with composites and without", ""]
+    written += ["Written by `python -m benchmarks.sharding`; its head says what is counted."]
+    written += [f"{devices} virtual CPU devices.", "", f"| {' | '.join(COLUMNS)} |"]
+    written.append("|---|---" + "|--:" * (len(COLUMNS) - 2) + "|")
+    written += [f"| {' | '.join(cells)} |" for row in rows for cells in lines(row)]
+    return "\n".join(written) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--names", default="", help="beginnings of rows' names, comma-separated")
+    parser.add_argument("--devices", type=int, default=4, help="virtual CPU devices")
+    parser.add_argument("--markdown", type=Path, help="write the page to this file")
+    options = parser.parse_args()
+    beginnings = tuple(options.names.split(","))
+    wanted = [case.name for case in CASES if case.name.startswith(beginnings)]
+    if not wanted:
+        known = "; ".join(case.name for case in CASES)
+        sys.exit(f"no row begins with {options.names!r} (there are {known})")
+    rows = rows_of(wanted, options.devices)
+    table = Table(*COLUMNS)
+    for row in rows:
+        for cells in lines(row):
+            table.add_row(*cells)
+    Console(width=max(160, Console().width)).print(table)
+    if options.markdown:
+        options.markdown.write_text(markdown(rows, options.devices), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

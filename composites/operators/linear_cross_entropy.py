@@ -1,0 +1,196 @@
+"""The last linear layer of a language model and its loss, as one function.
+
+In: the states before the layer, its weight, and classes; out: the loss. Users call
+`composites.linear_cross_entropy`. Of a program that computes logits and then the loss, as
+transformers do, `of_logits` finds out what the logits are a product of.
+
+The first three functions take what the composite `linear_cross_entropy` takes, with PyTorch's
+numbers of reductions: 0 none, 1 mean, 2 sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from composites import torch_internals
+from composites.errors import InvalidCallError, UnsupportedCallError
+from composites.operators.opmath import opmath_type
+
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+_NAMES = {number: name for name, number in _REDUCTIONS.items()}
+
+
+def loss_of_linear(
+    input: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    bias: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of `linear(input, weight, bias)`, as transformers computes it: the logits have
+    the type of the operands, and the loss is computed of them in f32.
+
+    Args:
+        input: `[…, H]`.
+        weight: `[C, H]`; `bias`: `[C]`.
+        target: `[…]`, classes.
+
+    Returns:
+        A scalar, or `[…]` if there is no reduction. f64 for f64, and f32 otherwise.
+    """
+    logits = _logits(input, weight, bias).view(-1, weight.size(0))
+    loss = functional.cross_entropy(
+        logits,
+        target.reshape(-1),
+        ignore_index=ignore_index,
+        reduction=_NAMES[reduction],
+        label_smoothing=label_smoothing,
+    )
+    return loss if reduction else loss.view(target.shape)
+
+
+def row_maxima(
+    input: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    bias: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The greatest logit of each row, of the shape of `target`, which is saved for the backward."""
+    return _logits(input, weight, bias).amax(-1)
+
+
+def row_log_sums(
+    input: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    bias: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The logarithm of the sum of exp(logit - maximum) of each row, which is saved too."""
+    logits = _logits(input, weight, bias)
+    return torch.log(torch.exp(logits - logits.amax(-1, keepdim=True)).sum(-1))
+
+
+def _logits(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    # Stock's logits are viewed before they are cast. Where nothing lies between product and cast,
+    # XLA leaves out the rounding to bf16, and the bits would differ.
+    viewed = input.unsqueeze(0) if input.dim() == 2 else input
+    logits = functional.linear(viewed, weight, bias)
+    return logits.to(opmath_type(logits.dtype)).view(*input.shape[:-1], weight.size(0))
+
+
+def linear_cross_entropy_loss(
+    input: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    bias: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """`loss_of_linear`, under the name that the entry `linear_cross_entropy` replaces."""
+    return loss_of_linear(input, weight, target, bias, reduction, ignore_index, label_smoothing)
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    bias: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The cross entropy of `torch.nn.functional.linear(input, weight, bias)`, computed in f32.
+
+    With XLA tensors and `XLA_COMPOSITE_OP=linear_cross_entropy`, this is one composite, and its
+    gradient is another. With `XLA_COMPOSITE_DECOMPOSITION=small` too, no tensor of the size of the
+    logits is held. Everywhere else this is plain PyTorch.
+
+    Args:
+        input: the states before the layer, `[…, H]`.
+        weight: the layer's weight, `[C, H]`.
+        target: the class of each row, `[…]`.
+        bias: the layer's bias, `[C]`.
+        ignore_index: a class whose rows do not count.
+        reduction: `mean`, `sum` or `none`.
+        label_smoothing: between 0 and 1, as of `torch.nn.functional.cross_entropy`.
+
+    Returns:
+        A scalar, or `[…]` if the reduction is `none`. f64 for f64, and f32 for all other types.
+
+    Raises:
+        InvalidCallError: shapes that do not fit each other, or a reduction of another name.
+    """
+    if reduction not in _REDUCTIONS:
+        known = ", ".join(_REDUCTIONS)
+        raise InvalidCallError(f"linear_cross_entropy: no reduction {reduction!r}; use {known}")
+    if not 0 <= label_smoothing <= 1:
+        raise InvalidCallError(
+            f"linear_cross_entropy: label_smoothing is between 0 and 1, not {label_smoothing}"
+        )
+    if not input.dim() or weight.dim() != 2 or input.size(-1) != weight.size(1):
+        raise InvalidCallError(
+            "linear_cross_entropy: input is [..., H] and weight is [C, H], not"
+            f" {list(input.shape)} and {list(weight.shape)}"
+        )
+    if target.shape != input.shape[:-1]:
+        raise InvalidCallError(
+            "linear_cross_entropy: target has a class for each row of input,"
+            f" {list(input.shape[:-1])}, not {list(target.shape)}"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise InvalidCallError(
+            f"linear_cross_entropy: bias has one number for each of the {weight.size(0)} rows of"
+            f" weight, not {list(bias.shape)}"
+        )
+    if target.is_floating_point():
+        raise InvalidCallError("linear_cross_entropy: target holds classes, not probabilities")
+    number = _REDUCTIONS[reduction]
+    return linear_cross_entropy_loss(
+        input, weight, target, bias, number, ignore_index, label_smoothing
+    )
+
+
+def of_logits(
+    source: Tensor,
+    target: Tensor,
+    num_items_in_batch: Tensor | int | None = None,
+    ignore_index: int = -100,
+    **kwargs: Any,
+) -> Tensor:
+    """`fixed_cross_entropy` of transformers, where its logits are those of a linear layer without
+    bias.
+
+    Autograd knows whether they are: the node that made the logits holds both operands, and raises
+    if one was written to since. If anything but a cast lies between, such as soft-capping, there is
+    another node. Logits that are not needed for anything else are then never computed, since
+    torch_xla computes what is alive at a sync.
+    """
+    if source.dim() != 2 or target.dim() != 1 or target.is_floating_point():
+        raise UnsupportedCallError("the logits are not [N, C] with [N] classes")
+    try:
+        input, transposed = torch_internals.operands_of_product(source)
+    except LookupError as error:
+        raise UnsupportedCallError(error.args[0]) from None
+    if source.dtype != opmath_type(input.dtype):
+        raise UnsupportedCallError(f"the loss of {input.dtype} logits is in {source.dtype}")
+    reduction = 1 if num_items_in_batch is None else 2
+    loss = linear_cross_entropy_loss(input, transposed.t(), target, None, reduction, ignore_index)
+    if num_items_in_batch is None:
+        return loss
+    if isinstance(num_items_in_batch, Tensor):
+        num_items_in_batch = num_items_in_batch.to(loss.device)
+    return loss / num_items_in_batch

@@ -1,0 +1,15 @@
+"""Where the built-in registry is. Nothing here imports torch."""
+
+from importlib.resources import files
+from pathlib import Path
+
+
+def builtin_registry_path() -> Path:
+    """The built-in registry.yaml, inside an installed package or at the root of a checkout."""
+    installed = Path(str(files("composites").joinpath("registry.yaml")))
+    return installed if installed.exists() else installed.parent.parent / "registry.yaml"
+
+
+def builtin_lock_path() -> Path:
+    """The lock of the built-in registry, which lies beside it."""
+    return builtin_registry_path().with_suffix(".lock")

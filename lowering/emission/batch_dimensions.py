@@ -1,0 +1,186 @@
+"""Products over merged batch dimensions become products with the batch dimensions apart.
+
+PyTorch multiplies stacks of matrices, such as the heads of attention, with three dimensions: it
+merges batch and heads in a reshape, and takes them apart again afterwards. XLA's partitioner cannot
+keep the sharding of a dimension that is merged behind another one, so tensor parallelism gathers
+both operands of every such product on each device. Without the merge it gathers nothing:
+
+    merged = f32[8,16,8] reshape(f32[2,4,16,8])        dot(f32[2,4,16,8], f32[2,4,8,16]),
+    product = dot(merged, …), lhs_batch_dims={0}   =>      lhs_batch_dims={0,1}
+    f32[2,4,16,16] reshape(product)
+
+The numbers that are multiplied and added are the same, and so is their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from math import prod
+from typing import Any
+
+from composites.element_types import TABLE
+from lowering.emission import hlo_proto
+
+_NARROW = frozenset(
+    hlo_proto.PRIMITIVE_TYPES[type_.name]
+    for type_ in TABLE
+    if type_.name in ("bf16", "f16") or type_.name.startswith("f8")
+)
+
+
+def separate_batch_dimensions(body: Any, *, keep_roundings: bool) -> None:
+    """Rewrite, in place, the products of a computation (protobuf) whose operands merge dimensions.
+
+    Instructions that nothing uses any more stay. A computation without such a product is not
+    changed.
+
+    Args:
+        body: the computation.
+        keep_roundings: leave products of a narrow floating-point type as they are. XLA:CPU
+            (torch_xla 2.9) computes them in f32, and leaves out the rounding of a result that the
+            next instruction widens. The reshape behind a product over merged dimensions prevents
+            this.
+    """
+    if not any(map(_is_batched_dot, body.instructions)):
+        return
+    separation = _Separation(body, keep_roundings=keep_roundings)
+    for instruction in body.instructions:  # operands come before their users
+        separation.place(instruction)
+    if not separation.has_products:
+        return
+    root = separation.renamed.get(body.root_id, body.root_id)
+    body.ClearField("instructions")
+    body.instructions.extend(separation.instructions)
+    body.root_id = root
+
+
+class _Separation:
+    """The instructions of a computation, with merged values also in the form before the merge."""
+
+    def __init__(self, body: Any, *, keep_roundings: bool) -> None:
+        self._keep_roundings = keep_roundings
+        self.instructions: list[Any] = []
+        self.renamed: dict[int, int] = {}
+        """Ids of values that are another value now."""
+        self.has_products = False
+        self._by_id: dict[int, Any] = {}
+        self._apart: dict[int, int] = {}
+        """For a value whose first dimension is a merge: the id of the same value before it."""
+        self._ids: Iterator[int] = count(1 + max(item.id for item in body.instructions))
+
+    def place(self, original: Any) -> None:
+        instruction = hlo_proto.Instruction()
+        instruction.CopyFrom(original)
+        for ids in (instruction.operand_ids, instruction.control_predecessor_ids):
+            ids[:] = [self.renamed.get(i, i) for i in ids]
+        apart = [self._apart.get(i) for i in instruction.operand_ids]
+        opcode = instruction.opcode
+        if opcode == "reshape":
+            self._reshape(instruction, apart[0])
+        elif _is_batched_dot(instruction):
+            self._dot(instruction, apart)
+        else:
+            self._add(instruction)
+            if apart and apart[0] is not None and _keeps_first_dimension(instruction):
+                self._follow(instruction, self._by_id[apart[0]])
+
+    def _add(self, instruction: Any) -> None:
+        self.instructions.append(instruction)
+        self._by_id[instruction.id] = instruction
+
+    def _new(self, like: Any, operands: Sequence[int | None], dimensions: Sequence[int]) -> Any:
+        """A copy of an instruction with other operands and a shape of other dimensions."""
+        made = hlo_proto.Instruction()
+        made.CopyFrom(like)
+        made.id = next(self._ids)
+        made.operand_ids[:] = operands
+        made.shape.CopyFrom(_reshaped(like.shape, dimensions))
+        return made
+
+    def _reshape(self, instruction: Any, apart: int | None) -> None:
+        dimensions = list(instruction.shape.dimensions)
+        if apart is not None and list(self._by_id[apart].shape.dimensions) == dimensions:
+            self.renamed[instruction.id] = apart
+            return
+        self._add(instruction)
+        if _merges(self._by_id[instruction.operand_ids[0]].shape, instruction.shape):
+            self._apart[instruction.id] = instruction.operand_ids[0]
+
+    def _follow(self, instruction: Any, source: Any) -> None:
+        """The same instruction, on the value before the merge."""
+        extra = len(source.shape.dimensions) - len(instruction.shape.dimensions)
+        leading = list(source.shape.dimensions[: extra + 1])
+        made = self._new(instruction, [source.id], [*leading, *instruction.shape.dimensions[1:]])
+        if instruction.dimensions:
+            rest = [dimension + extra for dimension in instruction.dimensions[1:]]
+            made.dimensions[:] = [*range(extra + 1), *rest]
+        self._add(made)
+        self._apart[instruction.id] = made.id
+
+    def _dot(self, instruction: Any, apart: Sequence[int | None]) -> None:
+        leading = self._leading(instruction, apart)
+        if leading is None:
+            self._add(instruction)
+            return
+        extra = len(leading) - 1
+        made = self._new(instruction, apart, [*leading, *instruction.shape.dimensions[1:]])
+        numbers = made.dot_dimension_numbers
+        for batch in (numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions):
+            batch[:] = range(extra + 1)
+        for contracted in (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions):
+            contracted[:] = [dimension + extra for dimension in contracted]
+        self._add(made)
+        merged = hlo_proto.Instruction(
+            opcode="reshape", id=instruction.id, operand_ids=[made.id], shape=instruction.shape
+        )
+        self._add(merged)
+        self._apart[instruction.id] = made.id
+        self.has_products = True
+
+    def _leading(self, dot: Any, apart: Sequence[int | None]) -> list[int] | None:
+        """The dimensions that both operands of a product merge; None if it stays as it is."""
+        result = dot.shape.element_type
+        if self._keep_roundings and result in _NARROW:
+            return None
+        # torch_xla's CPU runtime refuses products with a wider result and several batch dimensions.
+        if any(self._by_id[i].shape.element_type != result for i in dot.operand_ids):
+            return None
+        found = []
+        for merged, before in zip(dot.operand_ids, apart, strict=True):
+            if before is None:
+                return None
+            old, new = (self._by_id[i].shape.dimensions for i in (before, merged))
+            found.append(list(old[: len(old) - len(new) + 1]))
+        left, right = found
+        return left if left == right else None
+
+
+def _is_batched_dot(instruction: Any) -> bool:
+    numbers = instruction.dot_dimension_numbers
+    return instruction.opcode == "dot" and (
+        list(numbers.lhs_batch_dimensions) == list(numbers.rhs_batch_dimensions) == [0]
+    )
+
+
+def _merges(before: Any, after: Any) -> bool:
+    """Whether a reshape merges leading dimensions, two of which are larger than one."""
+    old, new = list(before.dimensions), list(after.dimensions)
+    extra = len(old) - len(new)
+    if extra < 1 or not new or any(before.is_dynamic_dimension):
+        return False
+    leading, rest = old[: extra + 1], old[extra + 1 :]
+    return rest == new[1:] and prod(leading) == new[0] and sum(size > 1 for size in leading) > 1
+
+
+def _keeps_first_dimension(instruction: Any) -> bool:
+    """Whether an instruction of one operand leaves the first dimension where it is."""
+    dimensions = list(instruction.dimensions)
+    if instruction.opcode == "transpose":
+        return bool(dimensions[0] == 0)
+    return bool(instruction.opcode == "convert")
+
+
+def _reshaped(shape: Any, dimensions: Sequence[int]) -> Any:
+    name = hlo_proto.ELEMENT_TYPE_NAMES[shape.element_type]
+    return hlo_proto.array_shape(name, dimensions)

@@ -1,0 +1,153 @@
+"""Sums over the same dimensions become one sum, which needs one collective.
+
+    a = f32[64] reduce(x: f32[8,16,64]), b = f32[64] reduce(y: f32[8,16,64]),  dimensions={0,1}
+        =>  both = f32[2,64] reduce(concatenate(x, y): f32[2,8,16,64]), dimensions={1,2}
+
+A partitioner sums what the devices have summed, once for each sum over a dimension that is divided.
+The gradients of a norm's weight and bias are such sums. Computations with products stay as they
+are: the products decide there what is divided, and attention with a divided sequence would gather
+more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lowering.emission import hlo_proto
+
+
+def merge_sums(body: Any, computations: Mapping[int, Any]) -> None:
+    """Rewrite, in place, sums of a computation (protobuf) that have operands of one shape, the same
+    dimensions and the same start, and of which none depends on another.
+
+    Args:
+        body: the computation.
+        computations: those that it may call, by id.
+    """
+    if any(item.opcode == "dot" for item in body.instructions):
+        return
+    by_id = {item.id: item for item in body.instructions}
+    groups = list(_groups(body, by_id, computations))
+    if not groups:
+        return
+    free = 1 + max(by_id)
+    for group in groups:
+        free = _merge(group, by_id, free)
+    body.ClearField("instructions")
+    body.instructions.extend(_in_order([*by_id.values()], body.root_id))
+
+
+def _groups(
+    body: Any, by_id: Mapping[int, Any], computations: Mapping[int, Any]
+) -> Iterable[list[Any]]:
+    """Sums that can be one. Merging a group makes no cycle with another, because the sums of a
+    group have no instruction between them that depends on one of them."""
+    below = _dependencies(body)
+    taken: set[int] = set()
+    sums = [item for item in body.instructions if _is_sum(item, by_id, computations)]
+    for place, first in enumerate(sums):
+        if first.id in taken:
+            continue
+        group = [first]
+        for other in sums[place + 1 :]:
+            alike = other.id not in taken and _alike(first, other, by_id)
+            if alike and not any(one.id in below[other.id] for one in group):
+                group.append(other)
+        if len(group) > 1:
+            taken |= {item.id for item in group}
+            yield group
+            # What follows a member follows all of them now.
+            whole = set().union(*(below[item.id] for item in group), (item.id for item in group))
+            for known in below.values():
+                if any(item.id in known for item in group):
+                    known |= whole
+
+
+def _dependencies(body: Any) -> dict[int, set[int]]:
+    """For each instruction, those that it depends on."""
+    below: dict[int, set[int]] = {}
+    for item in body.instructions:
+        direct = [*item.operand_ids, *item.control_predecessor_ids]
+        below[item.id] = set(direct).union(*(below[number] for number in direct))
+    return below
+
+
+def _is_sum(item: Any, by_id: Mapping[int, Any], computations: Mapping[int, Any]) -> bool:
+    if item.opcode != "reduce" or len(item.operand_ids) != 2 or not item.dimensions:
+        return False
+    operand = by_id[item.operand_ids[0]].shape
+    called = computations[item.called_computation_ids[0]].instructions
+    return (
+        not any(operand.is_dynamic_dimension)
+        and hlo_proto.ELEMENT_TYPE_NAMES[operand.element_type] in ("f32", "f64")
+        and sorted(one.opcode for one in called) == ["add", "parameter", "parameter"]
+    )
+
+
+def _alike(one: Any, other: Any, by_id: Mapping[int, Any]) -> bool:
+    """Whether two sums have operands of one shape, the same dimensions, and the same start."""
+    first, second = (by_id[item.operand_ids[0]].shape for item in (one, other))
+    start, another = (by_id[item.operand_ids[1]] for item in (one, other))
+    return (
+        first.element_type == second.element_type
+        and list(first.dimensions) == list(second.dimensions)
+        and list(one.dimensions) == list(other.dimensions)
+        and start.opcode == another.opcode == "constant"
+        and start.literal == another.literal
+    )
+
+
+def _merge(group: list[Any], by_id: dict[int, Any], free: int) -> int:
+    """Put one sum in the place of several. Returns the next free id."""
+    first = group[0]
+    operand = by_id[first.operand_ids[0]].shape
+    name = hlo_proto.ELEMENT_TYPE_NAMES[operand.element_type]
+
+    def new(opcode: str, operands: list[int], sizes: list[int], **fields: Any) -> Any:
+        nonlocal free
+        shape = hlo_proto.array_shape(name, sizes)
+        made = hlo_proto.Instruction(
+            opcode=opcode, id=free, operand_ids=operands, shape=shape, **fields
+        )
+        by_id[free] = made
+        free += 1
+        return made
+
+    full, results = list(operand.dimensions), list(first.shape.dimensions)
+    layers = [new("reshape", [item.operand_ids[0]], [1, *full]).id for item in group]
+    joined = new("concatenate", layers, [len(group), *full], dimensions=[0])
+    total = new(
+        "reduce",
+        [joined.id, first.operand_ids[1]],
+        [len(group), *results],
+        dimensions=[place + 1 for place in first.dimensions],
+        called_computation_ids=first.called_computation_ids,
+    )
+    for number, item in enumerate(group):
+        bounds = [(number, number + 1), *((0, size) for size in results)]
+        parts = [hlo_proto.SliceDimensions(start=a, limit=b, stride=1) for a, b in bounds]
+        part = new("slice", [total.id], [1, *results], slice_dimensions=parts)
+        by_id[item.id] = hlo_proto.Instruction(
+            opcode="reshape", id=item.id, operand_ids=[part.id], shape=item.shape
+        )
+    return free
+
+
+def _in_order(items: list[Any], root: int) -> list[Any]:
+    """The instructions that the root needs, and all parameters, operands before their users."""
+    by_id = {item.id: item for item in items}
+    placed: dict[int, Any] = {}
+    pending = [root, *(item.id for item in items if item.opcode == "parameter")]
+    while pending:
+        number = pending[-1]
+        item = by_id[number]
+        missing = [
+            one for one in (*item.operand_ids, *item.control_predecessor_ids) if one not in placed
+        ]
+        if number in placed or not missing:
+            pending.pop()
+            placed.setdefault(number, item)
+        else:
+            pending += missing
+    return list(placed.values())

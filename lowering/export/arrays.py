@@ -1,0 +1,66 @@
+"""Values of a program's inputs: tensors of torch, arrays of numpy or jax, as numpy has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from composites.element_types import BY_NAME
+from composites.errors import ProgramError
+from lowering.export.manifest import Value
+
+
+def array(name: str, value: Any) -> Any:
+    """The value of an input as a numpy array, or as the jax array that it is."""
+    import numpy as np
+
+    if isinstance(value, bool | int | float | complex):
+        return np.asarray(value)
+    check_array(name, value)
+    try:
+        if hasattr(value, "detach"):
+            return _numpy(value)
+        np.dtype(value.dtype)  # jax has arrays whose dtype numpy does not know
+    # Tensors may be of any subclass; those without data raise errors of several types.
+    except Exception as error:
+        raise ProgramError(f"the value of {name} cannot be read: {error}") from error
+    return value
+
+
+def check_array(name: str, value: Any) -> None:
+    """Raise if a value is no array at all."""
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        raise ProgramError(
+            f"the value of {name} must be a torch tensor, a numpy array or a jax array, not"
+            f" {type(value).__name__}"
+        )
+
+
+def check_type(value: Value, given: Any) -> None:
+    """Raise if an array has another shape or dtype than the input."""
+    check_array(value.name, given)
+    if tuple(given.shape) != value.shape:
+        raise ProgramError(
+            f"{value.name} has shape {value.shape}, but its value has shape {tuple(given.shape)}"
+        )
+    found = dtype_name(given)
+    wanted = BY_NAME[value.dtype].numpy if value.dtype in BY_NAME else value.dtype
+    if found != wanted:
+        raise ProgramError(f"{value.name} has dtype {wanted}, but its value has {found}")
+
+
+def dtype_name(value: Any) -> str:
+    """The name of an array's dtype, in which PyTorch and numpy agree."""
+    return str(getattr(value.dtype, "name", value.dtype)).removeprefix("torch.")
+
+
+def _numpy(tensor: Any) -> Any:
+    """A torch tensor as numpy. Types that numpy has from ml_dtypes are handed over bit by bit."""
+    import ml_dtypes
+
+    dtype = getattr(ml_dtypes, dtype_name(tensor), None)
+    if dtype is None:
+        return tensor.numpy(force=True)
+    import torch
+
+    bits = {1: torch.uint8, 2: torch.int16}[tensor.element_size()]
+    return tensor.detach().cpu().view(bits).numpy().view(dtype)

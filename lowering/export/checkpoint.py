@@ -1,0 +1,152 @@
+"""A state in a folder, as safetensors.
+
+| file | content |
+|---|---|
+| `model.safetensors` | parameters and buffers, under the names of the module's `state_dict` |
+| `training.safetensors` | the rest, under the names of inputs: `state:0.weight.exp_avg`, `rng_seed`, and buffers that the `state_dict` leaves out |
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from composites.errors import MissingPackageError, ProgramError
+from composites.files import replace_folder
+from lowering.export.manifest import Value
+from lowering.export.state import State, Weights, first_weights
+
+MODEL = "model.safetensors"
+TRAINING = "training.safetensors"
+
+_TIED = "composites.saved_as"
+"""Which names are of one tensor, in the header of model.safetensors."""
+
+_DTYPES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "U32": "uint32",
+    "I32": "int32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F32": "float32",
+    "F64": "float64",
+    "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+}
+"""What safetensors calls the types of numpy and ml_dtypes."""
+
+
+def write(state: State, values: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
+    """Write a state to a folder: whole, or not at all.
+
+    Args:
+        state: what to write.
+        values: its tensors as numpy arrays.
+        folder: created if missing; a checkpoint that is there is replaced.
+
+    Raises:
+        ProgramError: the folder holds something else, or cannot be written.
+    """
+    numpy = _safetensors("numpy")
+    model = {name: values[of] for name, of in state.saved_as.items()} | dict(state.others)
+    in_model = set(state.saved_as.values())
+    training = {name: value for name, value in values.items() if name not in in_model}
+    header = {"format": "pt", _TIED: json.dumps(dict(state.saved_as))}
+    try:
+        files = {
+            MODEL: bytes(numpy.save(_contiguous(model), header)),
+            TRAINING: bytes(numpy.save(_contiguous(training), {"format": "pt"})),
+        }
+        replace_folder(folder, files, partial(_check_replaceable, folder))
+    except OSError as error:
+        raise ProgramError(f"{folder} cannot be written: {error.strerror}") from error
+    except (TypeError, ValueError) as error:
+        raise ProgramError(f"the state cannot be written to {folder!r}: {error}") from error
+
+
+def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
+    """Read what `write` wrote.
+
+    Raises:
+        ProgramError: there is no checkpoint, it is damaged, or it is not one of this program.
+    """
+    try:
+        path = Path(folder)
+    except TypeError as error:
+        raise ProgramError(f"the folder must be a path, not {folder!r}") from error
+    model, header = _read(path / MODEL)
+    training, _ = _read(path / TRAINING)
+    try:
+        saved_as: dict[str, str] = json.loads(header.get(_TIED, "{}"))
+        given = {of: model[name] for name, of in saved_as.items()} | training
+    except (ValueError, KeyError, AttributeError) as error:
+        raise ProgramError(f"{path / MODEL} is damaged: {error!r}; save it again") from error
+    missing = [value.name for value in inputs if value.name not in given]
+    if missing:
+        raise ProgramError(
+            f"{path} is no checkpoint of this program: it lacks {', '.join(missing[:5])}; give"
+            " weights that others wrote to init"
+        )
+    weights = first_weights(inputs, given)
+    others = {name: value for name, value in model.items() if name not in saved_as}
+    return Weights(weights.values, saved_as, others)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    import ml_dtypes
+    import numpy as np
+
+    safetensors = _safetensors()
+    try:
+        content = path.read_bytes()
+        tensors = {}
+        for name, described in safetensors.deserialize(content):
+            kind = _DTYPES[described["dtype"]]
+            dtype = np.dtype(getattr(ml_dtypes, kind, kind))
+            tensors[name] = np.frombuffer(described["data"], dtype).reshape(described["shape"])
+        with safetensors.safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+    except OSError as error:
+        raise ProgramError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise ProgramError(f"{path} is damaged: {error}") from error
+    return tensors, header
+
+
+def _safetensors(part: str = "") -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(f"safetensors.{part}" if part else "safetensors")
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            "checkpoints are written with safetensors, which is not installed;"
+            " pip install safetensors"
+        ) from error
+
+
+def _contiguous(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays as safetensors takes them. np.ascontiguousarray would give scalars a dimension."""
+    import numpy as np
+
+    return {name: np.asarray(value, order="C") for name, value in tensors.items()}
+
+
+def _check_replaceable(folder: Any, names: Sequence[str]) -> None:
+    others = [name for name in names if name not in (MODEL, TRAINING)]
+    if others:
+        raise ProgramError(
+            f"{folder} holds something else than a checkpoint ({', '.join(others[:5])}); nothing is"
+            " written. Name another folder, or one to make in it"
+        )

@@ -1,0 +1,54 @@
+"""jax's cache of compiled programs on disk, in a folder of the caller's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from composites.errors import ProgramError
+
+_lock = Lock()
+
+_EVERYTHING = {
+    "jax_enable_compilation_cache": True,
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": 0,
+}
+"""By default jax keeps what took a second to compile."""
+
+
+@contextmanager
+def cached_in(folder: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Programs that are compiled meanwhile come from this folder, or are put there.
+
+    jax's settings belong to the process: other threads that compile at this time use the folder
+    too. They are put back in the end. Without a folder, jax's own settings count, such as
+    JAX_COMPILATION_CACHE_DIR.
+    """
+    if folder is None:
+        yield
+        return
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    try:
+        path = Path(folder).absolute()
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, TypeError, ValueError) as error:
+        raise ProgramError(f"compiled programs cannot be kept in {folder!r}: {error}") from error
+    settings: dict[str, Any] = {"jax_compilation_cache_dir": str(path), **_EVERYTHING}
+    with _lock:
+        before = {name: getattr(jax.config, name) for name in settings}
+        try:
+            for name, value in settings.items():
+                jax.config.update(name, value)
+            compilation_cache.reset_cache()  # jax reads the folder's name once
+            yield
+        finally:
+            for name, value in before.items():
+                jax.config.update(name, value)
+            compilation_cache.reset_cache()

@@ -1,0 +1,105 @@
+"""Where the time of a step goes: the whole step, and each distinct call of a composite alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from lowering.stablehlo.comparison.inputs import make_inputs
+from lowering.stablehlo.comparison.isolate import decomposition_module
+from lowering.stablehlo.comparison.table import readable_seconds
+from lowering.stablehlo.comparison.timing import median_times, times_in_turns
+from lowering.stablehlo.kernels import KernelUse, PlacedKernels, outer_calls, put_alone
+from lowering.stablehlo.run import compile_module
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledCall:
+    """One distinct call of a composite."""
+
+    call: KernelUse
+    seconds: float
+    """Median time of one such call alone: of the kernel, or of the decomposition."""
+    decomposition_seconds: float
+    """Median time of the decomposition alone."""
+
+    @property
+    def total(self) -> float:
+        """The time of all calls of this kind."""
+        return self.call.count * self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Times of a step in seconds. `print(profile)` writes a table."""
+
+    step: float
+    """Median time of the whole step, from the call until the results are ready."""
+    calls: tuple[ProfiledCall, ...]
+    """The calls outside decompositions; the ones that take most come first."""
+
+    @property
+    def table(self) -> Table:
+        """The times as a table of rich."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(caption=f"whole step: {readable_seconds(self.step)}")
+        for heading in ("composite", "types", "kernel"):
+            table.add_column(heading, overflow="fold")
+        for heading in ("count", "one call", "decomposition", "all", "of the step"):
+            table.add_column(heading, justify="right")
+        for row in self.calls:
+            use = row.call
+            cells = (
+                f"{use.composite} v{use.version}",
+                f"{_types(use.operands)} -> {_types(use.results)}",
+                use.kernel or "",
+                str(use.count),
+                readable_seconds(row.seconds),
+                readable_seconds(row.decomposition_seconds),
+                readable_seconds(row.total),
+                f"{row.total / self.step:.0%}",
+            )
+            table.add_row(*map(Text, cells))
+        return table
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=140)
+        with console.capture() as captured:
+            console.print(self.table)
+        return captured.get()
+
+
+def seconds_of(run: Callable[[], object], seconds: float) -> float:
+    """The median time of a function, for about so many seconds."""
+    return median(times_in_turns([run], seconds)[0])
+
+
+def profile_calls(
+    placed: PlacedKernels, platform: str, step_seconds: float, seconds: float
+) -> Profile:
+    """Time each distinct call of a composite alone, on random operands of its types."""
+    rows = []
+    for (call, decomposition), count in outer_calls(placed.original).items():
+        plain = decomposition_module(placed.original, decomposition)
+        executables = [compile_module(plain, platform=platform)]
+        inputs = make_inputs(plain, executables[0])
+        if call in placed.taken:
+            alone = put_alone(placed, call, platform)
+            executables.append(compile_module(alone, platform=platform))
+        times = median_times(executables, inputs.arrays, seconds=seconds)
+        rows.append(ProfiledCall(placed.use(call, count), times[-1], times[0]))
+    rows.sort(key=lambda row: -row.total)
+    return Profile(step_seconds, tuple(rows))
+
+
+def _types(types: tuple[str, ...]) -> str:
+    return ", ".join(type_.removeprefix("tensor<").removesuffix(">") for type_ in types)

@@ -1,0 +1,293 @@
+"""Which dimensions of inputs and outputs are divided among the devices of a mesh. Needs no torch.
+
+A mesh has named axes. A spec names, for each dimension, the axes that it is divided along, as
+`jax.sharding.PartitionSpec` and torch_xla's `partition_spec` do:
+
+    mesh {"data": 2, "model": 4}, weight 16x8, spec ("model", None)
+        =>  four groups of two devices; each group has 4 of the 16 rows
+
+XLA's older partitioner (GSPMD) reads such a division as text, `{devices=[4,1,2]<=[2,4]T(1,0)
+last_tile_dim_replicate}` (HloSharding in xla/hlo/ir/hlo_sharding.h), the newer one (Shardy) as
+`#sdy.sharding<@mesh, [{"model"}, {}]>`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import permutations, product
+from math import prod
+from typing import Any, Literal
+
+from composites.errors import ExportError, did_you_mean
+
+Spec = tuple[tuple[str, ...], ...]
+"""The axes of each dimension, the outermost first."""
+Form = Literal["gspmd", "shardy"]
+
+_TILES = re.compile(
+    r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))"
+    r"( last_tile_dim_replicate)?\}"
+)
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_QUOTED = re.compile(r'"([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMesh:
+    """Devices in a grid with named axes, in the order of their numbers."""
+
+    axes: tuple[tuple[str, int], ...]
+    """Names and sizes."""
+
+    @classmethod
+    def of(cls, given: Any) -> DeviceMesh:
+        """A mesh from a mapping of names to sizes, a mesh of jax, or one of torch_xla.
+
+        Raises:
+            ExportError: it is none of these, has an axis without a name or a size, or its devices
+                are in another order.
+        """
+        if isinstance(given, DeviceMesh):
+            return given
+        sizes = given if isinstance(given, Mapping) else getattr(given, "shape", None)
+        if hasattr(given, "mesh_shape"):  # torch_xla's, which has a method `shape`
+            if list(given.device_ids) != sorted(given.device_ids):
+                raise ExportError("the devices of the mesh must be in the order of their numbers")
+            sizes = dict(zip(given.axis_names or (), given.mesh_shape, strict=False))
+        if not isinstance(sizes, Mapping) or not sizes:
+            raise ExportError(
+                "mesh: write names and sizes of its axes, such as {'data': 2, 'model': 4}, or pass"
+                f" a mesh of jax or torch_xla whose axes have names, not {given!r}"
+            )
+        for name, size in sizes.items():
+            if not (isinstance(name, str) and name.isidentifier()):
+                raise ExportError(f"mesh: {name!r} is not the name of an axis; use letters")
+            if type(size) is not int or size < 1:
+                raise ExportError(f"mesh: the size of {name} must be a number, not {size!r}")
+        return cls(tuple(sizes.items()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.axes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(size for _, size in self.axes)
+
+    @property
+    def devices(self) -> int:
+        """How many there are."""
+        return prod(self.sizes)
+
+    @property
+    def shardy(self) -> str:
+        """The mesh as Shardy's attribute."""
+        axes = ", ".join(f'"{name}"={size}' for name, size in self.axes)
+        return f"#sdy.mesh<[{axes}]>"
+
+    def parts(self, axes: Sequence[str]) -> int:
+        """How many parts a dimension has that is divided along some axes."""
+        sizes = dict(self.axes)
+        return prod(sizes[name] for name in axes)
+
+    def spec(self, given: Any, shape: Sequence[int], name: str) -> Spec:
+        """A spec as somebody writes it, for a value of a shape.
+
+        Args:
+            given: an axis, several, or None for each dimension; the last ones may be missing.
+            name: of the value, for messages.
+
+        Raises:
+            ExportError: it does not fit the mesh or the shape.
+        """
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise ExportError(
+                f"the sharding of {name} must have an axis or None for each dimension, such as"
+                f" ('model', None), not {given!r}"
+            )
+        if len(given) > len(shape):
+            raise ExportError(
+                f"the sharding of {name} has {len(given)} dimensions, {given!r}, and the value"
+                f" {len(shape)}"
+            )
+        found = []
+        for part in given:
+            axes = () if part is None else (part,) if isinstance(part, str) else tuple(part)
+            found.append(axes)
+        found += [()] * (len(shape) - len(found))
+        used = [axis for axes in found for axis in axes]
+        for axis in used:
+            if axis not in self.names:
+                hint = did_you_mean(axis, self.names) if isinstance(axis, str) else ""
+                raise ExportError(
+                    f"the sharding of {name} names the axis {axis!r}{hint}; the mesh has"
+                    f" {', '.join(self.names)}"
+                )
+            if used.count(axis) > 1:
+                raise ExportError(f"the sharding of {name} names the axis {axis!r} twice")
+        for size, axes in zip(shape, found, strict=True):
+            if size % self.parts(axes):
+                raise ExportError(
+                    f"the sharding of {name} divides a dimension of {size} among"
+                    f" {self.parts(axes)} devices, which leaves a rest"
+                )
+        return tuple(found)
+
+    # ---- as text ----
+
+    def text(self, spec: Spec, form: Form) -> str:
+        """A spec as a partitioner reads it."""
+        return self._gspmd(spec) if form == "gspmd" else self._shardy(spec)
+
+    def _shardy(self, spec: Spec) -> str:
+        dimensions = (", ".join(f'"{axis}"' for axis in axes) for axes in spec)
+        return f"#sdy.sharding<@mesh, [{', '.join(f'{{{axes}}}' for axes in dimensions)}]>"
+
+    def _gspmd(self, spec: Spec) -> str:
+        tiles, order = self._tiles(spec)
+        if all(tile == 1 for tile in tiles[:-1]):
+            return "{replicated}"
+        dimensions = tiles if tiles[-1] > 1 else tiles[:-1]
+        source = f"[{self.devices}]"
+        if order != sorted(order):
+            source = f"[{_comma(self.sizes)}]T({_comma(order)})"
+        last = " last_tile_dim_replicate" if tiles[-1] > 1 else ""
+        return f"{{devices=[{_comma(dimensions)}]<={source}{last}}}"
+
+    def _tiles(self, spec: Spec) -> tuple[list[int], list[int]]:
+        """The number of parts of each dimension, and of devices that have the same part; and the
+        axes of the mesh in the order in which these count the devices."""
+        used = [axis for axes in spec for axis in axes]
+        others = [name for name in self.names if name not in used]
+        order = [self.names.index(axis) for axis in (*used, *others)]
+        return [*(self.parts(axes) for axes in spec), self.parts(others)], order
+
+    def spec_of(self, text: str, rank: int) -> Spec | None:
+        """The spec that a text of GSPMD or Shardy has on this mesh; None if there is none."""
+        if text.startswith("#sdy"):
+            spec = _spec_of_shardy(text)
+            return spec if len(spec) == rank else None
+        if text == "{replicated}":
+            return ((),) * rank
+        wanted = _grid_of(text, rank)
+        if wanted is None:
+            return None
+        for spec in self._specs(rank):
+            tiles, _ = self._tiles(spec)
+            if tiles == wanted[0] and _same(self._grid(spec), wanted[1], tiles[-1]):
+                return spec
+        return None
+
+    def _specs(self, rank: int) -> Iterator[Spec]:
+        for places in product(range(rank + 1), repeat=len(self.axes)):
+            for names in permutations(zip(self.names, places, strict=True)):
+                yield tuple(
+                    tuple(name for name, place in names if place == dimension)
+                    for dimension in range(rank)
+                )
+
+    def _grid(self, spec: Spec) -> list[int]:
+        """The devices, in the order of the tiles."""
+        return _transposed(self.sizes, self._tiles(spec)[1])
+
+
+def _transposed(sizes: Sequence[int], order: Sequence[int]) -> list[int]:
+    import numpy as np
+
+    grid = np.arange(prod(sizes)).reshape(tuple(sizes)).transpose(tuple(order))
+    return [int(number) for number in grid.reshape(-1)]
+
+
+def _spec_of_shardy(text: str) -> Spec:
+    dimensions = text.partition("[")[2].rpartition("]")[0]
+    return tuple(tuple(_QUOTED.findall(part)) for part in _BRACES.findall(dimensions))
+
+
+def _grid_of(text: str, rank: int) -> tuple[list[int], list[int]] | None:
+    """Tiles, with the number of devices that have the same one at the end, and the devices."""
+    found = _TILES.fullmatch(text)
+    if found is None:
+        return None
+    tiles = _numbers(found[1])
+    if found[4] is not None:
+        devices = _numbers(found[4])
+    else:
+        sizes = _numbers(found[2])
+        devices = _transposed(sizes, _numbers(found[3]) if found[3] else range(len(sizes)))
+    if not found[5]:
+        tiles.append(1)
+    return (tiles, devices) if len(tiles) == rank + 1 else None
+
+
+def _same(one: Sequence[int], other: Sequence[int], together: int) -> bool:
+    """Whether two lists have the same devices in each tile. The order in a tile has no meaning."""
+    if len(one) != len(other):
+        return False
+    starts = range(0, len(one), together)
+    return all(set(one[i : i + together]) == set(other[i : i + together]) for i in starts)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+def _comma(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+# ---- for a program's values ----
+
+
+def of_inputs(
+    mesh: DeviceMesh, given: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Spec]:
+    """The specs of inputs by name.
+
+    Args:
+        given: specs by pattern (`*`, `?`, `[…]`), of the names of inputs, or of parameters without
+            `param:`. The last pattern that a name has decides.
+        shapes: of all inputs. The state of an optimizer that has its parameter's shape is divided
+            like it, unless a pattern names it.
+
+    Raises:
+        ExportError: a pattern means no input, or a spec does not fit.
+    """
+    found: dict[str, Spec] = {}
+    for pattern, spec in given.items():
+        names = [name for name in shapes if _means(pattern, name)]
+        if not names:
+            known = [name.removeprefix("param:") for name in shapes]
+            raise ExportError(
+                f"shardings: no input has the name {pattern!r}{did_you_mean(pattern, known)}"
+            )
+        for name in names:
+            found[name] = mesh.spec(spec, shapes[name], name)
+    for name, shape in shapes.items():
+        parameter = _parameter_of(name)
+        if name not in found and parameter in found and shapes[parameter] == shape:
+            found[name] = found[parameter]
+    return found
+
+
+def _means(pattern: str, name: str) -> bool:
+    return fnmatchcase(name, pattern) or (
+        name.startswith("param:") and fnmatchcase(name.removeprefix("param:"), pattern)
+    )
+
+
+def _parameter_of(name: str) -> str:
+    """The input that is the parameter of a state."""
+    kind, _, rest = name.partition(":")
+    return f"param:{rest.rpartition('.')[0]}" if kind == "state" else ""
+
+
+def of_output(name: str, updates: str | None, inputs: Mapping[str, Spec]) -> Spec | None:
+    """The spec of an output: that of the input which it updates, or of the parameter whose gradient
+    it is."""
+    if updates is not None:
+        return inputs.get(updates)
+    kind, _, rest = name.partition(":")
+    return inputs.get(f"param:{rest}") if kind == "grad" else None

@@ -1,0 +1,258 @@
+"""The state of a step: parameters, buffers and optimizer state on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from composites.errors import ProgramError, did_you_mean
+from lowering.export.arrays import array, check_type
+from lowering.export.manifest import Value
+from lowering.stablehlo.dtypes import numpy_dtype
+
+SEED = "rng_seed"
+
+_FIRST_VALUES = {
+    # Of torch.optim, and of transformers' Adafactor. All start at zero but for one.
+    **dict.fromkeys(
+        (
+            "acc_delta",
+            "ax",
+            "col_var",
+            "exp_avg",
+            "exp_avg_sq",
+            "exp_avg_sq_col",
+            "exp_avg_sq_row",
+            "exp_inf",
+            "grad_avg",
+            "max_exp_avg_sq",
+            "momentum_buffer",
+            "prev",
+            "row_var",
+            "RMS",
+            "square_avg",
+            "step",
+            "variance",
+        ),
+        0,
+    ),
+    "mu_product": 1,  # NAdam's
+}
+"""The value that an optimizer gives its state before the first step, by key. Of others, such as the
+learning rates of Rprop, only the optimizer knows it."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a step keeps from call to call. The step that it belongs to makes it."""
+
+    values: Mapping[str, Any]
+    """jax arrays on the device, by the name of the input."""
+    saved_as: Mapping[str, str]
+    """Inputs by the names under which the module's `state_dict` has them. A parameter that a module
+    has twice has two."""
+    others: Mapping[str, Any]
+    """What the module has besides, and the program does not read: numpy arrays by name."""
+
+    def __repr__(self) -> str:
+        return f"State({len(self.values)} tensors)"
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Values for a state, before they are on the device."""
+
+    values: Mapping[str, Any]
+    saved_as: Mapping[str, str]
+    others: Mapping[str, Any]
+
+
+def is_state(value: Value) -> bool:
+    """Whether an input belongs to the state, and not to the batch."""
+    return value.name.startswith(("param:", "buffer:", "state:")) or value.name == SEED
+
+
+def first_weights(
+    inputs: Sequence[Value], weights: Any, optimizer: Any = None, seed: int = 0
+) -> Weights:
+    """The values that a state starts with.
+
+    Args:
+        inputs: those of the program that belong to the state.
+        weights: a torch module, or a mapping from names to arrays. A name is one of the module's
+            `state_dict`, or that of an input.
+        optimizer: a torch optimizer of this module, whose state is taken.
+        seed: the first random seed.
+
+    Raises:
+        ProgramError: values are missing, or have another shape or dtype.
+    """
+    if hasattr(weights, "named_parameters"):
+        given, names = _of_module(weights)
+    elif isinstance(weights, Mapping):
+        given, names = _of_mapping(inputs, weights)
+    else:
+        raise ProgramError(
+            "weights must be a torch module, or a mapping from names to arrays such as its"
+            f" state_dict(), not {type(weights).__name__}"
+        )
+    if optimizer is not None:
+        given = given | _of_optimizer(weights, optimizer)
+    known = {value.name for value in inputs}
+    values: dict[str, Any] = {}
+    for value in inputs:
+        if value.name in given:
+            values[value.name] = array(value.name, given[value.name])
+            check_type(value, values[value.name])
+        elif value.name == SEED:
+            values[SEED] = _seed(value, seed)
+        elif value.name.startswith("state:") and _key(value.name) in _FIRST_VALUES:
+            values[value.name] = _filled(value, _FIRST_VALUES[_key(value.name)])
+    _check_complete(inputs, values, given)
+    saved_as = {name: of for name, of in names.items() if of in known}
+    others = {name: _host(name, given[of]) for name, of in names.items() if of not in known}
+    return Weights(values, saved_as, others)
+
+
+def _of_module(module: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values by input name, and the inputs by the names in the state_dict."""
+    given = {f"param:{name}": value for name, value in module.named_parameters()}
+    given |= {f"buffer:{name}": value for name, value in module.named_buffers()}
+    owners = {id(value): name for name, value in given.items()}
+    names: dict[str, str] = {}
+    for name, value in module.state_dict(keep_vars=True).items():
+        if not hasattr(value, "shape"):
+            continue  # what a module's get_extra_state adds
+        names[name] = owners.get(id(value), f"buffer:{name}")
+        given.setdefault(names[name], value)
+    return given, names
+
+
+def _of_mapping(
+    inputs: Sequence[Value], weights: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    by_plain_name = {_plain(value.name): value.name for value in inputs if _is_weight(value.name)}
+    prefixed = {value.name for value in inputs}
+    given: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    owners: dict[Any, str] = {}
+    for name, value in weights.items():
+        if not isinstance(name, str):
+            raise ProgramError(f"names of weights must be text, not {name!r}")
+        if name in prefixed or name.startswith(("state:", SEED)):
+            given[name] = value
+            if _is_weight(name):
+                names[_plain(name)] = name
+                owners.setdefault(_memory(value), name)
+    for name, value in weights.items():
+        if name in given:
+            continue
+        # A name without input may be another one of a tensor that has an input.
+        plain = _plain(name) if _is_weight(name) else name
+        if plain in by_plain_name:
+            owner = by_plain_name[plain]
+            owners.setdefault(_memory(value), owner)
+            given[owner] = value
+            names[plain] = owner
+    for name, value in weights.items():
+        plain = _plain(name) if _is_weight(name) else name
+        if name in given or plain in names:
+            continue
+        names[plain] = owners.get(_memory(value), f"buffer:{plain}")
+        given.setdefault(names[plain], value)
+    return given, names
+
+
+def _of_optimizer(module: Any, optimizer: Any) -> dict[str, Any]:
+    if not hasattr(module, "named_parameters") or not hasattr(optimizer, "state"):
+        raise ProgramError(
+            "optimizer must be a torch optimizer, and weights the torch module whose parameters it"
+            " has; or give its state as weights by the names of inputs, such as"
+            " 'state:0.weight.exp_avg'"
+        )
+    return {
+        f"state:{name}.{key}": value
+        for name, parameter in module.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+        if hasattr(value, "shape")
+    }
+
+
+def _check_complete(
+    inputs: Iterable[Value], values: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
+    missing = [value.name for value in inputs if value.name not in values]
+    if not missing:
+        return
+    unused = [_plain(name) for name in given if name not in values and _is_weight(name)]
+    shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if missing[5:] else "")
+    if all(name.startswith("state:") for name in missing):
+        raise ProgramError(
+            f"the optimizer's state is missing: {shown}; what it starts with only the optimizer"
+            " knows: give it as optimizer= or in weights, under these names"
+        )
+    raise ProgramError(f"weights are missing: {shown}{did_you_mean(_plain(missing[0]), unused)}")
+
+
+def _is_weight(name: str) -> bool:
+    return name.startswith(("param:", "buffer:"))
+
+
+def _plain(name: str) -> str:
+    """The name that the module has for an input."""
+    return name.partition(":")[2] if _is_weight(name) else name
+
+
+def _key(name: str) -> str:
+    """`exp_avg` of `state:0.weight.exp_avg`."""
+    return name.rpartition(".")[2]
+
+
+def _filled(value: Value, number: int) -> Any:
+    import numpy as np
+
+    return np.full(value.shape, number, numpy_dtype(value.dtype))
+
+
+def _seed(value: Value, seed: int) -> Any:
+    import numpy as np
+
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise ProgramError(f"the seed must be an integer, not {seed!r}")
+    bits = np.asarray(seed % 2**64, np.uint64)
+    return bits.astype(numpy_dtype(value.dtype))
+
+
+def _host(name: str, value: Any) -> Any:
+    """A copy of a value as a numpy array."""
+    import numpy as np
+
+    return np.array(array(name, value))
+
+
+def _memory(value: Any) -> Any:
+    """What two arrays share if they are the same one."""
+    if hasattr(value, "data_ptr") and hasattr(value, "stride"):
+        return value.data_ptr(), tuple(value.shape), value.stride(), str(value.dtype)
+    if hasattr(value, "__array_interface__"):
+        described = value.__array_interface__
+        return described["data"][0], tuple(value.shape), value.strides, str(value.dtype)
+    return id(value)
+
+
+def flattened(prefix: str, given: Any) -> Iterator[tuple[str, Any]]:
+    """The leaves of an argument, by the names that an export gives them."""
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            yield from flattened(_joined(prefix, key), value)
+    elif isinstance(given, list | tuple):
+        fields = getattr(given, "_fields", range(len(given)))
+        for key, value in zip(fields, given, strict=True):
+            yield from flattened(_joined(prefix, key), value)
+    else:
+        yield prefix, given
+
+
+def _joined(prefix: str, key: Any) -> str:
+    return f"{prefix}{key}" if prefix.endswith(":") else f"{prefix}.{key}"

@@ -1,0 +1,483 @@
+"""A program that runs again and again, with its state on the device. Needs no torch.
+
+module, with kernels in place of composites
+    -> a function (changing state, other state, batch) -> (changed state, results)
+    -> compiled once by jax, which donates the changing state
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from composites.errors import ProgramError, did_you_mean
+from lowering.export import checkpoint
+from lowering.export.arrays import array
+from lowering.export.compilation_cache import cached_in
+from lowering.export.listed_kernels import listed_kernels
+from lowering.export.manifest import Value
+from lowering.export.partitioning import (
+    check_mesh,
+    placed,
+    platform_of,
+    sharding_on,
+    without_shardings,
+)
+from lowering.export.profiling import Profile, profile_calls, seconds_of
+from lowering.export.shardings import DeviceMesh
+from lowering.export.state import SEED, State, Weights, first_weights, flattened, is_state
+from lowering.stablehlo import Module, RunError, jax_function
+from lowering.stablehlo.dtypes import numpy_dtype
+from lowering.stablehlo.kernels import (
+    NOT_LISTED,
+    Candidates,
+    Kernel,
+    KernelUse,
+    PlacedKernels,
+    failing_calls,
+    given_kernels,
+    place_kernels,
+)
+from lowering.stablehlo.run import enable_x64, import_jax, local_devices
+
+Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | None
+"""Functions or targets by composite; names of listed kernels; all listed ones; or none."""
+
+_NEXT_SEED = 0x9E3779B97F4A7C15
+"""What a seed grows by from step to step: odd, so that no seed comes twice before all 2**64 did,
+and far from what the operators of one step add to theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """Which inputs and outputs are what."""
+
+    state: tuple[Value, ...]
+    """In the order of the inputs."""
+    changing: tuple[Value, ...]
+    """State that each call replaces. The random seed is the last one, where there is one."""
+    fixed: tuple[Value, ...]
+    """State that stays as it is."""
+    batch: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, inputs: Sequence[Value], outputs: Sequence[Value]) -> _Roles:
+        state = [value for value in inputs if is_state(value)]
+        updated = {value.updates for value in outputs}
+        changing = [value for value in state if value.name in updated]
+        seed = [value for value in state if value.name == SEED]
+        kept = {value.name for value in (*changing, *seed)}
+        results = [value for value in outputs if value.updates not in kept]
+        if any(value.name.startswith("param:") for value in changing):
+            # The optimizer has used them. Nobody waits for them, so that XLA need not keep them.
+            results = [value for value in results if not value.name.startswith("grad:")]
+        return cls(
+            tuple(state),
+            (*changing, *seed),
+            tuple(value for value in state if value.name not in kept),
+            tuple(value for value in inputs if not is_state(value)),
+            tuple(results),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A compiled program. `Program.compile` makes it.
+
+    state = step.init(model)
+    for batch in batches:
+        loss, state = step(state, *batch)
+    step.save(state, "checkpoint")
+    """
+
+    platform: str
+    """`cpu`, `cuda`, …"""
+    donate: bool
+    """Whether a call takes the memory of the state that it is given."""
+    _roles: _Roles = field(repr=False)
+    _placed: PlacedKernels = field(repr=False)
+    _shardings: Mapping[str, Any] = field(repr=False)
+    """jax's, by input name."""
+    _compiled: Callable[..., Any] = field(repr=False)
+
+    @property
+    def kernels(self) -> tuple[KernelUse, ...]:
+        """Each distinct call of a composite, with the kernel that takes it, or why none does."""
+        return self._placed.uses
+
+    def init(self, weights: Any, *, optimizer: Any = None, seed: int = 0) -> State:
+        """A state to start with: a copy of the weights, on the device.
+
+        The optimizer's state is what PyTorch starts with: zeros in most cases.
+
+        Args:
+            weights: a torch module, or a mapping from names to arrays. A name is one of the
+                module's `state_dict`, such as `0.weight`, or that of an input, such as
+                `param:0.weight` or `state:0.weight.exp_avg`.
+            optimizer: a torch optimizer for the module's parameters, whose state is copied too.
+            seed: the first random seed. Each step uses its own, which follows from this one.
+
+        Raises:
+            ProgramError: values are missing, or have another shape or dtype.
+        """
+        return self._on_device(first_weights(self._roles.state, weights, optimizer, seed))
+
+    def __call__(self, state: State, /, *batch: Any, **named: Any) -> tuple[Any, State]:
+        """Run once.
+
+        Args:
+            state: of `init`, `load`, or the call before. With `donate`, it cannot be used again.
+            batch: what the module is called with, as torch tensors, numpy or jax arrays.
+            named: the keyword arguments that the module is called with.
+
+        Returns:
+            The result and the next state. The result is the loss where the program has an
+            optimizer, and otherwise a dictionary of the program's outputs by name, such as `out:0`,
+            or `loss` and `grad:0.weight`.
+
+        Raises:
+            ProgramError: the state was used already or is not of this step, or the batch does not
+                fit the program.
+            RunError: an array of another shape or dtype, or a failure of XLA or of a kernel, which
+                the message names.
+        """
+        values = self._usable(state)
+        given = self._batch(batch, named)
+        roles = self._roles
+        changing = tuple(values[value.name] for value in roles.changing)
+        fixed = tuple(values[value.name] for value in roles.fixed)
+        with enable_x64():
+            try:
+                changed, results = self._compiled(changing, fixed, given)
+                if self._placed.taken:  # a kernel's failure is to be raised here
+                    import_jax().block_until_ready((changed, results))
+            except (RuntimeError, ValueError) as error:
+                raise self._failure(error) from error
+        names = [value.name for value in roles.changing]
+        following = State(
+            {**values, **dict(zip(names, changed, strict=True))}, state.saved_as, state.others
+        )
+        named_results = {
+            value.name: result for value, result in zip(roles.results, results, strict=True)
+        }
+        trains = any(name.startswith("param:") for name in names)
+        if trains and list(named_results) == ["loss"]:
+            return named_results["loss"], following
+        return named_results, following
+
+    def save(self, state: State, folder: str | os.PathLike[str]) -> None:
+        """Write a state to a folder: whole, or not at all. A checkpoint that is there is replaced.
+
+        `model.safetensors` has parameters and buffers under the names of the module's `state_dict`,
+        and `training.safetensors` the optimizer's state and the seed under the names of inputs.
+        Where several processes share a mesh, all of them call this, and the first one writes.
+
+        Raises:
+            ProgramError: the state was used already, or the folder holds something else.
+            MissingPackageError: safetensors is not installed.
+        """
+        jax = import_jax()
+        import numpy as np
+
+        values = {name: np.asarray(_whole(value)) for name, value in self._usable(state).items()}
+        if jax.process_index() == 0:
+            checkpoint.write(state, values, folder)
+        if jax.process_count() > 1:
+            from jax.experimental import multihost_utils
+
+            multihost_utils.sync_global_devices("the checkpoint is written")
+
+    def load(self, folder: str | os.PathLike[str]) -> State:
+        """Read what `save` wrote.
+
+        Raises:
+            ProgramError: there is none, it is damaged, or it is not one of this program.
+            MissingPackageError: safetensors is not installed.
+        """
+        return self._on_device(checkpoint.read(self._roles.state, folder))
+
+    def profile(self, batch: Any, *, state: State | None = None, seconds: float = 0.2) -> Profile:
+        """Time of the whole step, and of each distinct call of a composite alone.
+
+        Args:
+            batch: arguments of one call: a tuple or list of them, a dictionary of keyword
+                arguments, or a single array.
+            state: weights to run the step with. It is copied and stays as it is. By default small
+                random numbers.
+            seconds: how long to measure each call.
+
+        Raises:
+            ProgramError: the batch does not fit the program.
+            RunError: a failure of XLA.
+        """
+        import jax.numpy as jnp
+
+        positional, named = _arguments(batch)
+        start = self._random_state() if state is None else state
+        with enable_x64():
+            copies = {name: jnp.copy(value) for name, value in self._usable(start).items()}
+        current = [State(copies, start.saved_as, start.others)]
+
+        def run() -> None:
+            results, current[0] = self(current[0], *positional, **named)
+            import_jax().block_until_ready((results, dict(current[0].values)))
+
+        whole = seconds_of(run, seconds)
+        return profile_calls(self._placed, self.platform, whole, seconds)
+
+    # ---- making it ----
+
+    @classmethod
+    def of(
+        cls,
+        module: Module,
+        inputs: tuple[Value, ...],
+        outputs: tuple[Value, ...],
+        described: DeviceMesh | None,
+        *,
+        platform: str | None,
+        kernels: Kernels,
+        ignored: Mapping[str, Collection[str]] | None,
+        donate: bool,
+        mesh: Any,
+        cache: str | os.PathLike[str] | None,
+    ) -> Step:
+        """Compile a program; see `Program.compile`."""
+        jax = import_jax()
+        roles = _Roles.of(inputs, outputs)
+        if mesh is None:
+            device = local_devices(platform)[0]
+            named = platform_of(device)
+            one = jax.sharding.SingleDeviceSharding(device)
+            shardings = dict.fromkeys((value.name for value in (*inputs, *outputs)), one)
+        else:
+            if described is None:
+                raise ProgramError(
+                    "the program says nothing about several devices; export it with mesh= and"
+                    " shardings="
+                )
+            check_mesh(mesh, described)
+            named = platform_of(mesh.devices.flat[0])
+            shardings = {value.name: sharding_on(mesh, value) for value in (*outputs, *inputs)}
+        plain = module
+        if described is not None:
+            plain = without_shardings(module, inputs, outputs, described)
+        candidates, unlisted = _candidates(kernels, plain, ignored, named)
+        kernels_placed = place_kernels(plain, candidates, platform=named, unlisted=unlisted)
+        function = _function(jax_function(kernels_placed.module, platform=named), inputs, outputs)
+
+        def of_values(values: Sequence[Value]) -> tuple[Any, ...]:
+            return tuple(shardings[value.name] for value in values)
+
+        def shapes(values: Sequence[Value]) -> tuple[Any, ...]:
+            return tuple(
+                jax.ShapeDtypeStruct(value.shape, numpy_dtype(value.dtype)) for value in values
+            )
+
+        parts = roles.changing, roles.fixed, roles.batch
+        with enable_x64(), cached_in(cache):
+            jitted = jax.jit(
+                function,
+                in_shardings=tuple(map(of_values, parts)),
+                out_shardings=(of_values(roles.changing), of_values(roles.results)),
+                donate_argnums=(0,) if donate else (),
+                keep_unused=True,
+            )
+            try:
+                compiled = jitted.lower(*map(shapes, parts)).compile()
+            except (RuntimeError, ValueError) as error:
+                message = f"XLA cannot compile the program for {named}: {error}"
+                raise RunError(message + _suspects(kernels_placed, str(error), named)) from error
+        return cls(named, donate, roles, kernels_placed, shardings, compiled)
+
+    # ---- state and batch ----
+
+    def _on_device(self, weights: Weights) -> State:
+        import numpy as np
+
+        by_name = {value.name: value for value in self._roles.state}
+        with enable_x64():
+            values = {
+                # A copy: a call would write to the memory of the weights.
+                name: placed(value, np.array(weights.values[name]), self._shardings[name])
+                for name, value in by_name.items()
+            }
+        return State(values, weights.saved_as, weights.others)
+
+    def _usable(self, state: Any) -> Mapping[str, Any]:
+        """The tensors of a state that was not given to a call before."""
+        if not isinstance(state, State):
+            raise ProgramError(
+                f"the state must be one that init, load or a call has returned, not"
+                f" {type(state).__name__}"
+            )
+        for value in self._roles.state:
+            if value.name not in state.values or state.values[value.name].shape != value.shape:
+                raise ProgramError(
+                    f"the state is one of another program: {value.name} is {value.type} here"
+                )
+        changing = self._roles.changing
+        # All of them are donated together.
+        if changing and state.values[changing[0].name].is_deleted():
+            raise ProgramError(
+                f"the state was given to a call already, which took its memory"
+                f" ({changing[0].name} is gone); go on with the state that this call returned, or"
+                " compile with donate=False"
+            )
+        return state.values
+
+    def _batch(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        wanted = {value.name: value for value in self._roles.batch}
+        given = dict(flattened("arg:", tuple(positional)))
+        keywords = dict(flattened("kwarg:", named))
+        self._check_arguments(wanted, len(positional), named)
+        given |= keywords
+        missing = [name for name in wanted if name not in given]
+        if missing:
+            raise ProgramError(
+                f"the batch lacks {', '.join(missing)}; the program takes {_listed(wanted)}"
+            )
+        with enable_x64():
+            return tuple(
+                placed(value, _batch_array(value, given[name]), self._shardings[name])
+                for name, value in wanted.items()
+            )
+
+    def _check_arguments(
+        self, wanted: Mapping[str, Value], count: int, named: Mapping[str, Any]
+    ) -> None:
+        """Arguments that the program does not read are an error, but for those before others."""
+        read = [
+            int(index)
+            for name in wanted
+            if (index := name.removeprefix("arg:").partition(".")[0]).isdigit()
+        ]
+        most = max(read, default=-1) + 1
+        if count > most:
+            raise ProgramError(
+                f"the batch has {count} positional arguments, and the program reads"
+                f" {most or 'none'} of them; it takes {_listed(wanted)}"
+            )
+        tops = {name.removeprefix("kwarg:").partition(".")[0] for name in wanted}
+        for name in named:
+            if name not in tops:
+                raise ProgramError(
+                    f"the program reads no argument {name!r}{did_you_mean(name, sorted(tops))}; it"
+                    f" takes {_listed(wanted)}. What was no tensor when it was exported is a"
+                    " constant of it"
+                )
+
+    def _random_state(self) -> State:
+        import numpy as np
+
+        random = np.random.default_rng(0)
+        values = {}
+        for value in self._roles.state:
+            dtype = numpy_dtype(value.dtype)
+            numbers = np.zeros(value.shape)
+            if value.name.startswith(("param:", "buffer:")):
+                numbers = np.abs(random.standard_normal(value.shape)) * 0.02
+            values[value.name] = numbers.astype(dtype)
+        return self._on_device(Weights(values, {}, {}))
+
+    def _failure(self, error: Exception) -> RunError:
+        text = f"the program failed on {self.platform}: {error}"
+        return RunError(text + _suspects(self._placed, str(error), self.platform))
+
+
+def _function(
+    run: Callable[..., tuple[Any, ...]], inputs: Sequence[Value], outputs: Sequence[Value]
+) -> Callable[..., Any]:
+    """The program as a function of changing state, other state and batch."""
+    roles = _Roles.of(inputs, outputs)
+
+    def step(changing: Any, fixed: Any, batch: Any) -> Any:
+        import jax.numpy as jnp
+
+        given = dict(zip((v.name for v in roles.changing), changing, strict=True))
+        given |= zip((v.name for v in roles.fixed), fixed, strict=True)
+        given |= zip((v.name for v in roles.batch), batch, strict=True)
+        got = list(zip(outputs, run(*(given[v.name] for v in inputs)), strict=True))
+        following = {v.updates: result for v, result in got if v.updates is not None}
+        by_name = {v.name: result for v, result in got}
+        if SEED in given and SEED not in following:
+            seed = given[SEED]
+            unsigned = seed.astype(jnp.uint64) + jnp.uint64(_NEXT_SEED)
+            following[SEED] = unsigned.astype(seed.dtype)
+        # The state comes first: jax pairs donated inputs with the first outputs of their types.
+        return (
+            tuple(following[v.name] for v in roles.changing),
+            tuple(by_name[v.name] for v in roles.results),
+        )
+
+    return step
+
+
+def _candidates(
+    kernels: Kernels, module: Module, ignored: Mapping[str, Collection[str]] | None, platform: str
+) -> tuple[Candidates, str]:
+    """The kernels for each call, and why calls without any have none."""
+    if kernels is None:
+        return given_kernels(module, {}), "the step was compiled without kernels"
+    if isinstance(kernels, Mapping):
+        return given_kernels(module, kernels, ignored), "no kernel is given for it"
+    if ignored:
+        raise ProgramError("ignored is for kernels that are given; registries list their own")
+    if kernels == "auto":
+        return listed_kernels(module, platform), f"{NOT_LISTED} for {platform}"
+    if isinstance(kernels, str) or not isinstance(kernels, Collection):
+        raise ProgramError(
+            "kernels must be 'auto', None, names of composites with listed kernels, or a mapping"
+            f" from composites to JAX functions or FFI targets, not {kernels!r}"
+        )
+    named = listed_kernels(module, platform, tuple(kernels))
+    return named, "its listed kernels are not among those that were named"
+
+
+def _suspects(kernels: PlacedKernels, message: str, platform: str) -> str:
+    """Which kernel has failed, as far as it is known."""
+    if not kernels.taken:
+        return ""
+    failing = failing_calls(kernels, message, platform)
+    named = "; ".join(f"{use.kernel} for {use}" for use in failing)
+    if named:
+        return f"; the kernel that fails is {named}"
+    others = "; ".join(f"{use.kernel} for {use}" for use in kernels.uses if use.kernel is not None)
+    return f"; it has these kernels, none of which fails on operands of ones: {others}"
+
+
+def _batch_array(value: Value, given: Any) -> Any:
+    import numpy as np
+
+    if isinstance(given, bool | int | float) and not value.shape:
+        dtype = numpy_dtype(value.dtype)
+        integral = np.issubdtype(dtype, np.integer)
+        if isinstance(given, bool) == (dtype == np.bool_) and not (
+            integral and isinstance(given, float)
+        ):
+            return np.asarray(given, dtype)
+    found = array(value.name, given)
+    # A copy: the loader may fill its memory again while the step still runs.
+    return np.array(found) if isinstance(found, np.ndarray) else found
+
+
+def _arguments(batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    if isinstance(batch, Mapping):
+        return (), batch
+    return (tuple(batch) if isinstance(batch, list | tuple) else (batch,)), {}
+
+
+def _listed(wanted: Mapping[str, Value]) -> str:
+    return ", ".join(f"{name} ({value.type})" for name, value in wanted.items()) or "nothing"
+
+
+def _whole(value: Any) -> Any:
+    """An array whose parts are all in this process."""
+    if value.is_fully_addressable:
+        return value
+    from jax.experimental import multihost_utils
+
+    return multihost_utils.process_allgather(value, tiled=True)

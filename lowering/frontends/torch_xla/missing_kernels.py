@@ -1,0 +1,113 @@
+"""Decompositions in place of lowerings that torch_xla lacks, while a program is recorded.
+
+torch_xla computes an operator without a lowering on the CPU. A recorded program has no values for
+that, so it takes PyTorch's decomposition of the operator or ours, where there is one. The kernels
+that do this belong to a dispatch key that no tensor has. It is below autograd, so gradients are
+those of the operator, and threads that record nothing never come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.operators.unlowered import DECOMPOSITIONS
+from composites.torch_internals import DispatchKeySet, DispatchState, pytree
+from lowering.frontends.protocols import Kernel
+from lowering.frontends.torch_xla import DISPATCH_KEY
+from lowering.frontends.torch_xla.modes import autocast
+from lowering.frontends.torch_xla.value_guard import NoKernelError, values_unreadable
+
+_KEY_NAME = "Fake"
+_KEY = torch_internals.parse_key(_KEY_NAME)
+"""A dispatch key directly below functionalization that no tensor has and that PyTorch does not
+use."""
+
+
+_IN_PART = frozenset(["aten::_adaptive_avg_pool2d", "aten::addmm", "aten::norm.ScalarOpt_dim"])
+"""Operators of which torch_xla lowers some calls only."""
+
+_UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset())
+"""The operators that this thread is decomposing."""
+
+
+@contextmanager
+def decomposed() -> Iterator[None]:
+    """A context in which operators without a lowering are decomposed as PyTorch does it."""
+    _register()
+    with torch_internals.including_key(_KEY):
+        yield
+
+
+@contextmanager
+def _underway(overload: Any) -> Iterator[None]:
+    token = _UNDERWAY.set(_UNDERWAY.get() | {overload})
+    try:
+        yield
+    finally:
+        _UNDERWAY.reset(token)
+
+
+@cache
+def _register() -> tuple[torch.library.Library, ...]:
+    """Register the kernels. They stay for the life of the process."""
+    others = torch.library.Library("_", "IMPL")
+    operators = torch.library.Library("aten", "IMPL")
+    top = torch_internals.fresh_dispatch_state()
+    try:
+        others.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
+        known = {**torch_internals.decompositions(), **DECOMPOSITIONS}
+        for overload, decomposition in known.items():
+            name = overload.name()
+            if _may_lack_lowering(name):
+                kernel = _decomposing(overload, decomposition, top)
+                operators.impl(name.removeprefix("aten::"), kernel, _KEY_NAME, with_keyset=True)
+    except BaseException:  # so that they can be registered again
+        torch_internals.remove_library(operators)
+        torch_internals.remove_library(others)
+        raise
+    return others, operators
+
+
+def _may_lack_lowering(qualified: str) -> bool:
+    """Whether torch_xla has no kernel for an operator, and PyTorch does not decompose it above the
+    backend. A kernel of an entry that is on does not count."""
+    own = "RegisterXLA" in torch_internals.kernel_origin(qualified, DISPATCH_KEY)
+    return (qualified in _IN_PART or not own) and not torch_internals.is_implicit_autograd(
+        qualified
+    )
+
+
+def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Kernel:
+    def kernel(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
+        if torch_internals.in_python_dispatcher():  # AOTAutograd traces, and asks every key again
+            with torch_internals.excluding_key(_KEY):
+                return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
+        try:
+            return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
+        except NoKernelError:
+            if overload in _UNDERWAY.get():  # the decomposition ends in the operator itself
+                raise
+        # The call arrived below functionalization. The decomposition starts above it, because it
+        # may take views and write to what it made.
+        with (
+            torch_internals.dispatching_from(top),
+            torch_internals.including_key(_KEY),
+            values_unreadable(),
+            torch.no_grad(),
+            autocast(None),
+            _underway(overload),
+        ):
+            given = pytree.tree_map_only(
+                torch.Tensor, torch_internals.functional, (arguments, keywords)
+            )
+            results = decomposition(*given[0], **given[1])
+            return pytree.tree_map_only(torch.Tensor, torch_internals.functionalized, results)
+
+    return kernel

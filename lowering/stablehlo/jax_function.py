@@ -1,0 +1,58 @@
+"""`@main` of a module as a JAX function, which jit divides among devices."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from . import bindings
+from .dtypes import static_tensor
+from .errors import RunError
+from .module import Module
+from .run import enable_x64, for_platform, function_types, import_jax
+from .sizes import check_copies
+from .symbols import CALL, COMPOSITE, functions
+
+
+def jax_function(module: Module, *, platform: str = "cpu") -> Callable[..., tuple[Any, ...]]:
+    """A function of jax arrays that returns a tuple of them. Put it under `jax.jit`.
+
+    It is that of an exported JAX function of the same types, whose StableHLO is replaced by the
+    module's. So all that jit offers works: shardings, donation, the cache of compiled programs, and
+    several processes. Programs with 64-bit types are called with `jax.enable_x64`.
+
+    Args:
+        platform: as jax names it, such as `cpu`, `cuda` or `tpu`.
+
+    Raises:
+        MissingJaxError: jax is not installed.
+        RunError: there is no `@main`, or a type that jax has not.
+        SizeError: XLA, which inlines all functions, would make too many operations.
+    """
+    jax = import_jax()
+    import jax.numpy as jnp
+    from jax import export
+
+    main = functions(module.ir).get("main")
+    if main is None:
+        raise RunError("the module has no function @main to call")
+    check_copies(module.ir, through=(COMPOSITE, CALL), remedy="call a part of the module")
+    inputs, results = ([_shape(jax, text) for text in types] for types in function_types(main))
+
+    def zeros(*_: Any) -> tuple[Any, ...]:
+        return tuple(jnp.zeros(result.shape, result.dtype) for result in results)
+
+    with enable_x64():
+        # keep_unused: argument N of `@main` is argument N of the function.
+        like = export.export(jax.jit(zeros, keep_unused=True), platforms=[platform])(*inputs)
+    newest = ".".join(map(str, bindings.current_version()))
+    code = Module(for_platform(module.ir, platform)).portable(newest)
+    function: Callable[..., tuple[Any, ...]] = replace(like, mlir_module_serialized=code).call
+    return function
+
+
+def _shape(jax: Any, text: str) -> Any:
+    found = static_tensor(text)
+    if found is None:
+        raise RunError(f"jax has no arrays of {text}")
+    shape, dtype = found
+    return jax.ShapeDtypeStruct(shape, dtype)

@@ -1,0 +1,281 @@
+"""Kernels in place of composites: which one takes which call, and why the others have none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .comparison.isolate import call_module
+from .composites import Signature, by_version, ignored_attributes, name_and_version, signature
+from .dtypes import static_tensor
+from .errors import StableHLOError
+from .module import Module
+from .passes.bind import Binding, bind_calls, callable_name
+from .passes.decompose import decompose
+from .passes.to_custom_call import replace_calls
+from .run import compile_module
+from .symbols import COMPOSITE, callees_first, functions, is_private, target, walk_uses
+
+Kernel: TypeAlias = Callable[..., Any] | str
+"""A JAX function, as `bind` takes it, or a target of XLA's typed FFI, as `to_custom_call` does."""
+
+NOT_LISTED = "no kernel is listed"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """One distinct call of a composite, and the kernel that takes it."""
+
+    composite: str
+    version: int
+    attributes: Mapping[str, Any]
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    count: int
+    """How many such calls the program has. A call in a loop counts once."""
+    kernel: str | None
+    """The name of the function or of the target; None where the decomposition stays."""
+    reason: str | None
+    """Why the decomposition stays; None where a kernel takes the call."""
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
+        types = f"({', '.join(self.operands)}) -> ({', '.join(self.results)})"
+        return f"{self.composite}@{self.version}{types}" + (f" with {given}" if given else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A kernel that may take a call."""
+
+    kernel: Kernel
+    ignored: Collection[str] = ()
+    """Attributes of the call that it does without."""
+    refusal: str | None = None
+    """Why it does not take the call, where that is known before it is asked."""
+    listed_as: str | None = None
+    """Its name where a registry lists it."""
+
+    @property
+    def name(self) -> str:
+        """Its name for messages."""
+        if self.listed_as is not None:
+            return self.listed_as
+        return self.kernel if isinstance(self.kernel, str) else callable_name(self.kernel)
+
+
+Candidates: TypeAlias = Callable[[Signature], Sequence[Candidate]]
+"""The kernels for a call, in the order in which they are asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedKernels:
+    """A module with kernels in place of composites."""
+
+    module: Module
+    original: Module
+    """The module before."""
+    taken: Mapping[Signature, Candidate]
+    """The calls that have a kernel."""
+    reasons: Mapping[Signature, str]
+    """Why other calls have none, where kernels say so."""
+    unlisted: str
+    """Why calls have none for which there is none."""
+
+    @property
+    def uses(self) -> tuple[KernelUse, ...]:
+        """The distinct calls, in the order of the program. Those inside the decomposition of a call
+        that has a kernel are gone, and not among them."""
+        counts: dict[Signature, int] = {}
+        for (call, _), count in outer_calls(self.original, self.taken).items():
+            counts[call] = counts.get(call, 0) + count
+        return tuple(self.use(call, count) for call, count in counts.items())
+
+    def use(self, call: Signature, count: int) -> KernelUse:
+        """What is said of a call that the program has so many times."""
+        taking = self.taken.get(call)
+        return KernelUse(
+            composite=call.name,
+            version=call.version,
+            attributes=call.python_attributes(),
+            operands=call.operands,
+            results=call.results,
+            count=count,
+            kernel=None if taking is None else taking.name,
+            reason=None if taking is not None else self.reasons.get(call, self.unlisted),
+        )
+
+
+def given_kernels(
+    module: Module,
+    kernels: Mapping[str, Kernel],
+    ignored: Mapping[str, Collection[str]] | None = None,
+) -> Candidates:
+    """One kernel for each composite.
+
+    Args:
+        module: the program.
+        kernels: a function or a target for each composite, by name (`acme.gelu`) or by name and
+            version (`acme.gelu@2`).
+        ignored: attributes that a kernel does without, by composite.
+
+    Raises:
+        UnknownCompositeError: the module has no composite of a given name.
+        CompositeVersionError: the module has another version of it than the given one.
+    """
+    for name, kernel in kernels.items():
+        if not callable(kernel) and not isinstance(kernel, str):
+            raise StableHLOError(
+                f"the kernel of {name} must be a JAX function or the name of an FFI target, not"
+                f" {kernel!r}"
+            )
+    calls = distinct(module)
+    chosen = by_version(calls, kernels)
+    left_out = ignored_attributes(calls, ignored or {})
+
+    def candidates(call: Signature) -> Sequence[Candidate]:
+        key = name_and_version(call)
+        return [Candidate(chosen[key], left_out.get(key, ()))] if key in chosen else []
+
+    return candidates
+
+
+def place_kernels(
+    module: Module, candidates: Candidates, *, platform: str, unlisted: str = NOT_LISTED
+) -> PlacedKernels:
+    """Put kernels in place of composites. Each call gets the first candidate that takes it.
+
+    A JAX function does not take a call for which it raises `UnsupportedCallError`.
+
+    Args:
+        module: the program.
+        candidates: the kernels for a call.
+        platform: the platform of the kernels, such as `cpu` or `cuda`.
+        unlisted: why calls without candidates have no kernel.
+
+    Raises:
+        BindError: a function fails for a call, or returns other types.
+        AttributeConversionError: the FFI cannot decode an attribute of a call.
+    """
+    reasons: dict[Signature, list[str]] = {}
+    queues: dict[Signature, list[Candidate]] = {}
+    for call in distinct(module):
+        for candidate in candidates(call):
+            if candidate.refusal is None:
+                queues.setdefault(call, []).append(candidate)
+            else:
+                reasons.setdefault(call, []).append(_refused(candidate, candidate.refusal))
+    taken: dict[Signature, Candidate] = {}
+    placed, asked = module, queues
+    while asked:
+        declined: dict[Signature, list[Candidate]] = {}
+
+        def decline(call: Signature, reason: str, next_: Any = declined) -> None:
+            first, *others = queues[call]
+            reasons.setdefault(call, []).append(_refused(first, reason))
+            queues[call] = next_[call] = others
+
+        firsts = {call: queue[0] for call, queue in asked.items()}
+        placed = put(placed, firsts, platform=platform, declined=decline)
+        taken |= {call: first for call, first in firsts.items() if call not in declined}
+        asked = {call: queue for call, queue in declined.items() if queue}
+    texts = {call: "; ".join(found) for call, found in reasons.items()}
+    return PlacedKernels(placed, module, taken, texts, unlisted)
+
+
+def put(
+    module: Module,
+    chosen: Mapping[Signature, Candidate],
+    *,
+    platform: str,
+    declined: Callable[[Signature, str], None] | None = None,
+) -> Module:
+    """A module with these kernels in place of these calls."""
+    targets = {
+        call: (each.kernel, each.ignored)
+        for call, each in chosen.items()
+        if isinstance(each.kernel, str)
+    }
+    functions_of = {
+        call: Binding(each.kernel, each.ignored)
+        for call, each in chosen.items()
+        if not isinstance(each.kernel, str)
+    }
+    # Targets first, so that what a function's code brings is not searched.
+    called = replace_calls(module, targets) if targets else module
+    if not functions_of:
+        return called
+    return bind_calls(called, functions_of, platform=platform, declined=declined)
+
+
+def put_alone(placed: PlacedKernels, call: Signature, platform: str) -> Module:
+    """A module with one call of a composite, which has its kernel."""
+    alone = call_module(placed.original, call)
+    return decompose(put(alone, {call: placed.taken[call]}, platform=platform))
+
+
+def distinct(module: Module) -> list[Signature]:
+    """The distinct calls of composites, also of those inside decompositions."""
+    return list(dict.fromkeys(call for call, _ in outer_calls(module, ())))
+
+
+def _refused(candidate: Candidate, reason: str) -> str:
+    return f"{candidate.name}: {reason}"
+
+
+def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[KernelUse, ...]:
+    """The calls whose kernels a message of XLA names, or else those whose kernels fail alone.
+
+    A kernel may fail for some values only, and is then not found.
+    """
+    having = [use for use in placed.uses if use.kernel is not None]
+    named = [use for use in having if _mentions(message, use.kernel)]
+    if named:
+        return tuple(named)
+    calls = {str(placed.use(call, 0)): call for call in placed.taken}
+    return tuple(use for use in having if _fails_alone(placed, calls[str(use)], platform))
+
+
+def _mentions(message: str, name: str | None) -> bool:
+    return name is not None and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) is not None
+
+
+def _fails_alone(placed: PlacedKernels, call: Signature, platform: str) -> bool:
+    import numpy as np
+
+    module = put_alone(placed, call, platform)
+    shapes = [static_tensor(type_) for type_ in call.operands]
+    operands = [np.ones(shape[0], shape[1]) for shape in shapes if shape is not None]
+    try:
+        compile_module(module, platform=platform)(*operands)
+    except StableHLOError:
+        return True
+    return False
+
+
+def outer_calls(
+    module: Module, taken: Collection[Signature] | None = None
+) -> dict[tuple[Signature, str], int]:
+    """The calls of composites by signature and decomposition, and how many there are.
+
+    Args:
+        module: the program.
+        taken: calls whose decompositions are not looked into. By default no decomposition is, so
+            that calls inside decompositions are not counted.
+    """
+    by_name = functions(module.ir)
+    times = {name: int(not is_private(function)) for name, function in by_name.items()}
+    counts: dict[tuple[Signature, str], int] = {}
+    for name in reversed(callees_first(module.ir)):
+        for operation in walk_uses(by_name[name]) if times[name] else ():
+            callee = target(operation)
+            if operation.name == COMPOSITE:
+                call = signature(operation)
+                counts[call, callee] = counts.get((call, callee), 0) + times[name]
+                if taken is None or call in taken:
+                    continue
+            if callee in times:
+                times[callee] += times[name]
+    return counts

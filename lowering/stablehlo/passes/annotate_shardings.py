@@ -1,0 +1,137 @@
+"""annotate_shardings: note on `@main` how inputs and results are divided among devices.
+
+func.func @main(%arg0: tensor<16x8xf32> {mhlo.sharding = "{devices=[4,1]<=[4]}"})    (GSPMD)
+func.func @main(%arg0: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) (Shardy)
+
+Marks on values inside are operations, `stablehlo.custom_call @Sharding` of GSPMD and
+`sdy.sharding_constraint` of Shardy. The pass makes them those of the same partitioner.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ..bindings import (
+    IrAttribute,
+    IrModule,
+    IrOperation,
+    attributes,
+    building,
+    dictionary_items,
+    find_operations,
+    ir,
+)
+from ..errors import UnsupportedOperationError
+from ..in_place import in_place
+from ..run import function_types
+from ..symbols import functions
+
+GSPMD, SHARDY = "mhlo.sharding", "sdy.sharding"
+MESH = "mesh"
+"""The name of Shardy's mesh."""
+_MESH_OPERATION = "sdy.mesh"
+_CUSTOM_CALL, _CONSTRAINT = "stablehlo.custom_call", "sdy.sharding_constraint"
+_MARK = "Sharding"
+
+
+@in_place
+def annotate_shardings(
+    module: IrModule,
+    *,
+    inputs: Sequence[str | None],
+    results: Sequence[str | None],
+    mesh: str | None = None,
+    inside: Callable[[str, int], str] | None = None,
+) -> None:
+    """Annotate the arguments and results of `@main`. Annotations that are there are replaced.
+
+    Args:
+        inputs: for each argument, its sharding in the partitioner's text, or None.
+        results: the same for each result.
+        mesh: Shardy's mesh, whose name is `@mesh`; the texts are Shardy's then, and GSPMD's
+            otherwise.
+        inside: from the text of a mark inside, of either partitioner, and the rank of its value to
+            this partitioner's text; None leaves them as they are.
+
+    Raises:
+        UnsupportedOperationError: there is no `@main`, or it has other arguments or results.
+    """
+    main = functions(module).get("main")
+    if main is None:
+        raise UnsupportedOperationError("the module has no function @main")
+    for kind, key, texts, types in zip(
+        ("inputs", "results"),
+        ("arg_attrs", "res_attrs"),
+        (inputs, results),
+        function_types(main),
+        strict=True,
+    ):
+        if len(texts) != len(types):
+            raise UnsupportedOperationError(
+                f"@main has {len(types)} {kind}, and {len(texts)} shardings are given"
+            )
+        with building(module.context):
+            kinds = ir()
+            known = attributes(main).get(key)
+            before = list(known) if known is not None else [kinds.DictAttr.get({})] * len(types)
+            noted = [
+                kinds.DictAttr.get(_annotated(dictionary_items(old), text, shardy=mesh is not None))
+                for old, text in zip(before, texts, strict=True)
+            ]
+            main.attributes[key] = kinds.ArrayAttr.get(noted)
+    if inside is not None:
+        for mark, text in list(marks(module)):
+            _mark(mark, inside(text, mark.operands[0].type.rank), shardy=mesh is not None)
+    for old in find_operations(module.operation, _MESH_OPERATION):
+        old.erase()
+    if mesh is not None:
+        with building(module.context):
+            kinds.Operation.create(
+                _MESH_OPERATION,
+                attributes={
+                    "sym_name": kinds.StringAttr.get(MESH),
+                    "mesh": kinds.Attribute.parse(mesh),
+                },
+                ip=kinds.InsertionPoint.at_block_begin(module.body),
+            )
+
+
+def marks(module: IrModule) -> Iterator[tuple[IrOperation, str]]:
+    """The marks on values inside, with their texts."""
+    for operation in find_operations(module.operation, _CUSTOM_CALL, _CONSTRAINT):
+        given = attributes(operation)
+        if operation.name == _CONSTRAINT:
+            yield operation, str(given["sharding"])
+        elif given["call_target_name"].value == _MARK and GSPMD in given:
+            yield operation, given[GSPMD].value
+
+
+def _mark(old: IrOperation, text: str, *, shardy: bool) -> None:
+    """Put the mark of one of the partitioners in the place of a mark."""
+    with building(old.context):
+        kinds = ir()
+        if shardy:
+            written = {"sharding": kinds.Attribute.parse(text)}
+        else:
+            written = {
+                "call_target_name": kinds.StringAttr.get(_MARK),
+                GSPMD: kinds.StringAttr.get(text),
+            }
+        new = kinds.Operation.create(
+            _CONSTRAINT if shardy else _CUSTOM_CALL,
+            results=[old.results[0].type],
+            operands=[old.operands[0]],
+            attributes=written,
+            ip=kinds.InsertionPoint(old),
+        )
+    old.results[0].replace_all_uses_with(new.results[0])
+    old.erase()
+
+
+def _annotated(
+    before: dict[str, IrAttribute], text: str | None, *, shardy: bool
+) -> dict[str, IrAttribute]:
+    after = {name: value for name, value in before.items() if name not in (GSPMD, SHARDY)}
+    if text is not None:
+        kinds = ir()
+        name = SHARDY if shardy else GSPMD
+        after[name] = kinds.Attribute.parse(text) if shardy else kinds.StringAttr.get(text)
+    return after

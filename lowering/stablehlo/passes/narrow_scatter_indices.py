@@ -1,0 +1,51 @@
+"""narrow_scatter_indices: give scatters i32 indices.
+
+    scatter(x, %i: tensor<5x1xi64>, ..)  =>  scatter(x, convert(clamp(-1, %i, 2147483647)), ..)
+
+IREE 3.13 fails on some scatters with i64 indices, such as that of `index_put`. An index outside of
+the operand stays outside, since it is clamped before it is converted.
+"""
+
+from ..bindings import IrModule, IrOperation, building, find_operations, ir
+from ..in_place import in_place
+from ..options import switch
+
+OPERATION = "stablehlo.scatter"
+_GREATEST = 2**31 - 1
+
+
+@in_place
+def narrow_scatter_indices(module: IrModule) -> None:
+    """Narrow the i64 indices of every scatter into dimensions of fewer than 2**31 elements. Those
+    with dynamic shapes stay."""
+    for scatter in find_operations(module.operation, OPERATION):
+        target, indices = scatter.operands[0].type, scatter.operands[len(scatter.results)].type
+        is_known = target.has_static_shape and indices.has_static_shape
+        is_small = is_known and all(size <= _GREATEST for size in target.shape)
+        if is_small and str(indices.element_type) == "i64":
+            _narrow(scatter, len(scatter.results))
+
+
+def _narrow(scatter: IrOperation, place: int) -> None:
+    """Clamp and convert an operand."""
+    indices = scatter.operands[place]
+    wide = indices.type
+    with building(scatter.context):
+        kinds = ir()
+        here = kinds.InsertionPoint(scatter)
+
+        def made(name: str, result: object, *operands: object, **attributes: object) -> object:
+            operation = kinds.Operation.create(
+                name, results=[result], operands=operands, attributes=attributes, ip=here
+            )
+            return operation.results[0]
+
+        scalar = kinds.RankedTensorType.get([], wide.element_type)
+        numbers = (kinds.Attribute.parse(f"dense<{n}> : {scalar}") for n in (-1, _GREATEST))
+        least, greatest = (made("stablehlo.constant", scalar, value=value) for value in numbers)
+        inside = made("stablehlo.clamp", wide, least, indices, greatest)
+        narrow = kinds.RankedTensorType.get(wide.shape, kinds.IntegerType.get_signless(32))
+        scatter.operands[place] = made("stablehlo.convert", narrow, inside)
+
+
+OPTIONS = switch("--narrow-scatter-indices", narrow_scatter_indices, "Give scatters i32 indices.")

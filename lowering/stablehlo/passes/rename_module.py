@@ -1,0 +1,21 @@
+"""rename_module: name the module after what it was made from.
+
+module @IrToHlo  =>  module @BertForMaskedLM
+"""
+
+import re
+
+from ..bindings import IrModule, building, ir
+from ..in_place import in_place
+
+_NO_LETTER = re.compile(r"\W", re.ASCII)
+
+
+@in_place
+def rename_module(module: IrModule, *, name: str) -> None:
+    """Give the module a name. Characters that MLIR would have to quote become underscores."""
+    symbol = _NO_LETTER.sub("_", name)
+    if not symbol or symbol[0].isdigit():
+        symbol = f"_{symbol}"
+    with building(module.context):
+        module.operation.attributes["sym_name"] = ir().StringAttr.get(symbol)

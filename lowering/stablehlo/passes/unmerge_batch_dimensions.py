@@ -1,0 +1,190 @@
+"""unmerge_batch_dimensions: keep the batch dimensions of products apart.
+
+    %0 = reshape %q : 2x4x16x8 -> 8x16x8       %2 = dot_general %q, %k,
+    %1 = reshape %k : 2x4x8x16 -> 8x8x16   =>       batching_dims = [0, 1] x [0, 1]
+    %2 = dot_general %0, %1,                        : 2x4x16x8, 2x4x8x16 -> 2x4x16x16
+         batching_dims = [0] x [0]
+    %3 = reshape %2 : -> 2x4x16x16
+
+XLA's partitioners do not keep the sharding of a dimension that is merged behind another one, such
+as the heads of attention, and gather such operands on every device. `lowering.emission` emits the
+composites of exports like this; the pass is for programs of other origin, and for what is between
+composites.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from ..bindings import (
+    DotDimensions,
+    IrModule,
+    IrOperation,
+    IrType,
+    IrValue,
+    attributes,
+    building,
+    dot_dimensions,
+    dot_dimensions_attribute,
+    find_operations,
+    ir,
+)
+from ..data_movement import CONVERT
+from ..in_place import in_place
+from ..options import switch
+
+_RESHAPE, _TRANSPOSE, _DOT = "stablehlo.reshape", "stablehlo.transpose", "stablehlo.dot_general"
+_FOLLOWED = (_RESHAPE, _TRANSPOSE, CONVERT, _DOT)
+
+
+@in_place
+def unmerge_batch_dimensions(module: IrModule) -> None:
+    """Give products of two operands that merge the same leading dimensions these dimensions as
+    batch dimensions.
+
+    Between the merge and the product there may be casts, and transposes that leave the merged
+    dimension in its place. The numbers that are multiplied and added, and their order, stay. A
+    compiler may fuse the two forms in other ways, so that last bits differ. Products of dynamic
+    shape stay as they are.
+    """
+    separation = _Separation()
+    for operation in find_operations(module.operation, *_FOLLOWED):
+        separation.visit(operation)
+    separation.clean()
+
+
+class _Separation:
+    """The values of a module whose first dimension merges others, and their forms without that."""
+
+    def __init__(self) -> None:
+        self._apart: dict[IrValue, IrValue] = {}
+        """By merged value: the same value before the merge."""
+        self._made: list[IrOperation] = []
+        """In program order: what may be unused in the end."""
+
+    def visit(self, operation: IrOperation) -> None:
+        if operation.name == _RESHAPE:
+            self._reshape(operation)
+        elif operation.name == _DOT:
+            self._dot(operation)
+        elif operation.operands[0] in self._apart and _keeps_first_dimension(operation):
+            self._follow(operation)
+
+    def clean(self) -> None:
+        """Erase what nothing reads any more."""
+        for operation in reversed(self._made):
+            if not any(True for _ in operation.results[0].uses):
+                operation.erase()
+
+    def _reshape(self, operation: IrOperation) -> None:
+        source, result = operation.operands[0], operation.results[0]
+        before = self._apart.get(source)
+        if before is not None and before.type == result.type:
+            result.replace_all_uses_with(before)
+            self._made.append(operation)
+        elif _merges(source.type, result.type):
+            self._apart[result] = source
+            self._made.append(operation)
+
+    def _follow(self, operation: IrOperation) -> None:
+        """The same operation, on the value before the merge."""
+        source, result = self._apart[operation.operands[0]], operation.results[0]
+        extra = len(source.type.shape) - len(result.type.shape)
+        changed: dict[str, Any] = {}
+        with building(operation.context):
+            if operation.name == _TRANSPOSE:
+                rest = [int(place) + extra for place in attributes(operation)["permutation"]][1:]
+                changed["permutation"] = ir().DenseI64ArrayAttr.get([*range(extra + 1), *rest])
+        leading = source.type.shape[: extra + 1]
+        self._apart[result] = self._new(operation, [source], leading, changed)
+        self._made.append(operation)
+
+    def _dot(self, operation: IrOperation) -> None:
+        numbers = dot_dimensions(operation)
+        left, right = (self._apart.get(operand) for operand in operation.operands)
+        if left is None or right is None:
+            return
+        if numbers.left_batch != (0,) or numbers.right_batch != (0,):
+            return
+        leading = _leading(left, operation.operands[0])
+        if leading != _leading(right, operation.operands[1]):
+            return
+        extra = len(leading) - 1
+        batch = tuple(range(extra + 1))
+        apart = DotDimensions(
+            batch,
+            batch,
+            tuple(place + extra for place in numbers.left_contracting),
+            tuple(place + extra for place in numbers.right_contracting),
+        )
+        result = operation.results[0]
+        with building(operation.context):
+            changed = {"dot_dimension_numbers": dot_dimensions_attribute(apart)}
+        product = self._new(operation, [left, right], leading, changed)
+        with building(operation.context):
+            merged = ir().Operation.create(
+                _RESHAPE,
+                results=[result.type],
+                operands=[product],
+                loc=operation.location,
+                ip=ir().InsertionPoint(operation),
+            )
+        result.replace_all_uses_with(merged.results[0])
+        operation.erase()
+        self._apart[merged.results[0]] = product
+        self._made.append(merged)
+
+    def _new(
+        self,
+        like: IrOperation,
+        operands: Sequence[IrValue],
+        leading: Sequence[int],
+        changed: dict[str, Any],
+    ) -> IrValue:
+        """The result of an operation as another, before it, with more leading dimensions."""
+        type_ = like.results[0].type
+        kept = {n: a for n, a in attributes(like).items() if n not in ("xla_shape", *changed)}
+        with building(like.context):
+            shape = [*leading, *type_.shape[1:]]
+            made = ir().Operation.create(
+                like.name,
+                results=[ir().RankedTensorType.get(shape, type_.element_type, type_.encoding)],
+                operands=list(operands),
+                attributes={**kept, **changed},
+                loc=like.location,
+                ip=ir().InsertionPoint(like),
+            )
+        self._made.append(made)
+        result: IrValue = made.results[0]
+        return result
+
+
+def _merges(before: IrType, after: IrType) -> bool:
+    """Whether a reshape merges leading dimensions, two of which are larger than one."""
+    if not (before.has_static_shape and after.has_static_shape):
+        return False
+    old, new = list(before.shape), list(after.shape)
+    extra = len(old) - len(new)
+    if extra < 1 or not new:
+        return False
+    leading, rest = old[: extra + 1], old[extra + 1 :]
+    return rest == new[1:] and prod(leading) == new[0] and sum(size > 1 for size in leading) > 1
+
+
+def _leading(before: IrValue, merged: IrValue) -> list[int]:
+    """The dimensions that the first one of a merged value consists of."""
+    extra = len(before.type.shape) - len(merged.type.shape)
+    return list(before.type.shape[: extra + 1])
+
+
+def _keeps_first_dimension(operation: IrOperation) -> bool:
+    if operation.name == CONVERT:
+        return True
+    return int(attributes(operation)["permutation"][0]) == 0
+
+
+OPTIONS = switch(
+    "--unmerge-batch-dimensions",
+    unmerge_batch_dimensions,
+    "Keep the batch dimensions of products apart, for partitioners.",
+)

@@ -1,0 +1,135 @@
+"""What the consumers of StableHLO need: passes for each, and operations that it does not take.
+
+Each operation was seen to be refused by the version that `title` names.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from composites.errors import did_you_mean
+
+from .bindings import IrOperation, attributes, find_operations
+from .errors import StableHLOError, UnsupportedOperationError
+from .module import Module
+from .passes.expand_batch_norm_grad import expand_batch_norm_grad
+from .passes.expand_select_and_scatter import expand_select_and_scatter
+from .passes.legalize_chlo import legalize_chlo
+from .passes.legalize_reduce_inits import legalize_reduce_inits
+from .passes.narrow_scatter_indices import narrow_scatter_indices
+from .pipeline import Pass
+
+
+@dataclass(frozen=True)
+class Target:
+    """A consumer."""
+
+    name: str
+    title: str
+    """With the version that was tried."""
+    passes: tuple[Pass, ...]
+    """In order."""
+    refused: Mapping[str, Callable[[IrOperation], bool]] = field(default_factory=dict)
+    """Operations that it does not take, also after the passes: names, and which of them."""
+
+    def check(self, module: Module) -> Module:
+        """The module itself, if the target takes it.
+
+        Raises:
+            UnsupportedOperationError: it does not; the message names the operation and where it is.
+        """
+        for operation in find_operations(module.ir.operation, *self.refused):
+            if not self.refused[operation.name](operation):
+                continue
+            raise UnsupportedOperationError(
+                f"{self.title} does not take {_written(operation)}, which is in"
+                f" @{_function_of(operation)}; replace it, or leave the target out"
+            )
+        return module
+
+
+def _always(operation: IrOperation) -> bool:
+    return True
+
+
+def _computes(operation: IrOperation) -> bool:
+    """Whether a region does more than to return one of its arguments."""
+    return len(operation.regions[0].blocks[0].operations) > 1
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("xla", "XLA", ()),
+        Target(
+            "portable",
+            "a portable program",
+            (
+                legalize_chlo,
+                expand_batch_norm_grad,
+                expand_select_and_scatter,
+                legalize_reduce_inits,
+                narrow_scatter_indices,
+            ),
+        ),
+        Target(
+            "iree",
+            "IREE 3.13",
+            (
+                legalize_chlo,
+                expand_batch_norm_grad,
+                expand_select_and_scatter,
+                narrow_scatter_indices,
+            ),
+            dict.fromkeys(
+                (
+                    "stablehlo.cholesky",
+                    "stablehlo.custom_call",
+                    "stablehlo.select_and_scatter",
+                    "stablehlo.triangular_solve",
+                ),
+                _always,
+            ),
+        ),
+        Target(
+            "litert",
+            "LiteRT 2.3",
+            (
+                legalize_chlo,
+                expand_batch_norm_grad,
+                expand_select_and_scatter,
+                legalize_reduce_inits,
+            ),
+            {"stablehlo.sort": _always, "stablehlo.scatter": _computes},
+        ),
+    )
+}
+"""By name. `portable` is what all of them take."""
+
+
+def target_passes(name: str) -> list[Pass]:
+    """The passes that make a program one that a target takes, and that say why it does not.
+
+    Args:
+        name: one of `TARGETS`.
+
+    Raises:
+        StableHLOError: there is no such target.
+    """
+    target = TARGETS.get(name) if isinstance(name, str) else None
+    if target is None:
+        hint = did_you_mean(name, list(TARGETS)) if isinstance(name, str) else ""
+        raise StableHLOError(f"there is no target {name!r}{hint} (there are {', '.join(TARGETS)})")
+    return [*target.passes, target.check] if target.refused else [*target.passes]
+
+
+def _written(operation: IrOperation) -> str:
+    target = attributes(operation).get("call_target_name")
+    return operation.name if target is None else f"{operation.name} @{target.value}"
+
+
+def _function_of(operation: IrOperation) -> str:
+    """The name of the function that an operation is in."""
+    owner = operation.parent
+    while owner is not None and owner.name != "func.func":
+        owner = owner.parent
+    return "" if owner is None else str(attributes(owner)["sym_name"].value)

@@ -1,0 +1,189 @@
+"""What is emitted where devices share a graph: batch norms without their instructions, and one sum
+in the place of several. The numbers stay, up to rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering.emission import hlo_proto
+from lowering.emission.batch_norms import expand_batch_norms
+from lowering.emission.builder import insertable
+from lowering.emission.sums import merge_sums
+from lowering.hlo.convert import convert
+from lowering.stablehlo import bindings, run
+
+FULL, FEATURES = (4, 3, 5), (3,)
+
+
+def shape(dimensions: tuple[int, ...], type_: str = "f32") -> Any:
+    return hlo_proto.array_shape(type_, dimensions)
+
+
+def entry(*operands: tuple[int, ...], type_: str = "f32") -> Any:
+    """A computation with parameters of these dimensions."""
+    body = hlo_proto.Computation(name="main.1", id=1)
+    for number, dimensions in enumerate(operands):
+        body.instructions.add(
+            opcode="parameter",
+            id=number + 1,
+            parameter_number=number,
+            shape=shape(dimensions, type_),
+        )
+        body.program_shape.parameters.append(shape(dimensions, type_))
+    return body
+
+
+def returning(body: Any, *results: tuple[str, list[int], tuple[int, ...]], **fields: Any) -> None:
+    """Add an instruction with a tuple of results, and return it."""
+    opcode, operands, _ = results[0]
+    made = body.instructions.add(
+        opcode=opcode, id=len(body.instructions) + 1, operand_ids=operands, **fields
+    )
+    made.shape.element_type = hlo_proto.TUPLE
+    kind = body.program_shape.parameters[0].element_type
+    for _, _, dimensions in results:
+        made.shape.tuple_shapes.append(shape(dimensions, hlo_proto.ELEMENT_TYPE_NAMES[kind]))
+    body.program_shape.result.CopyFrom(made.shape)
+    body.root_id = made.id
+
+
+def numbers_of(body: Any, others: list[Any], *values: np.ndarray) -> list[np.ndarray]:
+    module = hlo_proto.Module(
+        name="m.1", entry_computation_id=body.id, computations=[*others, body]
+    )
+    module.host_program_shape.CopyFrom(body.program_shape)
+    insertable(module)
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            instruction.name = f"i.{instruction.id}"  # XlaBuilder makes names unique
+    module.host_program_shape.parameter_names.extend("" for _ in values)
+    converter = bindings.hlo_converter()
+    assert converter is not None
+    return [np.asarray(result) for result in run(convert(module, converter), *values)]
+
+
+def opcodes(body: Any) -> list[str]:
+    return [item.opcode for item in body.instructions]
+
+
+def values(*dimensions: tuple[int, ...], type_: str = "f32") -> list[np.ndarray]:
+    made = np.random.default_rng(0)
+    dtype = np.float32 if type_ == "f32" else np.float64
+    return [(made.standard_normal(sizes) + 2).astype(dtype) for sizes in dimensions]
+
+
+@pytest.mark.parametrize("type_", ["f32", "f64"])
+@pytest.mark.parametrize("opcode", ["batch-norm-training", "batch-norm-grad"])
+def test_a_batch_norm_is_expanded(opcode: str, type_: str) -> None:
+    gradient = opcode == "batch-norm-grad"
+    operands = [FULL, FEATURES, FEATURES, *([FEATURES, FULL] if gradient else [])]
+
+    def made() -> Any:
+        body = entry(*operands, type_=type_)
+        reads = list(range(1, len(operands) + 1))
+        fields = {"epsilon": 1e-3, "feature_index": 1}
+        returning(body, (opcode, reads, FULL), *[(opcode, reads, FEATURES)] * 2, **fields)
+        return body
+
+    given = values(*operands, type_=type_)
+    body = made()
+    if gradient:  # as the forward gives them
+        given[2], given[3] = given[0].mean((0, 2)), given[0].var((0, 2))
+    sums = expand_batch_norms(body, 2)
+    assert opcode not in opcodes(body)
+    assert len(sums) == 1
+    found = numbers_of(body, sums, *given)
+    x, *_ = given
+    if gradient:
+        _, scale, mean, variance, grad = (value.astype(np.float64) for value in given)
+        spread = (slice(None), None)
+        root = 1 / np.sqrt(variance + 1e-3)
+        normed = (x - mean[spread]) * root[spread]
+        of_scale, of_offset = (grad * normed).sum((0, 2)), grad.sum((0, 2))
+        inner = grad - (of_offset[spread] + normed * of_scale[spread]) / 20
+        right = [(scale * root)[spread] * inner, of_scale, of_offset]
+    else:
+        _, scale, offset = (value.astype(np.float64) for value in given)
+        mean, variance = x.astype(np.float64).mean((0, 2)), x.astype(np.float64).var((0, 2))
+        normed = (x - mean[:, None]) / np.sqrt(variance + 1e-3)[:, None]
+        right = [normed * scale[:, None] + offset[:, None], mean, variance]
+    for mine, expected in zip(found, right, strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_narrow_norms_stay() -> None:
+    body = entry(FULL, FEATURES, FEATURES, type_="bf16")
+    returning(body, ("batch-norm-training", [1, 2, 3], FULL), *[("", [], FEATURES)] * 2)
+    before = body.SerializeToString(deterministic=True)
+    assert expand_batch_norms(body, 2) == []
+    assert body.SerializeToString(deterministic=True) == before
+
+
+def adding() -> Any:
+    made = entry((), ())
+    made.name, made.id = "sum.1", 7
+    made.instructions.add(opcode="add", id=3, operand_ids=[1, 2], shape=shape(()))
+    made.program_shape.result.CopyFrom(shape(()))
+    made.root_id = 3
+    return made
+
+
+def summing(*others: tuple[str, list[int]]) -> Any:
+    """Sums of both operands over the last dimension, between others."""
+    body = entry((4, 5), (4, 5))
+    zero = hlo_proto.literal(np.zeros((), np.float32), shape(()))
+    body.instructions.add(opcode="constant", id=3, shape=shape(()), literal=zero)
+    results = []
+    for number, (opcode, operands) in enumerate(others, 4):
+        fields = {"dimensions": [1], "called_computation_ids": [7]} if opcode == "reduce" else {}
+        if opcode == "broadcast":
+            fields = {"dimensions": [0]}
+        sizes = (4,) if opcode == "reduce" else (4, 5)
+        body.instructions.add(
+            opcode=opcode, id=number, operand_ids=operands, shape=shape(sizes), **fields
+        )
+        if opcode == "reduce":
+            results.append(number)
+    returning(body, ("tuple", results, (4,)), *[("", [], (4,))] * (len(results) - 1))
+    return body
+
+
+def test_two_sums_are_one() -> None:
+    body = summing(("reduce", [1, 3]), ("multiply", [1, 2]), ("reduce", [5, 3]))
+    merge_sums(body, {7: adding()})
+    assert opcodes(body).count("reduce") == 1
+    seen: set[int] = set()
+    for item in body.instructions:
+        assert set(item.operand_ids) <= seen
+        seen.add(item.id)
+    x, y = values((4, 5), (4, 5))
+    one, other = numbers_of(body, [adding()], x, y)
+    np.testing.assert_allclose(one, x.sum(1), rtol=1e-5)
+    np.testing.assert_allclose(other, (x * y).sum(1), rtol=1e-5)
+
+
+def test_sums_that_depend_on_each_other_stay() -> None:
+    chain = (("reduce", [1, 3]), ("broadcast", [4]), ("add", [5, 2]), ("reduce", [6, 3]))
+    body = summing(*chain)
+    before = body.SerializeToString(deterministic=True)
+    merge_sums(body, {7: adding()})
+    assert body.SerializeToString(deterministic=True) == before
+
+
+def test_two_groups_make_no_cycle() -> None:
+    """Each of two sums depends on one of two others: all four in two pairs, or in one."""
+    body = summing(
+        ("reduce", [1, 3]), ("broadcast", [4]), ("add", [5, 2]), ("reduce", [6, 3]),
+        ("reduce", [2, 3]), ("broadcast", [8]), ("add", [9, 1]), ("reduce", [10, 3]),
+    )  # fmt: skip
+    merge_sums(body, {7: adding()})
+    assert opcodes(body).count("reduce") == 2
+    x, y = values((4, 5), (4, 5))
+    found = numbers_of(body, [adding()], x, y)
+    first, second = x.sum(1), y.sum(1)
+    right = [first, (first[:, None] + y).sum(1), second, (second[:, None] + x).sum(1)]
+    for mine, expected in zip(found, right, strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=1e-5)

@@ -1,0 +1,69 @@
+"""Products that read the transposes of matrices, in what is emitted where devices share a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lowering.emission import hlo_proto
+from lowering.emission.transposes import fold_transposes
+
+
+def product(order: list[int], batch: int) -> Any:
+    """`dot(x, transpose(y))`, with so many batch dimensions; the product is over the first
+    dimension behind them of what the transpose gives."""
+    leading = (2, 3)[:batch]
+    y = (*leading, 5, 4)
+    x = (*leading, 7, tuple(y[place] for place in order)[batch])
+    body = hlo_proto.Computation(id=1)
+    for number, dimensions in enumerate((x, y), 1):
+        body.instructions.add(
+            opcode="parameter", id=number, shape=hlo_proto.array_shape("f32", dimensions)
+        )
+    turned = [y[place] for place in order]
+    body.instructions.add(
+        opcode="transpose",
+        id=3,
+        operand_ids=[2],
+        dimensions=order,
+        shape=hlo_proto.array_shape("f32", turned),
+    )
+    dot = body.instructions.add(
+        opcode="dot",
+        id=4,
+        operand_ids=[1, 3],
+        shape=hlo_proto.array_shape("f32", (*leading, 7, turned[-1])),
+    )
+    numbers = dot.dot_dimension_numbers
+    numbers.lhs_batch_dimensions.extend(range(batch))
+    numbers.rhs_batch_dimensions.extend(range(batch))
+    numbers.lhs_contracting_dimensions.append(batch + 1)
+    numbers.rhs_contracting_dimensions.append(batch)
+    body.root_id = 4
+    return body
+
+
+@pytest.mark.parametrize("batch", [0, 1, 2])
+def test_a_matrix_is_read_as_it_is_given(batch: int) -> None:
+    body = product([*range(batch), batch + 1, batch], batch)
+    fold_transposes(body)
+    dot = body.instructions[-1]
+    assert list(dot.operand_ids) == [1, 2]
+    assert list(dot.dot_dimension_numbers.rhs_contracting_dimensions) == [batch + 1]
+    assert list(dot.dot_dimension_numbers.lhs_contracting_dimensions) == [batch + 1]
+    # What is multiplied has the same size on both sides, as before.
+    x, y = (body.instructions[place].shape.dimensions for place in (0, 1))
+    assert x[batch + 1] == y[batch + 1]
+
+
+@pytest.mark.parametrize(
+    ("order", "batch"),
+    [([1, 0, 2, 3], 2), ([0, 2, 1, 3], 2), ([2, 0, 1], 1)],
+    ids=["batch", "batch and rows", "all"],
+)
+def test_other_transposes_stay(order: list[int], batch: int) -> None:
+    body = product(order, batch)
+    before = body.SerializeToString()
+    fold_transposes(body)
+    assert body.SerializeToString() == before

@@ -1,0 +1,244 @@
+"""Kernels that registry files list: which calls they take in a step, and why not others."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from composites_testing.processes import run_python
+
+import composites
+from composites import Program, ProgramError
+from composites.errors import CompositesError, LoweringError
+from lowering.stablehlo import RunError
+
+KERNELS = """
+import jax
+import jax.numpy as jnp
+
+from composites import UnsupportedCallError
+
+
+def gelu(x, *, approximate):
+    return jax.nn.gelu(x, approximate=approximate == "tanh")
+
+
+def zeros(x):
+    return jnp.zeros_like(x)
+
+
+def softmax(x, *, dim):
+    if x.ndim == 2:
+        raise UnsupportedCallError("needs three dimensions")
+    return jax.nn.softmax(x, axis=dim)
+
+
+def library():
+    import pathlib, subprocess  # compiled when it is needed, as a package of kernels does
+
+    folder = pathlib.Path(__file__).parent
+    options = ["-std=c++17", "-O0", "-shared", "-fPIC", "-isystem", jax.ffi.include_dir()]
+    command = ["g++", *options, "-o", folder / "kernel.so", folder / "kernel.cc"]
+    subprocess.run(command, check=True)
+    return folder / "kernel.so"
+
+
+def no_library():
+    return "/nowhere/kernels.so"
+"""
+
+SOURCE = """
+#include <algorithm>
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+
+static ffi::Error Run(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
+  std::fill_n(y->typed_data(), y->element_count(), 0.25f);
+  return ffi::Error::Success();
+}
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    listed_test_quarter, Run,
+    ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+"""
+
+X = torch.linspace(-2, 2, 24).reshape(6, 4).sin()
+
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(x).softmax(-1)
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return composites.export(Model(), (X,))
+
+
+@pytest.fixture
+def listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Callable[[str], Path]]:
+    """Writes a registry file with these kernels, which XLA_COMPOSITE_REGISTRY then names."""
+    module = f"listed_{abs(hash(request.node.name))}"
+    (tmp_path / f"{module}.py").write_text(KERNELS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(kernels: str) -> Path:
+        path = tmp_path / "acme.yaml"
+        text = f"schema: 1\nnamespace: acme\ncomposites: {{}}\nkernels:\n{kernels}"
+        path.write_text(text.replace("MODULE", module))
+        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+        return path
+
+    yield write
+    sys.modules.pop(module, None)
+
+
+def found(program: Program, kernels: Any = "auto") -> dict[str, tuple[str | None, str | None]]:
+    step = program.compile("cpu", kernels)
+    outputs, _ = step(step.init({}), X)
+    np.testing.assert_allclose(outputs["out:0"], Model()(X).numpy(), atol=1e-6)
+    return {use.composite: (_plain(use.kernel), _plain(use.reason)) for use in step.kernels}
+
+
+def _plain(text: str | None) -> str | None:
+    """Without the name of the kernels' module, which each test has of its own."""
+    return None if text is None else re.sub(r"listed_\d+:", "", text)
+
+
+def test_a_listed_kernel_takes_its_calls(program: Program, listing: Any) -> None:
+    listing("""
+  ptxla.gelu:
+    cpu:
+      - {function: MODULE:gelu, operands: [x], when: {dtypes: f32, rank: 2, approximate: none,
+         where: ["x.shape[-1] % 4 == 0 and x.dtype == f32 and x.numel() < 100"]}}
+  ptxla.softmax:
+    cpu:
+      - {function: MODULE:softmax}
+    cuda:
+      - {target: acme_softmax}
+""")
+    assert found(program) == {
+        "ptxla.gelu": ("gelu", None),
+        "ptxla.softmax": (None, "softmax: needs three dimensions"),
+    }
+    reason = "its listed kernels are not among those that were named"
+    assert found(program, ["ptxla.g*"])["ptxla.softmax"] == (None, reason)
+    assert found(program, None)["ptxla.gelu"][0] is None
+    with pytest.raises(ProgramError, match=r"for 'ptxla\.gell'; did you mean 'ptxla\.gelu'"):
+        program.compile("cpu", ["ptxla.gell"])
+    with pytest.raises(ProgramError, match="ignored is for kernels that are given"):
+        program.compile("cpu", ignored={"ptxla.gelu": ["approximate"]})
+
+
+REFUSALS = {
+    "version: 2": "is for version 2",
+    "when: {approximate: tanh}": "takes approximate = tanh, not 'none'",
+    "when: {dtypes: [bf16, f16]}": "takes operands of bf16 or f16, not f32",
+    "when: {rank: [3, 4]}": "takes rank 3 or 4",
+    "operands: [x], when: {where: ['x.shape[0] > 6']}": "needs x.shape[0] > 6",
+    "when: {where: [approximate == 'tanh']}": "needs approximate == 'tanh'",
+}
+
+
+@pytest.mark.parametrize("condition", REFUSALS)
+def test_conditions(program: Program, listing: Any, condition: str) -> None:
+    """The function is not even imported where a condition does not hold."""
+    listing(f"  ptxla.gelu: {{cpu: [{{function: nowhere:gelu, {condition}}}]}}\n")
+    expected = (None, f"nowhere:gelu: {REFUSALS[condition]}")
+    assert found(program)["ptxla.gelu"] == expected
+
+
+def test_priority(program: Program, listing: Any) -> None:
+    """The next one is asked where the first does not take a call."""
+    listing("""
+  ptxla.gelu:
+    cpu:
+      - {function: MODULE:zeros, ignores: [approximate], priority: -1}
+      - {function: MODULE:gelu}
+      - {function: MODULE:zeros, priority: 2, when: {rank: 3}}
+  ptxla.softmax@1: {cpu: [{function: MODULE:softmax, priority: 1}, {target: nobody, version: 7}]}
+""")
+    assert found(program) == {
+        "ptxla.gelu": ("gelu", None),
+        "ptxla.softmax": (None, "nobody: is for version 7; softmax: needs three dimensions"),
+    }
+
+
+FAILURES: dict[str, tuple[str, type[Exception], str]] = {
+    "no module": ("{function: nowhere:gelu}", CompositesError, "nowhere"),
+    "attribute": ("{function: MODULE:zeros}", Exception, "zeros has no parameter for approximate"),
+    "library": (
+        "{target: acme_gelu, library: MODULE:no_library}",
+        RunError,
+        r"/nowhere/kernels\.so cannot be loaded",
+    ),
+    "target": (
+        "{target: acme_missing}",
+        RunError,
+        r"the kernel that fails is acme_missing for ptxla\.gelu@1",
+    ),
+    "condition": (
+        "{function: MODULE:gelu, operands: [x], when: {where: ['x.shape[9] > 1']}}",
+        LoweringError,
+        r"acme\.yaml:\d+: ptxla\.gelu: 'x\.shape\[9\] > 1' failed: IndexError",
+    ),
+    "name": (
+        "{function: MODULE:gelu, when: {where: ['nothing > 1']}}",
+        LoweringError,
+        "there is no argument 'nothing'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_failures(program: Program, listing: Any, case: str) -> None:
+    kernel, kind, message = FAILURES[case]
+    listing(f"  ptxla.gelu: {{cpu: [{kernel}]}}\n")
+    with pytest.raises(kind, match=message):
+        program.compile("cpu")
+
+
+def test_a_library(program: Program, listing: Any, tmp_path: Path) -> None:
+    (tmp_path / "kernel.cc").write_text(SOURCE)
+    listing("""
+  ptxla.softmax:
+    cpu: [{target: listed_test_quarter, library: MODULE:library, ignores: [dim]}]
+""")
+    step = program.compile("cpu")
+    outputs, _ = step(step.init({}), X)
+    np.testing.assert_array_equal(outputs["out:0"], np.full((6, 4), 0.25))
+    assert [use.kernel for use in step.kernels] == [None, "listed_test_quarter"]
+
+
+WITHOUT_TORCH = """
+import json, sys
+import numpy as np
+from composites import Program
+
+step = Program.load(FOLDER).compile("cpu")
+outputs, _ = step(step.init({}), np.zeros((6, 4), np.float32))
+assert "torch" not in sys.modules
+print(json.dumps([use.kernel for use in step.kernels]))
+"""
+
+
+def test_without_torch(program: Program, listing: Any, tmp_path: Path) -> None:
+    path = listing("  ptxla.gelu: {cpu: [{function: MODULE:gelu}]}\n")
+    program.save(tmp_path / "program")
+    script = (
+        f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+        f"FOLDER = {str(tmp_path / 'program')!r}\n{WITHOUT_TORCH}"
+    )
+    finished = run_python(script, XLA_COMPOSITE_REGISTRY=str(path), JAX_PLATFORMS="cpu")
+    assert finished.code == 0, finished.stderr
+    taken, left = json.loads(finished.stdout.splitlines()[-1])
+    assert (_plain(taken), left) == ("gelu", None)

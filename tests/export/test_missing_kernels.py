@@ -1,0 +1,168 @@
+"""Operators that torch_xla has no lowering for, in exports: PyTorch's decompositions take their
+place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+import composites
+from composites import ExportError
+from composites.operators.unlowered import hypot
+
+OF_PYTORCH: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "aten::nansum": lambda x: torch.nansum(x, 1),
+    "aten::im2col": lambda x: functional.unfold(x.reshape(1, 1, 4, 6), 2),
+    "aten::col2im": lambda x: functional.fold(x.reshape(1, 4, 6), (3, 4), 2),
+    "aten::bucketize": lambda x: x * torch.bucketize(x, torch.linspace(-1, 1, 5).to(x.device)),
+    "aten::huber_loss": lambda x: functional.huber_loss(x, x * 3),
+    "aten::vdot": lambda x: torch.vdot(x[0], x[1]),
+    "aten::addmm": lambda x: torch.addmm(x[:, :4], x, x.t(), beta=0.5, alpha=2),
+}
+"""Calls of operators that PyTorch decomposes, and whose operators for gradients it decomposes."""
+
+
+OF_OURS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "aten::exp2": torch.exp2,
+    "aten::fmax": lambda x: torch.fmax(x, (x - 0.5).masked_fill(x > 0.3, torch.nan)),
+    "aten::fmin": lambda x: torch.fmin((x - 0.5).masked_fill(x > 0.3, torch.nan), x),
+    "aten::hypot": lambda x: torch.hypot(x, x.flip(0)),
+    "aten::copysign": lambda x: torch.copysign(x, x.flip(0)),
+    "aten::addbmm": lambda x: torch.addbmm(x[:, :4], x[None], x.t()[None], beta=2, alpha=3),
+    "aten::unfold": lambda x: x.unfold(1, 3, 2) * x.unfold(-1, 3, 2).flip(0),
+    "aten::_weight_norm_interface": lambda x: torch._weight_norm(x, x[:, :1], 0),
+}
+"""Calls of operators that have decompositions in `composites.operators.unlowered`."""
+
+
+class Calling(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+        self.weight = torch.nn.Parameter(torch.randn(4, 6, generator=torch.manual_seed(0)))
+
+    def forward(self) -> torch.Tensor:
+        return self.function(self.weight).square().sum()
+
+
+def run_training(module: torch.nn.Module, **options: Any) -> dict[str, torch.Tensor]:
+    """What the exported training step of a module computes."""
+    program = composites.export(module, (), train=True, **options)
+    values = {f"param:{name}": value.detach() for name, value in module.named_parameters()}
+    results = program.run({value.name: values[value.name] for value in program.inputs})
+    return {name: torch.from_numpy(array.copy()) for name, array in results.items()}
+
+
+OF_ENTRIES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], set[str]]] = {
+    "rfft": (
+        lambda x: torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(x.flip(0))),
+        {"fft_r2c", "fft_c2r", "fft_c2r_backward", "fft_c2c"},
+    ),
+    "fft": (
+        lambda x: torch.view_as_real(torch.fft.ifft(torch.fft.fft(x) ** 2, norm="ortho")),
+        {"fft_r2c", "fft_c2c"},
+    ),
+    "stft": (
+        lambda x: torch.view_as_real(
+            torch.stft(x.reshape(24), 8, window=torch.ones(8).to(x.device), return_complex=True)
+        ),
+        {"fft_r2c", "fft_c2c"},
+    ),
+    "embedding_bag": (
+        lambda x: functional.embedding_bag(torch.tensor([[0, 1], [2, 1]]).to(x.device), x),
+        {"embedding_bag", "embedding_bag_backward"},
+    ),
+    "bags of several sizes": (
+        lambda x: functional.embedding_bag(
+            torch.tensor([0, 1, 2, 1]).to(x.device),
+            x,
+            torch.tensor([0, 3]).to(x.device),
+            mode="max",
+        ),
+        {"embedding_bag", "embedding_bag_backward"},
+    ),
+}
+"""Calls, and composites that their training step has."""
+
+
+@pytest.mark.parametrize("name", OF_ENTRIES)
+def test_an_entry_takes_its_place(name: str) -> None:
+    function, expected = OF_ENTRIES[name]
+    module = Calling(function)
+    program = composites.export(module, (), train=True)
+    assert {f"ptxla.{composite}" for composite in expected} <= set(program.composites)
+    results = run_training(module)
+    loss = module()
+    loss.backward()
+    torch.testing.assert_close(results["loss"], loss.detach())
+    torch.testing.assert_close(results["grad:weight"], module.weight.grad, atol=1e-4, rtol=1e-4)
+
+
+def test_a_product_of_bytes_has_wide_results() -> None:
+    class Product(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return torch._int_mm(a, b)
+
+    a = torch.arange(32 * 8, dtype=torch.int64).reshape(32, 8).to(torch.int8)
+    b = torch.arange(8 * 16, dtype=torch.int64).reshape(8, 16).to(torch.int8)
+    program = composites.export(Product(), (a, b))
+    assert dict(program.composites) == {"ptxla.mm": 1}
+    expected = a.to(torch.int32) @ b.to(torch.int32)
+    assert torch.equal(torch.from_numpy(program.run(a, b)["out:0"].copy()), expected)
+
+
+@pytest.mark.parametrize("name", [*OF_PYTORCH, *OF_OURS])
+def test_a_decomposition_takes_its_place(name: str) -> None:
+    module = Calling((OF_PYTORCH | OF_OURS)[name])
+    results = run_training(module, ops=["gelu"])
+    loss = module()
+    loss.backward()
+    torch.testing.assert_close(results["loss"], loss.detach())
+    torch.testing.assert_close(results["grad:weight"], module.weight.grad)
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+def test_no_square_of_hypot_is_out_of_range(scale: float) -> None:
+    module = Calling(lambda x: torch.hypot(x * scale, x.flip(0) * scale) / scale)
+    torch.testing.assert_close(run_training(module)["loss"], module().detach())
+
+
+def test_hypot_of_infinity_is_infinite() -> None:
+    one, other = (torch.tensor(x).repeat(2) for x in ([torch.inf, 3.0], [torch.nan, -torch.inf]))
+    found = hypot(one, other)
+    torch.testing.assert_close(found, torch.hypot(one, other), equal_nan=True)
+    assert bool(found.isinf().all())
+
+
+def test_an_operator_that_decomposes_into_itself_is_named() -> None:
+    message = ""
+    try:
+        composites.export(Calling(lambda x: torch.special.i1(x)), ())
+    except ExportError as error:  # pytest would print the tensors of its traceback
+        message = str(error)
+    assert "no lowering for this call of aten::special_i1 and" in message
+
+
+def test_nothing_is_decomposed_outside_of_exports() -> None:
+    import torch_xla.debug.metrics as metrics
+
+    composites.export(Calling(torch.nansum), ())
+    before = metrics.counter_value("aten::nansum") or 0
+    assert torch.nansum(torch.ones(3, device="xla")).item() == 3
+    assert metrics.counter_value("aten::nansum") == before + 1
+
+
+def test_a_module_may_print(capsys: pytest.CaptureFixture[str]) -> None:
+    def prints(x: torch.Tensor) -> torch.Tensor:
+        print(x * 2)
+        return x
+
+    composites.export(Calling(prints), ())
+    assert capsys.readouterr().out == (
+        "tensor(..., device='xla:0', size=(4, 6), dtype=torch.float32)\n"
+    )
+    assert "0.5" in str(torch.full((2,), 0.5, device="xla"))

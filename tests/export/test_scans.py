@@ -1,0 +1,143 @@
+"""Loops of torch_xla in exports: `scan`, `scan_layers` and torch.nn.GRU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch_xla.experimental.scan import scan
+from torch_xla.experimental.scan_layers import scan_layers
+
+import composites
+from composites import Program
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + functional.gelu(self.linear(self.norm(x)))
+
+
+class Layers(nn.Module):
+    def __init__(self, *, scanned: bool) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Block() for _ in range(3))
+        self.scanned = scanned
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.scanned:
+            return scan_layers(self.layers, x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Loop(nn.Module):
+    """Products with a weight, one for each slice of the input."""
+
+    def __init__(self, *, scanned: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 8) / 4)
+        self.scanned = scanned
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def step(
+            carry: tuple[torch.Tensor, torch.Tensor], slice_: torch.Tensor
+        ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+            state, weight = carry
+            state = functional.gelu(state @ weight + slice_)
+            return (state, weight), state.sum(-1)
+
+        weight: torch.Tensor = self.weight
+        carry, sums = (torch.zeros_like(x[0]), weight), []
+        if self.scanned:
+            carry, stacked = scan(step, carry, x)
+            return carry[0].sum() + stacked.square()
+        for slice_ in x:
+            carry, total = step(carry, slice_)
+            sums.append(total)
+        return carry[0].sum() + torch.stack(sums).square()
+
+
+class Gru(nn.Module):
+    def __init__(self, *, scanned: bool) -> None:
+        super().__init__()
+        make = nn.GRU if scanned else nn.GRU._orig  # type: ignore[attr-defined]
+        self.gru = make(8, 5, num_layers=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        output, state = self.gru(x)
+        return output.sum() + state.square()
+
+
+class Loss(nn.Module):
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.module(x).square().mean()
+
+
+def assert_computes_as(program: Program, plain: nn.Module, x: torch.Tensor, output: str) -> None:
+    """Whether a program has PyTorch's numbers for the same computation without a scan."""
+    values = {f"param:{name}": tensor.detach() for name, tensor in plain.named_parameters()}
+    values["arg:0"] = x
+    found = program.run({value.name: values[value.name] for value in program.inputs})
+    expected = plain(x)
+    torch.testing.assert_close(torch.from_numpy(found[output].copy()), expected.detach())
+    if output == "loss":
+        expected.backward()
+        for name, parameter in plain.named_parameters():
+            gradient = torch.from_numpy(found[f"grad:{name}"].copy())
+            torch.testing.assert_close(gradient, parameter.grad, atol=1e-5, rtol=1e-4)
+
+
+MAKERS: dict[str, tuple[Callable[..., nn.Module], list[str]]] = {
+    "scan_layers": (Layers, ["gelu", "layer_norm"]),
+    "scan": (Loop, ["gelu"]),
+    "gru": (Gru, ["gru_cell"]),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("train", [False, True])
+def test_a_loop_has_one_composite_each_way_in_its_body(name: str, train: bool) -> None:
+    make, names = MAKERS[name]
+    torch.manual_seed(0)
+    scanned, plain = make(scanned=True), make(scanned=False)
+    plain.load_state_dict(scanned.state_dict())
+    x = torch.randn(4, 3, 8)
+    if train:
+        program = composites.export(Loss(scanned), (x,), train=True)
+        assert_computes_as(program, Loss(plain), x, "loss")
+    else:
+        program = composites.export(scanned, (x,))
+        assert_computes_as(program, plain, x, "out:0")
+    loops = 2 if name == "gru" else 1
+    suffixes = ("", "_backward") if train else ("",)
+    assert {f"ptxla.{n}{suffix}": loops for n in names for suffix in suffixes} == dict(
+        program.composites
+    )
+    assert program.mlir.count("stablehlo.while") == loops * len(suffixes)
+
+
+def test_an_export_leaves_no_graph_for_a_run() -> None:
+    from torch_xla.experimental import scan as of_torch_xla
+
+    torch.manual_seed(0)
+    module = Gru(scanned=True)
+    x = torch.randn(4, 3, 8)
+    kept = dict(of_torch_xla._SCAN_COMPUTATION_CACHE)
+    composites.export(module, (x,))
+    assert dict(of_torch_xla._SCAN_COMPUTATION_CACHE) == kept
+    expected = module.to("xla")(x.to("xla")).cpu()
+    with composites.enabled("scanned_gru_cell"):
+        torch.testing.assert_close(module(x.to("xla")).cpu(), expected, rtol=0, atol=0)

@@ -1,0 +1,327 @@
+"""Shardings of an export: meshes and specs, what StableHLO says, and folders."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import torch
+from composites_testing.processes import run_python
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+import composites
+from composites import Program
+from composites.errors import ExportError, ProgramError
+from lowering.export.shardings import DeviceMesh, Form
+from lowering.stablehlo import (
+    Module,
+    Pass,
+    RunError,
+    clean,
+    decompose,
+    drop_cast_roundtrips,
+    run_passes,
+    widen_dots,
+)
+
+MESHES = ({"model": 4}, {"data": 2, "model": 4}, {"x": 2, "y": 1, "z": 2})
+
+
+def specs(mesh: DeviceMesh, rank: int) -> list[tuple[tuple[str, ...], ...]]:
+    """All that have at most one axis for a dimension, and those that have all for one."""
+    singles = product([(), *((name,) for name in mesh.names)], repeat=rank)
+    found = [spec for spec in singles if len({*spec} - {()}) == sum(map(bool, spec))]
+    whole = [mesh.names, tuple(reversed(mesh.names))]
+    return [*found, *((axes,) + ((),) * (rank - 1) for axes in whole)]
+
+
+@pytest.mark.parametrize("sizes", MESHES, ids=str)
+def test_the_text_of_gspmd_is_jaxs(sizes: dict[str, int]) -> None:
+    """It may be another text of the same division, as where an axis has size 1."""
+    mesh = DeviceMesh.of(sizes)
+    named = AbstractMesh(tuple(sizes.values()), tuple(sizes))
+    for rank in (1, 2, 3):
+        for spec in specs(mesh, rank):
+            parts = PartitionSpec(*(axes or None for axes in spec))
+            known = str(NamedSharding(named, parts)._to_xla_hlo_sharding(rank))
+            ours = mesh.text(spec, "gspmd")
+            assert (ours == "{replicated}") == (known == "{replicated}")
+            if ours != "{replicated}":
+                found = mesh.spec_of(known, rank)
+                assert found is not None
+                assert found == mesh.spec_of(ours, rank)
+
+
+def test_the_forms_of_torch_xla() -> None:
+    mesh = DeviceMesh.of({"data": 2, "model": 2})
+    for text, spec in {
+        "{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}": (("model",), ()),
+        "{devices=[1,2,2]0,2,1,3 last_tile_dim_replicate}": ((), ("model",)),
+        "{devices=[2,1,2]0,1,2,3 last_tile_dim_replicate}": (("data",), ()),
+        "{devices=[2,2]0,1,2,3}": (("data",), ("model",)),
+        "{devices=[4,1]<=[4]}": (("data", "model"), ()),
+        "{devices=[4,1]0,2,1,3}": (("model", "data"), ()),
+    }.items():
+        assert mesh.spec_of(text, 2) == spec
+    assert mesh.spec_of("{maximal device=0}", 2) is None
+    assert mesh.spec_of("{devices=[2,2]0,3,1,2}", 2) is None
+
+
+class Layers(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(8, 16)
+        self.second = torch.nn.Linear(16, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.nn.functional.gelu(self.first(x))).square().mean()
+
+
+SHARDINGS = {"first.*": ("model",), "second.weight": (None, "model"), "arg:0": ("data",)}
+
+
+def exported(form: Form = "gspmd", **options: Any) -> Program:
+    chosen: dict[str, Any] = {"mesh": {"data": 2, "model": 2}, "shardings": SHARDINGS} | options
+    optimizer = partial(torch.optim.AdamW, lr=1e-2)
+    return composites.export(
+        Layers(), (torch.ones(4, 8),), optimizer=optimizer, sharding_form=form, **chosen
+    )
+
+
+GSPMD = "<=[2,2]T(1,0) last_tile_dim_replicate}"
+TEXT: dict[Form, tuple[str, str]] = {
+    "gspmd": (
+        f'tensor<16x8xf32> {{mhlo.sharding = "{{devices=[2,1,2]{GSPMD}"}}',
+        f'tensor<6x16xf32> {{mhlo.sharding = "{{devices=[1,2,2]{GSPMD}"}}',
+    ),
+    "shardy": (
+        'tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}',
+        'tensor<6x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}',
+    ),
+}
+
+
+@pytest.mark.parametrize("form", TEXT)
+def test_inputs_and_what_follows_them(form: Form) -> None:
+    program = exported(form)
+    first, second = TEXT[form]
+    head = next(line for line in program.mlir.splitlines() if "@main" in line)
+    # Parameter, two moments; then gradient, parameter and moments among the results.
+    assert head.count(first) == 3 + 4
+    assert head.count(second) == 3 + 4
+    assert ("sdy.mesh @mesh" in program.mlir) == (form == "shardy")
+    named = {value.name: value.sharding for value in (*program.inputs, *program.outputs)}
+    assert named["param:first.bias"] == (("model",),)
+    assert named["state:first.bias.exp_avg"] == (("model",),)
+    assert named["grad:second.weight"] == ((), ("model",))
+    assert named["state:first.bias.step"] is None
+    assert named["param:second.bias"] is None
+    assert named["loss"] is None
+
+
+@pytest.mark.parametrize("form", TEXT)
+def test_passes_keep_them(form: Form) -> None:
+    program = exported(form, passes=[drop_cast_roundtrips])
+    passes: list[Pass] = [clean, widen_dots, decompose, clean]
+    changed = run_passes(program.module, passes)
+    heads = [
+        next(line for line in text.splitlines() if "@main" in line)
+        for text in (program.mlir, changed.text)
+    ]
+    assert heads[0] == heads[1]
+    assert ("sdy.mesh @mesh" in changed.text) == (form == "shardy")
+
+
+@pytest.mark.parametrize("form", TEXT)
+def test_a_folder(form: Form, tmp_path: Path) -> None:
+    program = exported(form)
+    program.save(tmp_path / "saved")
+    loaded = Program.load(tmp_path / "saved")
+    assert (loaded.mesh, loaded.inputs, loaded.outputs) == (
+        program.mesh,
+        program.inputs,
+        program.outputs,
+    )
+    assert loaded.mlir == program.mlir
+    artifact = Module.read(tmp_path / "saved" / "program.mlirbc")
+    assert TEXT["gspmd"][0] in artifact.text
+    file = tmp_path / "saved" / "manifest.json"
+    document = json.loads(file.read_text())
+    for key, value, message in (
+        ("mesh", {"data": 2}, "names the axis 'model'"),
+        ("mesh", {"data": 0}, "the size of data must be a number"),
+        ("mesh", 4, "mesh must be an object"),
+    ):
+        file.write_text(json.dumps(document | {key: value}))
+        with pytest.raises(ProgramError, match=message):
+            Program.load(tmp_path / "saved")
+    del document["mesh"]
+    file.write_text(json.dumps(document))
+    with pytest.raises(ProgramError, match="mesh is missing"):
+        Program.load(tmp_path / "saved")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mesh": None}, "shardings need the mesh that they name"),
+        ({"mesh": 4}, "mesh: write names and sizes of its axes"),
+        ({"mesh": {}}, "mesh: write names and sizes of its axes"),
+        ({"mesh": {"a b": 2}}, "'a b' is not the name of an axis"),
+        ({"mesh": {"model": "2"}}, "the size of model must be a number, not '2'"),
+        ({"shardings": {"frist.weight": ()}}, "no input has the name 'frist.weight'; did you mean"),
+        ({"shardings": {"first.*": ("modle",)}}, "names the axis 'modle'; did you mean 'model'"),
+        ({"shardings": {"first.bias": (None, "model")}}, "has 2 dimensions"),
+        ({"shardings": {"first.weight": ("model", "model")}}, "names the axis 'model' twice"),
+        ({"shardings": {"first.weight": "model"}}, "must have an axis or None for each dimension"),
+        ({"shardings": {"second.bias": ("all",)}, "mesh": {"all": 4}}, "which leaves a rest"),
+        ({"shardings": [("model",)]}, "shardings must be a mapping from patterns"),
+        ({"sharding_form": "sdy"}, "sharding_form must be 'gspmd' or 'shardy', not 'sdy'"),
+    ],
+)
+def test_mistakes(options: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"mesh": {"data": 2, "model": 2}, "shardings": SHARDINGS} | options
+    with pytest.raises(ExportError) as raised:
+        composites.export(Layers(), (torch.ones(4, 8),), **given)
+    assert message in str(raised.value)
+
+
+def test_a_program_is_run_on_its_own_mesh() -> None:
+    module = Layers()
+    one = Mesh(np.array(jax.devices()[:1]), ("model",))
+    plain = composites.export(module, (torch.ones(4, 8),))
+    values = plain.module_weights(module) | {"arg:0": torch.ones(4, 8)}
+    with pytest.raises(ProgramError, match="export it with mesh= and shardings="):
+        plain.run(values, mesh=one)
+    program = composites.export(module, (torch.ones(4, 8),), mesh=one)
+    found = program.run(values, mesh=one)
+    assert isinstance(found["out:0"], jax.Array)
+    np.testing.assert_allclose(found["out:0"], plain.run(values)["out:0"], rtol=1e-6)
+    with pytest.raises(ProgramError, match=r"must be a jax\.sharding\.Mesh, not 4"):
+        program.run(values, mesh=4)
+    other = Mesh(np.array(jax.devices()[:1]), ("data",))
+    with pytest.raises(ProgramError, match="make one with the program's"):
+        program.run(values, mesh=other)
+    with pytest.raises(RunError, match="input arg:0 is tensor<4x8xf32>, got an array of shape"):
+        program.run(values | {"arg:0": torch.ones(3, 8)}, mesh=one)
+
+
+MARKED = """
+import json, os
+import numpy as np, torch, torch_xla.distributed.spmd as xs, torch_xla.runtime as xr
+import composites
+xr.use_spmd()
+mesh = xs.Mesh(np.arange(4), (2, 2), ("data", "model"))
+layer, x = torch.nn.Linear(8, 16).to("xla"), torch.ones(4, 8, device="xla")
+xs.mark_sharding(layer.weight, mesh, ("model", None))
+xs.mark_sharding(x, mesh, ("data", None))
+kept = composites.export(layer, (x,), mesh=mesh)
+other = composites.export(layer, (x,), mesh=mesh, shardings={"weight": (None, "data")})
+try:
+    composites.export(layer, (x,))
+except composites.ExportError as error:
+    message = str(error)
+print(json.dumps([[v.sharding for v in program.inputs] for program in (kept, other)] + [message]))
+"""
+
+
+def test_marks_of_torch_xla_are_kept() -> None:
+    done = run_python(MARKED, PJRT_DEVICE="CPU", CPU_NUM_DEVICES="4")
+    assert done.code == 0, done.stderr[-3000:]
+    kept, other, message = json.loads(done.stdout.splitlines()[-1])
+    assert kept == [[["model"], []], None, [["data"], []]]
+    assert other == [[[], ["data"]], None, [["data"], []]]
+    assert message.startswith("param:weight is marked as {devices=[2,1,2]0,2,1,3")
+    assert message.endswith("pass mesh=, the mesh that it was marked with")
+
+
+MARKED_INSIDE = """
+import json
+import jax, numpy as np, torch
+import torch_xla.distributed.spmd as spmd
+from torch_xla import runtime
+import composites
+
+runtime.use_spmd()
+mesh = spmd.Mesh(np.arange(4), (4,), ("model",))
+
+class Marked(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
+    def forward(self, x):
+        hidden = self.first(x)
+        spmd.mark_sharding(hidden, mesh, (None, "model"))
+        return self.second(torch.nn.functional.gelu(hidden)).square().sum()
+
+module, x = Marked(), torch.ones(4, 8)
+found = {"eager": torch.nn.functional.gelu(x @ module.first.weight.t() + module.first.bias)}
+found["eager"] = module.second(found["eager"]).square().sum().item()
+for form in ("gspmd", "shardy"):
+    program = composites.export(
+        module, (x,), train=True, ops=["gelu"], mesh=mesh, sharding_form=form
+    )
+    values = program.module_weights(module) | {"arg:0": x}
+    arrays = {name: value.detach().numpy() for name, value in values.items()}
+    found[form] = [line for line in program.mlir.splitlines() if "harding" in line]
+    found[f"{form} alone"] = float(program.run(arrays)["loss"])
+    divided = program.run(arrays, mesh=jax.make_mesh((4,), ("model",)))
+    found[f"{form} divided"] = float(divided["loss"])
+for name, given in (("no mesh", None), ("another", {"model": 2})):
+    try:
+        composites.export(module, (x,), mesh=given)
+    except composites.ExportError as error:
+        found[name] = str(error)
+print(json.dumps(found))
+"""
+
+
+def test_marks_inside_are_kept() -> None:
+    done = run_python(
+        MARKED_INSIDE,
+        PJRT_DEVICE="CPU",
+        CPU_NUM_DEVICES="4",
+        XLA_FLAGS="--xla_force_host_platform_device_count=4",
+    )
+    assert done.code == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    (gspmd,) = found["gspmd"]
+    assert "custom_call @Sharding" in gspmd
+    assert 'mhlo.sharding = "{devices=[1,4]<=[4]}"' in gspmd
+    (shardy,) = found["shardy"]
+    assert "sdy.sharding_constraint" in shardy
+    assert '<@mesh, [{}, {"model"}]>' in shardy
+    for form in ("gspmd", "shardy"):
+        assert found[f"{form} alone"] == pytest.approx(found["eager"], rel=1e-6)
+        assert found[f"{form} divided"] == pytest.approx(found["eager"], rel=1e-6)
+    assert found["no mesh"].startswith("the module marks a value as {devices=[1,4]0,1,2,3}; pass")
+    assert found["another"].endswith("which is no division of the mesh")
+
+
+@pytest.mark.parametrize("mesh", [None, {"model": 4}])
+def test_norms_are_sums_where_devices_share_the_program(mesh: dict[str, int] | None) -> None:
+    # XLA's partitioner gathers the operands of batch norms.
+    torch.manual_seed(0)
+    norm = torch.nn.LayerNorm(8)
+    module = torch.nn.Sequential(norm, torch.nn.Flatten(0), Total())
+    program = composites.export(module, (torch.randn(4, 8),), train=True, ops=("all",), mesh=mesh)
+    assert ("batch_norm" in program.mlir) == (mesh is None)
+    assert program.composites["ptxla.layer_norm"] == 1
+    x = np.random.default_rng(0).standard_normal((4, 8), np.float32)
+    weights = {n: v.detach().numpy() for n, v in program.module_weights(module).items()}
+    found = program.run({**weights, "arg:0": x})
+    module(torch.from_numpy(x)).backward()
+    wanted = norm.weight.grad
+    assert wanted is not None
+    np.testing.assert_allclose(found["grad:0.weight"], wanted.numpy(), rtol=1e-5, atol=1e-5)
+
+
+class Total(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.square().sum()

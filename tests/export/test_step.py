@@ -1,0 +1,661 @@
+"""`Program.compile`: a step with its state on the device, its numbers, checkpoints and errors."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from composites_testing.processes import run_python
+from safetensors.torch import load_file
+
+import composites
+from composites import Program, ProgramError, UnsupportedCallError
+from lowering.export.step import Step
+from lowering.stablehlo import BindError, RunError, StableHLOError, register_targets
+
+Optimizer = Callable[..., torch.optim.Optimizer]
+
+
+class Classifier(torch.nn.Module):
+    """A small model with batch norm, a weight that it has twice, and one that it never reads."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.first = torch.nn.Linear(4, 4)
+        self.second = torch.nn.Linear(4, 4)
+        self.second.weight = self.first.weight
+        self.dropout = torch.nn.Dropout(dropout)
+        self.unread = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        hidden = self.dropout(torch.nn.functional.gelu(self.first(self.norm(x))))
+        return torch.nn.functional.cross_entropy(self.second(hidden), labels)
+
+
+class Logits(torch.nn.Module):
+    """A model for inference."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor, unread: Any = None, *, scale: torch.Tensor) -> Any:
+        return torch.nn.functional.gelu(self.linear(x)).softmax(-1) * scale
+
+
+ADAMW = partial(torch.optim.AdamW, lr=1e-2)
+X = torch.linspace(-2, 2, 24).reshape(6, 4).sin()
+LABELS = torch.tensor([0, 1, 2, 3, 2, 1])
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return composites.export(Classifier(), (X, LABELS), optimizer=ADAMW)
+
+
+@pytest.fixture(scope="module")
+def step(program: Program) -> Step:
+    return program.compile()
+
+
+@pytest.fixture
+def model() -> Classifier:
+    torch.manual_seed(0)
+    return Classifier()
+
+
+@pytest.fixture(scope="module")
+def inference() -> Program:
+    return composites.export(Logits(), (X,), {"scale": torch.tensor(2.0)})
+
+
+@pytest.fixture(scope="module")
+def by_name() -> Program:
+    """Inference that is called with keywords only."""
+    return composites.export(Logits(), (), {"x": X, "scale": torch.tensor(2.0)})
+
+
+def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> list[float]:
+    """The losses of PyTorch."""
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(X, LABELS)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def losses_of(step: Step, state: Any, steps: int) -> tuple[list[float], Any]:
+    losses = []
+    for _ in range(steps):
+        loss, state = step(state, X, LABELS)
+        losses.append(float(loss))
+    return losses, state
+
+
+# ---- numbers ----
+
+
+@pytest.mark.exhaustive  # examples/train_exported.py has another one
+def test_a_language_model_has_the_losses_of_pytorch(example: Any, tmp_path: Path) -> None:
+    """20 steps of GPT-2, which has tied weights; these go back to PyTorch."""
+    made = example("gpt2")
+    optimizer = ADAMW
+    step = made.export(optimizer=optimizer).compile()
+    state = step.init(made.module)
+    reference = copy.deepcopy(made.module)
+    updating = optimizer(reference.parameters())
+    for _ in range(20):
+        loss, state = step(state, **made.kwargs)
+        updating.zero_grad()
+        expected = reference(**made.kwargs).loss
+        expected.backward()
+        updating.step()
+        assert float(loss) == pytest.approx(expected.item(), rel=1e-4)
+    step.save(state, tmp_path)
+    restored = copy.deepcopy(made.module)
+    restored.load_state_dict(load_file(tmp_path / "model.safetensors"))
+    with torch.no_grad():
+        got, expected = (model(**made.kwargs).loss for model in (restored, reference))
+    assert got.item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_a_checkpoint_goes_on_in_pytorch(step: Step, model: Classifier, tmp_path: Path) -> None:
+    _, state = losses_of(step, step.init(model), 3)
+    step.save(state, tmp_path / "checkpoint")
+    expected, _ = losses_of(step, state, 5)
+
+    restored = Classifier()
+    restored.load_state_dict(load_file(tmp_path / "checkpoint" / "model.safetensors"))
+    assert restored.norm.num_batches_tracked == 3
+    optimizer = ADAMW(restored.parameters())
+    parameters = dict(restored.named_parameters())
+    for name, value in load_file(tmp_path / "checkpoint" / "training.safetensors").items():
+        owner, _, key = name.removeprefix("state:").rpartition(".")
+        optimizer.state[parameters[owner]][key] = value
+    assert train(restored, optimizer, 5) == pytest.approx(expected, rel=1e-4)
+
+
+def test_training_that_pytorch_began_goes_on(step: Step, model: Classifier) -> None:
+    optimizer = ADAMW(model.parameters())
+    train(model, optimizer, 3)
+    state = step.init(model, optimizer=optimizer)
+    got, _ = losses_of(step, state, 5)
+    assert got == pytest.approx(train(model, optimizer, 5), rel=1e-4)
+
+
+def test_a_checkpoint_has_the_same_bits(step: Step, model: Classifier, tmp_path: Path) -> None:
+    _, state = losses_of(step, step.init(model), 2)
+    step.save(state, tmp_path / "one")
+    again = step.load(tmp_path / "one")
+    step.save(again, tmp_path / "two")
+    for name in ("model.safetensors", "training.safetensors"):
+        files = load_file(tmp_path / "one" / name), load_file(tmp_path / "two" / name)
+        assert list(files[0]) == list(files[1])
+        assert all(torch.equal(value, files[1][key]) for key, value in files[0].items())
+    one, two = (losses_of(step, each, 3)[0] for each in (state, again))
+    assert one == two
+    # The weight that the module has twice, and the one that the program never reads.
+    saved = load_file(tmp_path / "two" / "model.safetensors")
+    assert torch.equal(saved["first.weight"], saved["second.weight"])
+    assert torch.equal(saved["unread"], torch.ones(3))
+
+
+@pytest.mark.parametrize("form", ["state_dict", "input names", "numpy", "state"])
+def test_weights(step: Step, model: Classifier, form: str, tmp_path: Path) -> None:
+    """Names and values that are given in any form mean the same."""
+    reference, _ = losses_of(step, step.init(model), 3)
+    weights: Any = {
+        "state_dict": model.state_dict(),
+        "input names": {f"param:{n}": v for n, v in model.named_parameters()}
+        | {f"buffer:{n}": v for n, v in model.named_buffers()},
+        "numpy": {n: v.numpy() for n, v in model.state_dict().items()},
+        "state": step.init(model).values,
+    }[form]
+    state = step.init(weights)
+    got, state = losses_of(step, state, 3)
+    assert got == reference
+    if form in ("state_dict", "numpy"):
+        step.save(state, tmp_path)
+        Classifier().load_state_dict(load_file(tmp_path / "model.safetensors"))
+        saved = load_file(tmp_path / "model.safetensors")
+        assert torch.equal(saved["first.weight"], saved["second.weight"])
+
+
+def test_weights_are_copied(step: Step, model: Classifier) -> None:
+    before = copy.deepcopy(model.state_dict())
+    losses_of(step, step.init(model), 3)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+@pytest.mark.parametrize("name", ["NAdam", "SGD", "Adamax"])
+def test_optimizers_start_as_in_pytorch(model: Classifier, name: str) -> None:
+    options = {"momentum": 0.9} if name == "SGD" else {}
+    optimizer: Optimizer = partial(getattr(torch.optim, name), lr=1e-2, **options)
+    step = composites.export(model, (X, LABELS), optimizer=optimizer).compile()
+    got, _ = losses_of(step, step.init(model), 5)
+    assert got == pytest.approx(train(model, optimizer(model.parameters()), 5), rel=1e-4)
+
+
+def test_a_state_that_only_the_optimizer_knows(model: Classifier) -> None:
+    optimizer: Optimizer = partial(torch.optim.Rprop, lr=1e-2)
+    step = composites.export(model, (X, LABELS), optimizer=optimizer).compile()
+    with pytest.raises(ProgramError, match=r"state:first\.weight\.step_size.*optimizer="):
+        step.init(model)
+    updating = optimizer(model.parameters())
+    train(model, updating, 1)
+    got, _ = losses_of(step, step.init(model, optimizer=updating), 3)
+    assert got == pytest.approx(train(model, updating, 3), rel=1e-4)
+
+
+def test_random_numbers_follow_from_the_seed() -> None:
+    torch.manual_seed(0)
+    model = Classifier(dropout=0.5)
+    sgd = partial(torch.optim.SGD, lr=0.0)  # nothing but the random numbers differs
+    step = composites.export(model, (X, LABELS), optimizer=sgd).compile()
+    one, two, other = (losses_of(step, step.init(model, seed=s), 4)[0] for s in (1, 1, -2))
+    assert one == two
+    assert len({*one, *other}) == 8
+    with pytest.raises(ProgramError, match="seed must be an integer"):
+        step.init(model, seed=0.5)  # type: ignore[arg-type]
+
+
+def test_the_seed_is_in_the_checkpoint(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Classifier(dropout=0.5)
+    step = composites.export(model, (X, LABELS), optimizer=ADAMW).compile()
+    _, state = losses_of(step, step.init(model, seed=3), 2)
+    step.save(state, tmp_path)
+    assert losses_of(step, step.load(tmp_path), 3)[0] == losses_of(step, state, 3)[0]
+
+
+def test_inference(inference: Program) -> None:
+    model = Logits()
+    step = inference.compile()
+    state = step.init(model)
+    for scale in (2.0, torch.tensor(3.0)):
+        outputs, state = step(state, X, scale=scale)
+        with torch.no_grad():
+            expected = model(X, scale=torch.as_tensor(scale))
+        np.testing.assert_allclose(outputs["out:0"], expected.numpy(), atol=1e-6)
+
+
+def test_gradients(model: Classifier) -> None:
+    step = composites.export(model, (X, LABELS), train=True).compile()
+    results, state = step(step.init(model), X, LABELS)
+    loss = model(X, LABELS)
+    loss.backward()
+    assert float(results["loss"]) == pytest.approx(loss.item(), rel=1e-5)
+    expected = model.first.weight.grad
+    assert expected is not None
+    np.testing.assert_allclose(results["grad:first.weight"], expected.numpy(), atol=1e-6)
+    assert int(state.values["buffer:norm.num_batches_tracked"]) == 1
+
+
+def test_another_program_takes_the_weights(step: Step, model: Classifier) -> None:
+    _, state = losses_of(step, step.init(model), 2)
+    other = composites.export(model, (X, LABELS), train=True).compile()
+    results, _ = other(other.init(state.values), X, LABELS)
+    assert float(results["loss"]) == losses_of(step, state, 1)[0][0]
+
+
+def test_bf16(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Classifier().bfloat16()
+    x = X.bfloat16()
+    step = composites.export(model, (x, LABELS), optimizer=ADAMW).compile()
+    _, state = step(step.init(model), x, LABELS)
+    step.save(state, tmp_path)
+    again = step.load(tmp_path)
+    for name, value in state.values.items():
+        assert value.dtype == again.values[name].dtype
+        assert np.asarray(value).tobytes() == np.asarray(again.values[name]).tobytes()
+    model.load_state_dict(load_file(tmp_path / "model.safetensors"))
+    assert model.first.weight.dtype == torch.bfloat16
+
+
+# ---- state ----
+
+
+def test_the_state_is_donated(step: Step, model: Classifier, tmp_path: Path) -> None:
+    state = step.init(model)
+    before = dict(state.values)
+    step(state, X, LABELS)
+    assert before["param:first.weight"].is_deleted()
+    assert before["state:first.weight.exp_avg"].is_deleted()
+    for again in (partial(step, state, X, LABELS), partial(step.save, state, tmp_path / "folder")):
+        with pytest.raises(ProgramError, match=r"given to a call already.*param:\S+ is gone"):
+            again()
+    assert not (tmp_path / "folder").exists()
+
+
+def test_a_state_that_is_kept(program: Program, model: Classifier) -> None:
+    step = program.compile(donate=False)
+    state = step.init(model)
+    assert losses_of(step, state, 2)[0] == losses_of(step, state, 2)[0]
+
+
+def test_what_is_not_updated_stays(inference: Program) -> None:
+    step = inference.compile()
+    state = step.init(Logits())
+    _, following = step(state, X, scale=1.0)
+    assert following.values["param:linear.weight"] is state.values["param:linear.weight"]
+    step(state, X, scale=1.0)
+
+
+# ---- mistakes ----
+
+
+def with_weight(model: Classifier, value: Any) -> dict[str, Any]:
+    return model.state_dict() | {"first.bias": value}
+
+
+WRONG_WEIGHTS: dict[str, tuple[Callable[[Classifier], Any], str]] = {
+    "missing": (
+        lambda model: {n: v for n, v in model.state_dict().items() if n != "first.bias"},
+        "weights are missing: param:first.bias",
+    ),
+    "misspelled": (
+        lambda model: {n.replace("t.bias", "t.bios"): v for n, v in model.state_dict().items()},
+        "missing: param:first.bias; did you mean 'first.bios'",
+    ),
+    "shape": (
+        lambda model: with_weight(model, torch.ones(5)),
+        r"param:first.bias has shape \(4,\), but its value has shape \(5,\)",
+    ),
+    "dtype": (
+        lambda model: with_weight(model, torch.ones(4).double()),
+        "param:first.bias has dtype float32, but its value has float64",
+    ),
+    "no array": (
+        lambda model: with_weight(model, "text"),
+        "the value of param:first.bias must be a torch tensor",
+    ),
+    "no weights": (lambda model: 3, "weights must be a torch module"),
+    "no text": (lambda model: {3: model.first.bias}, "names of weights must be text, not 3"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_WEIGHTS)
+def test_wrong_weights(step: Step, model: Classifier, case: str) -> None:
+    make, message = WRONG_WEIGHTS[case]
+    with pytest.raises(ProgramError, match=message):
+        step.init(make(model))
+
+
+def test_an_optimizer_needs_its_module(step: Step, model: Classifier) -> None:
+    with pytest.raises(ProgramError, match="optimizer must be a torch optimizer"):
+        step.init(model.state_dict(), optimizer=ADAMW(model.parameters()))
+
+
+WRONG_BATCHES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = {
+    "shape": ((X[:2], LABELS), {}, RunError, r"input arg:0 is tensor<6x4xf32>, got .*\(2, 4\)"),
+    "dtype": ((X, LABELS.int()), {}, RunError, "input arg:1 is tensor<6xi64>, got .* int32"),
+    "missing": ((X,), {}, ProgramError, r"the batch lacks arg:1; the program takes arg:0 \("),
+    "too many": ((X, LABELS, X), {}, ProgramError, "has 3 positional .* reads 2 of them"),
+    "by name": ((X,), {"labels": LABELS}, ProgramError, "reads no argument 'labels'"),
+    "a list": ((X, [1, 2]), {}, ProgramError, r"lacks arg:1; .* arg:1 \(tensor<6xi64>\)$"),
+    "a text": ((X, "labels"), {}, ProgramError, "the value of arg:1 must be a torch tensor"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_BATCHES)
+def test_wrong_batches(step: Step, model: Classifier, case: str) -> None:
+    batch, named, kind, message = WRONG_BATCHES[case]
+    state = step.init(model)
+    with pytest.raises(kind, match=message):
+        step(state, *batch, **named)
+    losses_of(step, state, 1)  # nothing was donated
+
+
+def test_a_misspelled_keyword(inference: Program) -> None:
+    step = inference.compile()
+    for value in (1.0, torch.tensor(1.0)):
+        with pytest.raises(ProgramError, match="no argument 'scal'; did you mean 'scale'"):
+            step(step.init(Logits()), X, scal=value)
+
+
+def test_wrong_states(step: Step, inference: Program) -> None:
+    with pytest.raises(ProgramError, match="the state must be one that init, load or a call"):
+        step({}, X, LABELS)  # type: ignore[arg-type]
+    other = inference.compile()
+    with pytest.raises(ProgramError, match="one of another program: param:norm"):
+        step(other.init(Logits()), X, LABELS)
+
+
+def test_wrong_folders(step: Step, inference: Program, model: Classifier, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("mine")
+    state = step.init(model)
+    with pytest.raises(ProgramError, match=r"something else than a checkpoint \(a\.txt\)"):
+        step.save(state, tmp_path / "notes")
+    with pytest.raises(ProgramError, match=r"model\.safetensors cannot be read"):
+        step.load(tmp_path / "none")
+    with pytest.raises(ProgramError, match="must be a path"):
+        step.load(3)  # type: ignore[arg-type]
+    step.save(state, tmp_path / "checkpoint")
+    with pytest.raises(ProgramError, match="no checkpoint of this program: it lacks param:linear"):
+        inference.compile().load(tmp_path / "checkpoint")
+    path = tmp_path / "checkpoint" / "training.safetensors"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(ProgramError, match=r"training\.safetensors is damaged"):
+        step.load(tmp_path / "checkpoint")
+
+
+def test_without_safetensors(
+    step: Step, model: Classifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = step.init(model)
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    with pytest.raises(composites.MissingPackageError, match="pip install safetensors"):
+        step.save(state, tmp_path / "checkpoint")
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_wrong_platforms(program: Program) -> None:
+    with pytest.raises(RunError, match="jax has no platform 'tpu'"):
+        program.compile("tpu")
+    with pytest.raises(ProgramError, match="the platform must be a name"):
+        program.compile(3)  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="says nothing about several devices"):
+        program.compile(mesh=object())
+    with pytest.raises(ProgramError, match="compiled programs cannot be kept in"):
+        program.compile(cache=__file__)
+
+
+# ---- kernels ----
+
+
+def gelu(x: jax.Array, *, approximate: str) -> jax.Array:
+    return jax.nn.gelu(x, approximate=approximate == "tanh")
+
+
+def twice(x: jax.Array, *, dim: int) -> jax.Array:
+    if dim == -1 or dim == x.ndim - 1:
+        raise UnsupportedCallError("the last dimension has a kernel elsewhere")
+    return jax.nn.softmax(x, axis=dim)
+
+
+def fails(x: jax.Array, *, approximate: str) -> jax.Array:
+    raise ValueError("boom")
+
+
+def test_kernels(inference: Program) -> None:
+    step = inference.compile(kernels={"ptxla.gelu@1": gelu, "ptxla.softmax": twice})
+    found = {use.composite: (use.count, use.kernel, use.reason) for use in step.kernels}
+    assert found == {
+        "ptxla.gelu": (1, "gelu", None),
+        "ptxla.softmax": (1, None, "twice: the last dimension has a kernel elsewhere"),
+    }
+    model = Logits()
+    outputs, _ = step(step.init(model), X, scale=1.0)
+    with torch.no_grad():
+        expected = model(X, scale=torch.tensor(1.0))
+    np.testing.assert_allclose(outputs["out:0"], expected.numpy(), atol=1e-6)
+
+
+def test_a_kernel_is_what_runs(inference: Program) -> None:
+    def zeros(x: jax.Array, *, approximate: str) -> jax.Array:
+        return jnp.zeros_like(x)
+
+    step = inference.compile(kernels={"ptxla.gelu": zeros})
+    outputs, _ = step(step.init(Logits()), X, scale=1.0)
+    np.testing.assert_allclose(outputs["out:0"], np.full((6, 4), 0.25), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "reason"),
+    [
+        ("auto", "no kernel is listed for cpu"),
+        (None, "the step was compiled without kernels"),
+        ({}, "no kernel is given for it"),
+    ],
+)
+def test_without_kernels(inference: Program, kernels: Any, reason: str) -> None:
+    step = inference.compile(kernels=kernels)
+    assert [(use.kernel, use.reason) for use in step.kernels] == [(None, reason)] * 2
+
+
+WRONG_KERNELS: dict[str, tuple[Any, type[Exception], str]] = {
+    "fails": ({"ptxla.gelu": fails}, BindError, r"ptxla\.gelu: fails cannot .*6x4xf32.*boom"),
+    "parameter": ({"ptxla.gelu": lambda x: x}, BindError, "no parameter for approximate"),
+    "target": (
+        {"ptxla.gelu": "nobody_has"},
+        RunError,
+        r"the kernel that fails is nobody_has for ptxla\.gelu@1\(tensor<6x4xf32>\)",
+    ),
+    "composite": ({"ptxla.gell": gelu}, StableHLOError, "did you mean 'ptxla.gelu'"),
+    "version": ({"ptxla.gelu@2": gelu}, StableHLOError, r"calls ptxla\.gelu@1"),
+    "no kernel": ({"ptxla.gelu": 3}, StableHLOError, "must be a JAX function or the name"),
+    "name": (["ptxla.gelu"], ProgramError, "no kernel is listed for cpu that is for 'ptxla.gelu'"),
+    "text": ("gelu", ProgramError, "kernels must be 'auto'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_KERNELS)
+def test_wrong_kernels(inference: Program, case: str) -> None:
+    kernels, kind, message = WRONG_KERNELS[case]
+    with pytest.raises(kind, match=message):
+        inference.compile(kernels=kernels)
+
+
+HANDLER = """
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+
+static ffi::Error Run(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
+  if (x.element_count() == 24) return ffi::Error::InvalidArgument("not 24 elements");
+  return ffi::Error::Success();
+}
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    step_test_kernel, Run,
+    ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+"""
+
+
+def test_a_kernel_that_fails_when_it_runs(inference: Program, tmp_path: Path) -> None:
+    (tmp_path / "kernel.cc").write_text(HANDLER)
+    library = tmp_path / "kernel.so"
+    options = ["-std=c++17", "-O0", "-shared", "-fPIC", "-isystem", jax.ffi.include_dir()]
+    subprocess.run(["g++", *options, "-o", library, tmp_path / "kernel.cc"], check=True)
+    register_targets(["step_test_kernel"], [library])
+    step = inference.compile(
+        kernels={"ptxla.gelu": "step_test_kernel"}, ignored={"ptxla.gelu": ["approximate"]}
+    )
+    state = step.init(Logits())
+    with pytest.raises(
+        RunError,
+        match=r"not 24 elements; the kernel that fails is step_test_kernel for"
+        r" ptxla\.gelu@1\(tensor<6x4xf32>\)",
+    ):
+        step(state, X, scale=1.0)
+
+
+# ---- profile ----
+
+
+def test_profile(step: Step, by_name: Program, model: Classifier) -> None:
+    state = step.init(model)
+    profile = step.profile((X, LABELS), state=state, seconds=0.001)
+    assert profile.step > 0
+    names = {row.call.composite: row for row in profile.calls}
+    assert {"ptxla.gelu", "ptxla.gelu_backward", "ptxla.cross_entropy_loss"} <= set(names)
+    assert all(row.seconds > 0 for row in profile.calls)
+    assert "ptxla.gelu_backward" in str(profile)
+    totals = [row.total for row in profile.calls]
+    assert totals == sorted(totals, reverse=True)
+    losses_of(step, state, 1)  # it is not used up
+
+    kernels = by_name.compile(kernels={"ptxla.gelu": gelu})
+    profile = kernels.profile({"x": X, "scale": 1.0}, seconds=0.001)
+    taken = {row.call.composite: row.call.kernel for row in profile.calls}
+    assert taken == {"ptxla.gelu": "gelu", "ptxla.softmax": None}
+
+
+# ---- other processes ----
+
+CHILD = """
+import json, sys
+import jax, numpy as np
+from composites import Program
+
+hits = []
+jax.monitoring.register_event_listener(lambda name, **_: hits.append(name))
+program = Program.load(FOLDER + "/program")
+step = program.compile(cache=FOLDER + "/cache")
+state = step.load(FOLDER + "/checkpoint")
+batch = np.load(FOLDER + "/batch.npz")
+loss, state = step(state, batch["x"], batch["labels"])
+step.save(state, FOLDER + "/next")
+assert "torch" not in sys.modules
+assert jax.config.jax_compilation_cache_dir is None
+print(json.dumps([float(loss), hits.count("/jax/compilation_cache/cache_hits")]))
+"""
+
+
+def test_without_torch_and_from_the_cache(
+    program: Program, step: Step, model: Classifier, tmp_path: Path
+) -> None:
+    program.save(tmp_path / "program")
+    state = step.init(model)
+    step.save(state, tmp_path / "checkpoint")
+    np.savez(tmp_path / "batch.npz", x=X.numpy(), labels=LABELS.numpy())
+    expected, _ = losses_of(step, state, 1)
+    found = []
+    for _ in range(2):
+        script = f"FOLDER = {str(tmp_path)!r}\n{CHILD}"
+        finished = run_python(script, JAX_PLATFORMS="cpu", PJRT_DEVICE="CPU")
+        assert finished.code == 0, finished.stderr
+        loss, hits = json.loads(finished.stdout.splitlines()[-1])
+        assert loss == pytest.approx(expected[0], rel=1e-6)
+        found.append(hits)
+    assert found == [0, 1]
+    Classifier().load_state_dict(load_file(tmp_path / "next" / "model.safetensors"))
+
+
+ON_A_MESH = """
+import json
+import jax, numpy as np
+from jax.sharding import Mesh
+from composites import Program
+
+program = Program.load(FOLDER + "/program")
+mesh = Mesh(np.array(jax.devices()), ("data",))
+step = program.compile(mesh=mesh)
+state = step.load(FOLDER + "/checkpoint")
+batch = np.load(FOLDER + "/batch.npz")
+losses = []
+for _ in range(3):
+    loss, state = step(state, batch["x"], batch["labels"])
+    losses.append(float(loss))
+weight = state.values["param:first.weight"]
+shard = weight.addressable_shards[0].data.shape
+step.save(state, FOLDER + "/next")
+print(json.dumps([losses, list(shard), len(jax.devices())]))
+"""
+
+
+def test_on_a_mesh(model: Classifier, tmp_path: Path) -> None:
+    program = composites.export(
+        model,
+        (X, LABELS),
+        optimizer=ADAMW,
+        mesh={"data": 2},
+        shardings={"arg:*": ("data",), "first.weight": (None, "data")},
+    )
+    program.save(tmp_path / "program")
+    np.savez(tmp_path / "batch.npz", x=X.numpy(), labels=LABELS.numpy())
+    alone = program.compile()
+    state = alone.init(model)
+    alone.save(state, tmp_path / "checkpoint")
+    expected, state = losses_of(alone, state, 3)
+    finished = run_python(
+        f"FOLDER = {str(tmp_path)!r}\n{ON_A_MESH}",
+        XLA_FLAGS="--xla_force_host_platform_device_count=2",
+        JAX_PLATFORMS="cpu",
+        PJRT_DEVICE="CPU",
+    )
+    assert finished.code == 0, finished.stderr
+    losses, shard, devices = json.loads(finished.stdout.splitlines()[-1])
+    assert (shard, devices) == ([4, 2], 2)
+    assert losses == pytest.approx(expected, rel=1e-5)
+    saved = load_file(tmp_path / "next" / "model.safetensors")
+    np.testing.assert_allclose(
+        saved["first.weight"], np.asarray(state.values["param:first.weight"]), atol=1e-5
+    )

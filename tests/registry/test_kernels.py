@@ -1,0 +1,146 @@
+"""`kernels:` in registry files: what is read, printed and listed, and what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from composites.cli.app import app
+from composites.errors import RegistryError
+from composites.registry.kernels import listed_in
+from composites.registry.printing import registry_yaml
+from composites.registry.validation import load_registry, parse_registry
+
+ENTRY = """\
+schema: 1
+namespace: acme
+composites:
+  gelu@2:
+    op: aten::gelu
+    composite: fast_gelu
+    attributes: {approximate: approximate}
+    kernels:
+      cpu:
+        - function: acme.kernels:gelu
+          operands: [x]
+          when: {dtypes: [f32], rank: [2], approximate: [none], where: ["x.shape[-1] < 9"]}
+          ignores: [approximate]
+          priority: 3
+        - {target: acme_gelu, library: acme.kernels:library}
+      cuda:
+        - {function: acme.kernels:on_cuda, version: 1}
+kernels:
+  ptxla.softmax@1:
+    tpu: [{function: acme.pallas:softmax}]
+  other.thing:
+    cpu: [{target: thing}]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "acme.yaml"
+    path.write_text(ENTRY)
+    return path
+
+
+def test_what_is_read(file: Path) -> None:
+    registry = load_registry(file)
+    of_entry = registry.composites[0].kernels
+    assert [(k.composite, k.version, k.platform, k.name) for k in of_entry] == [
+        ("acme.fast_gelu", 2, "cpu", "acme.kernels:gelu"),
+        ("acme.fast_gelu", 2, "cpu", "acme_gelu"),
+        ("acme.fast_gelu", 1, "cuda", "acme.kernels:on_cuda"),
+    ]
+    assert of_entry[0].when.values == (("approximate", ("none",)),)
+    assert [(k.composite, k.version) for k in registry.kernels] == [
+        ("ptxla.softmax", 1),
+        ("other.thing", None),
+    ]
+    assert [k.location.line for k in (*of_entry, *registry.kernels)] == [10, 15, 17, 20, 22]
+    assert listed_in(file) == (*of_entry, *registry.kernels)
+
+
+def test_printing(file: Path) -> None:
+    registry = load_registry(file)
+    again = parse_registry(registry_yaml(registry), "again")
+    assert again.composites[0].kernels == registry.composites[0].kernels
+    assert again.kernels == registry.kernels
+
+
+def test_list(file: Path) -> None:
+    runner = CliRunner(env={"XLA_COMPOSITE_REGISTRY": str(file), "COLUMNS": "200"})
+    printed = runner.invoke(app, ["list", "--kernels", "--json"])
+    assert printed.exit_code == 0, printed.output
+    rows = json.loads(printed.stdout)["kernels"]
+    assert [(row["composite"], row["platform"], row["known"]) for row in rows] == [
+        ("acme.fast_gelu", "cpu", True),
+        ("acme.fast_gelu", "cpu", True),
+        ("acme.fast_gelu", "cuda", False),  # version 1
+        ("other.thing", "cpu", False),
+        ("ptxla.softmax", "tpu", True),
+    ]
+    assert rows[0]["priority"] == 3
+    assert "element types f32" in rows[0]["when"]
+    table = runner.invoke(app, ["list", "--kernels"])
+    assert "acme.pallas:softmax" in table.stdout
+    assert "no entry produces it" in table.stdout
+
+
+def test_check(tmp_path: Path) -> None:
+    """A function that is missing is a problem; a module that is not here is a remark."""
+    path = tmp_path / "acme.yaml"
+    head = "schema: 1\nnamespace: acme\ncomposites: {}\nkernels:\n"
+    path.write_text(
+        f"{head}  ptxla.gelu:\n    cpu: [{{function: math:no_such}}]\n"
+        "    cuda: [{target: t, library: not_installed:library}]\n"
+        "    tpu: [{function: math:erf}]\n"
+    )
+    result = CliRunner().invoke(app, ["check", str(path)])
+    assert result.exit_code == 1
+    assert "acme.yaml:6: ptxla.gelu: kernels: " in result.stderr.replace("\n", " ")
+    path.write_text(f"{head}  ptxla.gelu: {{cuda: [{{target: t, library: not_installed:f}}]}}\n")
+    result = CliRunner().invoke(app, ["check", str(path)])
+    assert result.exit_code == 0
+    assert "not_installed:f was not checked" in " ".join(result.stderr.split())
+
+
+MISTAKES = {
+    "{function: acme:f, target: t}": "a kernel needs either `function` or `target`",
+    "{priority: 1}": "a kernel needs either `function` or `target`",
+    "{function: acme:f, library: acme:l}": "library: is for a `target`",
+    "{function: nonsense}": "'nonsense' is not a function",
+    "{target: t, wen: {}}": "unknown key 'wen'; did you mean 'when'",
+    "{target: t, version: -1}": "greater than or equal to 0",
+    "{target: t, when: {dim: 1}}": "has no attribute 'dim' (it has approximate)",
+    "{target: t, ignores: [aproximate]}": "did you mean 'approximate'",
+    "{target: t, when: {dtypes: f33}}": "f33",
+    "{target: t, when: {where: ['import os']}}": "is not an expression",
+    "{target: t, when: {where: ['x.shape[0]']}, operands: [y.z]}": "a name such as x",
+    "{target: t, operands: [x], when: {where: ['x.shape < 3']}}": "x.shape < 3",
+    "{target: t, operands: [x], when: {where: ['open(x)']}}": "is not allowed in a condition",
+}
+
+
+@pytest.mark.parametrize("kernel", MISTAKES)
+def test_mistakes(kernel: str, tmp_path: Path) -> None:
+    text = (
+        "schema: 1\nnamespace: acme\ncomposites:\n  gelu:\n    op: aten::gelu\n"
+        "    attributes: {approximate: approximate}\n"
+        f"    kernels:\n      cpu:\n        - {kernel}\n"
+    )
+    with pytest.raises(RegistryError) as caught:
+        parse_registry(text, "acme.yaml")
+    assert MISTAKES[kernel] in str(caught.value)
+    assert str(caught.value).startswith("acme.yaml:9: gelu: ")
+
+
+def test_platforms_and_names() -> None:
+    head = "schema: 1\nnamespace: acme\ncomposites: {}\nkernels:\n"
+    with pytest.raises(RegistryError, match="'cpu', 'cuda', 'rocm' or 'tpu'"):
+        parse_registry(f"{head}  ptxla.gelu: {{gpu: []}}\n", "acme.yaml")
+    with pytest.raises(RegistryError, match="a composite with its namespace"):
+        parse_registry(f"{head}  gelu: {{cpu: []}}\n", "acme.yaml")

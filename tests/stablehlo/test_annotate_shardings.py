@@ -1,0 +1,47 @@
+"""annotate_shardings: both forms, one in the place of the other, and none."""
+
+from __future__ import annotations
+
+import pytest
+
+from lowering.stablehlo import Module, annotate_shardings
+from lowering.stablehlo.errors import UnsupportedOperationError
+
+TEXT = """
+module @m {
+  func.func @main(%x: tensor<4x2xf32> {jax.buffer_donor = true}, %y: tensor<2xf32>)
+      -> (tensor<4x2xf32>, tensor<2xf32>) {
+    return %x, %y : tensor<4x2xf32>, tensor<2xf32>
+  }
+}
+"""
+MESH = '#sdy.mesh<["a"=2]>'
+ROWS = '#sdy.sharding<@mesh, [{"a"}, {}]>'
+
+
+def test_both_forms() -> None:
+    module = Module.parse(TEXT)
+    tiled = "{devices=[2,1]<=[2]}"
+    gspmd = annotate_shardings(module, inputs=[tiled, None], results=[None, "{replicated}"])
+    gspmd.verify()
+    head = gspmd.text.splitlines()[1]
+    assert 'jax.buffer_donor = true, mhlo.sharding = "{devices=[2,1]<=[2]}"}' in head
+    assert '%arg1: tensor<2xf32>) -> (tensor<4x2xf32>, tensor<2xf32> {mhlo.sharding = "{rep' in head
+    shardy = annotate_shardings(gspmd, inputs=[ROWS, None], results=[ROWS, None], mesh=MESH)
+    shardy.verify()
+    assert "mhlo.sharding" not in shardy.text
+    assert shardy.text.count(f"sdy.sharding = {ROWS}") == 2
+    assert 'sdy.mesh @mesh = <["a"=2]>' in shardy.text
+    again = annotate_shardings(shardy, inputs=[ROWS, None], results=[ROWS, None], mesh=MESH)
+    assert again.text == shardy.text
+    none = annotate_shardings(shardy, inputs=[None, None], results=[None, None])
+    none.verify()
+    assert none.text == module.text
+
+
+def test_another_number() -> None:
+    with pytest.raises(UnsupportedOperationError, match="@main has 2 inputs, and 1 shardings are"):
+        annotate_shardings(Module.parse(TEXT), inputs=[None], results=[None, None])
+    other = Module.parse("func.func @other() { return }")
+    with pytest.raises(UnsupportedOperationError, match="no function @main"):
+        annotate_shardings(other, inputs=[], results=[])

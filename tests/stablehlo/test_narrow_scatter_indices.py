@@ -1,0 +1,50 @@
+"""narrow_scatter_indices: the same result with i32 indices, also for those outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lowering.stablehlo import Module, narrow_scatter_indices, run
+
+
+def scatter(index: str = "i64", rows: str = "8", target: str = "8") -> Module:
+    types = f"tensor<{target}x3xf32>", f"tensor<{rows}x1x{index}>", f"tensor<{rows}x3xf32>"
+    return Module.parse(f"""
+        func.func @main(%x: {types[0]}, %i: {types[1]}, %u: {types[2]}) -> {types[0]} {{
+          %0 = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<
+            update_window_dims = [1], inserted_window_dims = [0],
+            scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+          ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+            %1 = stablehlo.maximum %a, %b : tensor<f32>
+            stablehlo.return %1 : tensor<f32>
+          }}) : ({", ".join(types)}) -> {types[0]}
+          return %0 : {types[0]}
+        }}
+    """)
+
+
+def test_the_result_stays() -> None:
+    module = scatter()
+    narrow = narrow_scatter_indices(module)
+    narrow.verify()
+    head = narrow.text.partition("stablehlo.scatter")[2]
+    assert "tensor<8x1xi32>" in head
+    assert "tensor<8x1xi64>" not in head
+    random = np.random.default_rng(0)
+    x, updates = (random.standard_normal((8, 3)).astype(np.float32) for _ in range(2))
+    # Those that i32 would wrap to a row of the operand stay outside.
+    indices = np.array([0, 7, 8, -1, 2**32, 2**32 + 1, -(2**32) + 3, 2**63 - 1])[:, None]
+    (want,), (found,) = (run(m, x, indices, updates) for m in (module, narrow))
+    assert want.tobytes() == found.tobytes()
+    assert narrow_scatter_indices(narrow).text == narrow.text
+
+
+@pytest.mark.parametrize(
+    ("index", "rows", "target"),
+    [("i32", "8", "8"), ("ui32", "8", "8"), ("i64", "?", "8"), ("i64", "8", "3000000000")],
+    ids=["narrow", "unsigned", "dynamic", "large"],
+)
+def test_others_stay(index: str, rows: str, target: str) -> None:
+    module = scatter(index, rows, target)
+    assert narrow_scatter_indices(module).text == module.text

@@ -1,0 +1,107 @@
+"""Targets: the passes of a consumer, and what it does not take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+import composites
+from composites.cli.stablehlo import register
+from lowering.stablehlo import (
+    TARGETS,
+    Module,
+    StableHLOError,
+    UnsupportedOperationError,
+    run_passes,
+    target_passes,
+)
+
+SOLVE = """
+func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %0 = func.call @factor(%a) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}
+func.func private @factor(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %0 = stablehlo.cholesky %a, lower = true : tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}
+"""
+CALL = """
+func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.custom_call @acme.kernel(%a) : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+POOL = torch.nn.Sequential(
+    torch.nn.Conv2d(1, 2, 3), torch.nn.GELU(), torch.nn.MaxPool2d(3, 2, 1), torch.nn.Flatten(0)
+)
+
+
+class Pooled(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = POOL
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x).square().sum()
+
+
+def exported(**options: Any) -> composites.Program:
+    return composites.export(Pooled(), (torch.ones(1, 1, 10, 10),), train=True, **options)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_a_target_lacks_is_replaced(name: str) -> None:
+    text = exported(target=name).mlir
+    is_xla = name == "xla"
+    assert ("stablehlo.select_and_scatter" in text) == is_xla
+    assert ("chlo.erf" in text) == is_xla
+
+
+def test_portable_is_a_target() -> None:
+    assert exported(portable=True).mlir == exported(target="portable").mlir
+    assert exported(portable=True, target="portable").mlir == exported(target="portable").mlir
+    assert exported(target="xla").mlir == exported().mlir
+
+
+def test_what_cannot_be_replaced_is_named() -> None:
+    message = "IREE 3.13 does not take stablehlo.cholesky, which is in @factor; replace it"
+    with pytest.raises(UnsupportedOperationError, match=message):
+        run_passes(Module.parse(SOLVE), target_passes("iree"))
+    message = "does not take stablehlo.custom_call @acme.kernel, which is in @main"
+    with pytest.raises(UnsupportedOperationError, match=message):
+        run_passes(Module.parse(CALL), target_passes("iree"))
+    for name in ("xla", "portable"):
+        run_passes(Module.parse(SOLVE), target_passes(name))
+
+
+def test_mistakes() -> None:
+    with pytest.raises(StableHLOError, match=r"no target 'ire' \(did you mean 'iree'\?\)|'ire'"):
+        exported(target="ire")
+    with pytest.raises(composites.ExportError, match="portable=True and target='iree' are two"):
+        exported(portable=True, target="iree")
+
+
+def lower(file: Path, out: Path) -> tuple[int, str]:
+    app = typer.Typer()
+    register(app)
+    arguments = ["lower", str(file), "--target", "iree", "-o", str(out)]
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, result.stderr
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    file, out = tmp_path / "step.mlir", tmp_path / "out.mlir"
+    file.write_text(exported().mlir)
+    assert lower(file, out)[0] == 0
+    assert out.read_text() == exported(target="iree").mlir
+    file.write_text(SOLVE)
+    code, message = lower(file, out)
+    assert code == 1
+    assert "stablehlo.cholesky" in message
+    assert "stablehlo.select_and_scatter" not in out.read_text()

@@ -1,0 +1,395 @@
+"""The last linear layer and the loss as one composite: bits, gradients, memory.
+
+Also, which calls of transformers' loss are one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.core.xla_model as xm
+from composites_testing.processes import run_python
+from torch import Tensor
+from transformers.loss import loss_utils
+
+import composites
+from lowering.verification.bits import same_bits
+
+NAME = "ptxla.linear_cross_entropy"
+
+
+@pytest.fixture(autouse=True)
+def off() -> Iterator[None]:
+    xla = torch.ones(1, device="xla")  # before autograd starts its threads
+    assert xla.device.type == "xla"
+    composites.disable()
+    yield
+    composites.disable()
+
+
+def operands(*rows: int, classes: int = 11, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """States, weight and bias; the classes of the rows."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((*rows, 8), (classes, 8), (classes,))
+    leaves = [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
+    return [*leaves, torch.randint(0, classes, rows, generator=generator)]
+
+
+def leaves_of(tensors: list[Tensor], device: str = "xla") -> list[Tensor]:
+    moved = [tensor.detach().to(device) for tensor in tensors]
+    return [t.requires_grad_() if t.is_floating_point() else t for t in moved]
+
+
+def computed(result: Tensor, leaves: list[Tensor]) -> list[Tensor]:
+    gradients = torch.autograd.grad(result.sum() * 1.5, leaves)
+    torch_xla.sync()
+    return [t.detach().cpu() for t in (result, *gradients)]
+
+
+def plain(states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, **o: Any) -> Tensor:
+    """What models write."""
+    logits = F.linear(states, weight, bias).float()
+    loss = F.cross_entropy(logits.view(-1, len(weight)), target.view(-1), **o)
+    return loss.view(target.shape) if o.get("reduction") == "none" else loss
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"reduction": "sum", "ignore_index": 3},
+    {"reduction": "none"},
+    {"label_smoothing": 0.1, "ignore_index": 3},
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_function_has_the_bits_of_stock(options: dict[str, Any], dtype: torch.dtype) -> None:
+    tensors = operands(2, 9, dtype=dtype)
+    states, weight, bias, target = leaves_of(tensors)
+    stock = computed(plain(states, weight, None, target, **options), [states, weight])
+    before = calls()
+    states, weight, bias, target = leaves_of(tensors)
+    with composites.enabled("linear_cross_entropy"):
+        loss = composites.linear_cross_entropy(states, weight, target, **options)
+        ours = computed(loss, [states, weight])
+    assert calls() == before + 1
+    assert all(map(same_bits, ours, stock))
+
+    states, weight, bias, target = leaves_of(tensors)
+    with composites.enabled("linear_cross_entropy"):
+        loss = composites.linear_cross_entropy(states, weight, target, bias, **options)
+        biased = computed(loss, [states, weight, bias])
+    states, weight, bias, target = leaves_of([*tensors[:3], target], "cpu")
+    right = plain(states, weight, bias, target.cpu(), **options)
+    error = 2e-5 if dtype == torch.float32 else 0.05
+    gradients = torch.autograd.grad(right.sum() * 1.5, [states, weight, bias])
+    for mine, theirs in zip(biased, (right.detach(), *gradients), strict=True):
+        torch.testing.assert_close(mine, theirs, atol=error, rtol=error)
+
+
+def calls() -> int:
+    found = composites.stats().entries.get(NAME)
+    return found.calls if found else 0
+
+
+def test_one_composite_each_way() -> None:
+    states, weight, bias, target = leaves_of(operands(2, 9))
+    with composites.enabled("linear_cross_entropy"):
+        loss = composites.linear_cross_entropy(states, weight, target, bias)
+        gradients = torch.autograd.grad(loss, [states, weight, bias])
+        text = xm.get_stablehlo([loss, *gradients])
+    assert re.findall(r'stablehlo\.composite "([^"]*)"', text) == [NAME, f"{NAME}_backward"]
+    (results,) = re.findall(rf'composite "{NAME}" .*-> tuple<(.*)>', text)
+    assert results.split(", ") == ["tensor<f32>", "tensor<2x9xf32>", "tensor<2x9xf32>"]
+
+
+def test_off_and_without_gradients() -> None:
+    states, weight, bias, target = operands(5)
+    right = F.cross_entropy(F.linear(states, weight, bias), target)
+    torch.testing.assert_close(composites.linear_cross_entropy(states, weight, target, bias), right)
+    before = calls()
+    with composites.enabled("linear_cross_entropy"), torch.no_grad():
+        moved = [t.to("xla") for t in (states, weight, target, bias)]
+        found = composites.linear_cross_entropy(*moved)
+    assert calls() == before + 1
+    torch.testing.assert_close(found.cpu(), right)
+
+
+def test_half_precision_on_the_cpu_gives_f32() -> None:
+    states, weight, _, target = operands(5, dtype=torch.bfloat16)
+    assert composites.linear_cross_entropy(states, weight, target).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weight": torch.ones(11, 7)}, r"\[5, 8\] and \[11, 7\]"),
+        ({"target": torch.zeros(4, dtype=torch.int64)}, r"\[5\], not \[4\]"),
+        ({"target": torch.zeros(5)}, "not probabilities"),
+        ({"bias": torch.ones(10)}, r"11 rows of weight, not \[10\]"),
+        ({"reduction": "avg"}, "use none, mean, sum"),
+        ({"label_smoothing": 2.0}, "between 0 and 1"),
+    ],
+)
+def test_calls_that_are_refused(change: dict[str, Any], message: str) -> None:
+    states, weight, bias, target = operands(5)
+    call: dict[str, Any] = {"input": states, "weight": weight, "target": target, "bias": bias}
+    with pytest.raises(composites.InvalidCallError, match=message):
+        composites.linear_cross_entropy(**{**call, **change})
+
+
+def test_no_rows() -> None:
+    states, weight, bias, target = leaves_of(operands(0))
+    with composites.enabled("linear_cross_entropy", decompositions="small"):
+        loss = composites.linear_cross_entropy(states, weight, target, bias, reduction="sum")
+    assert loss.item() == 0
+
+
+def test_compiled() -> None:
+    tensors = operands(2, 9)
+
+    def function(states: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> Tensor:
+        return composites.linear_cross_entropy(states, weight, target, bias)
+
+    eager = leaves_of(tensors)
+    right = computed(function(*eager), eager[:3])
+    with composites.enabled("linear_cross_entropy"):
+        before = calls()
+        leaves = leaves_of(tensors)
+        found = computed(torch.compile(function, backend="openxla")(*leaves), leaves[:3])
+        assert calls() > before
+    for mine, theirs in zip(found, right, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+# ---- in blocks of classes, and of rows ----
+
+BLOCKS = pytest.mark.parametrize(("word", "name"), [("small", "in_classes"), ("fast", "in_rows")])
+WORDS = pytest.mark.parametrize("word", ["small", "fast"])
+
+
+@BLOCKS
+@pytest.mark.parametrize("ignored", [-100, 3])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_blocks(options: dict[str, Any], ignored: int, word: str, name: str) -> None:
+    """Several blocks, of which the last overlaps the one before it."""
+    options = {**options, "ignore_index": ignored}
+    tensors = operands(3, 70, classes=10001)
+    tensors[3][..., ::7] = ignored
+    results = []
+    for choice in ("stock", word):
+        states, weight, bias, target = leaves_of(tensors)
+        with composites.enabled("linear_cross_entropy", decompositions=choice):
+            loss = composites.linear_cross_entropy(states, weight, target, bias, **options)
+            results.append(computed(loss, [states, weight, bias]))
+    decompositions = composites.stats().entries[NAME].decompositions
+    assert {name, f"{name}, backward"} <= set(decompositions)
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-4, rtol=1e-4)
+
+
+@WORDS
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_an_ignored_row_that_is_not_finite_does_not_count(
+    options: dict[str, Any], word: str
+) -> None:
+    """In stock, its gradient is not a number."""
+    options = {**options, "ignore_index": 3}
+    tensors = operands(210, classes=10001)
+    tensors[3][4] = 3
+    results = []
+    for value in (1.0, 3e38):
+        tensors[0][4] = value
+        states, weight, bias, target = leaves_of(tensors)
+        with composites.enabled("linear_cross_entropy", decompositions=word):
+            loss = composites.linear_cross_entropy(states, weight, target, bias, **options)
+            results.append(computed(loss, [states, weight, bias]))
+    assert all(map(same_bits, *results))
+
+
+@WORDS
+@pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"label_smoothing": 0.1}], ids=str)
+@pytest.mark.parametrize("where", [10001, -1, 2**40], ids=["next", "negative", "large"])
+def test_classes_that_do_not_exist_are_what_they_are_in_stock(
+    where: int, options: dict[str, Any], word: str
+) -> None:
+    tensors = operands(210, classes=10001)
+    tensors[3][5] = where
+    results = []
+    for choice in ("stock", word):
+        states, weight, _, target = leaves_of(tensors)
+        with composites.enabled("linear_cross_entropy", decompositions=choice):
+            loss = composites.linear_cross_entropy(states, weight, target, **options)
+            results.append(computed(loss, [states, weight]))
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-4, rtol=1e-4)
+
+
+@WORDS
+def test_bias_that_excludes_classes(word: str) -> None:
+    """The first block of classes is minus infinity."""
+    tensors = operands(210, classes=10001)
+    tensors[2][:9990] = -torch.inf
+    tensors[3].fill_(9995)
+    results = []
+    for choice in ("stock", word):
+        states, weight, bias, target = leaves_of(tensors)
+        with composites.enabled("linear_cross_entropy", decompositions=choice):
+            loss = composites.linear_cross_entropy(states, weight, target, bias)
+            results.append(computed(loss, [states, weight, bias]))
+    for mine, theirs in zip(*results, strict=True):
+        assert mine.isfinite().all()
+        torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-4)
+
+
+TRAINING = """
+import torch, torch_xla, composites
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+composites.enable("linear_cross_entropy", decompositions="small")
+if KIND == "llama":
+    sizes = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=20000, **sizes))
+else:
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=20000, n_embd=32, n_layer=1, n_head=2))
+model.to("xla")
+tokens = torch.randint(0, 20000, (2, 300)).to("xla")
+torch_xla.sync()
+loss = model(input_ids=tokens, labels=tokens).loss
+loss.backward()
+torch_xla.sync()
+entry = composites.stats().entries["ptxla.linear_cross_entropy"]
+print(loss.item() > 0, sorted(entry.decompositions))
+"""
+
+
+@pytest.mark.parametrize("kind", ["llama", pytest.param("gpt2", marks=pytest.mark.exhaustive)])
+def test_training_holds_nothing_of_the_size_of_the_logits(kind: str, tmp_path: Path) -> None:
+    """In the optimized HLO, and in XLA's own account of buffers."""
+    done = run_python(
+        TRAINING.replace("KIND", repr(kind)),
+        XLA_FLAGS=f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text",
+    )
+    assert done.stdout.strip() == "True ['in_classes', 'in_classes, backward']", done.stderr
+    texts = [path.read_text() for path in tmp_path.glob("*after_optimizations.txt")]
+    (step,) = [text for text in texts if "20000,32" in text and "while(" in text]
+    assert "[600,32" in step
+    for logits in ("[600,20000]", "[2,300,20000]", "[2,299,20000]", "[1,600,20000]"):
+        assert logits not in step
+    accounts = [path.read_text() for path in tmp_path.glob("*buffer-assignment.txt")]
+    temporary = re.findall(r"size (\d+), preallocated-temp", "".join(accounts))
+    assert max(map(int, temporary)) < 4 * 600 * 20000
+
+
+# ---- the loss of transformers ----
+
+
+def test_losses_of_transformers_have_the_bits_of_stock() -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        for count in (None, 7, torch.tensor(7)):
+            found = []
+            for on in (False, True):
+                states, weight, _, target = leaves_of(operands(2, 9, dtype=dtype))
+                composites.disable()
+                if on:
+                    composites.enable("linear_cross_entropy")
+                before = calls()
+                given: Any = count  # Trainer gives integers too
+                loss = loss_utils.ForCausalLMLoss(F.linear(states, weight), target, 11, given)
+                assert calls() - before == on
+                found.append(computed(loss, [states, weight]))
+            assert all(map(same_bits, *found))
+
+
+def test_autocast() -> None:
+    found = []
+    for on in (False, True):
+        states, weight, _, target = leaves_of(operands(2, 9))
+        if on:
+            composites.enable("linear_cross_entropy")
+        before = calls()
+        with torch.autocast("xla", dtype=torch.bfloat16):
+            loss = loss_utils.ForCausalLMLoss(F.linear(states, weight), target, 11)
+        assert calls() - before == on
+        found.append(computed(loss, [states, weight]))
+    assert all(map(same_bits, *found))
+
+
+def written(logits: Tensor) -> Tensor:
+    with torch.no_grad():
+        logits.mul_(2)
+    return logits
+
+
+CHANGES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "scaled": (lambda x: x * 0.5, "MulBackward0"),
+    "soft-capped": (lambda x: 3 * torch.tanh(x / 3), "MulBackward0"),
+    "in place": (lambda x: x.div_(2), "written to"),
+    "out of sight": (written, "written to"),
+    "detached": (lambda x: x.detach(), "no gradient"),
+    "transposed": (lambda x: x.transpose(0, 1).contiguous(), "TransposeBackward0"),
+    "cast twice": (lambda x: x.bfloat16().float(), "cast"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_logits_that_something_else_was_done_to_are_left_alone(name: str) -> None:
+    change, reason = CHANGES[name]
+    found = []
+    for on in (False, True):
+        states, weight, _, target = leaves_of(operands(9, 9))
+        if on:
+            composites.enable("linear_cross_entropy")
+        before = calls()
+        logits = change(F.linear(states, weight))
+        loss = loss_utils.ForCausalLMLoss(logits, target, 11)
+        assert calls() == before
+        leaves = [states, weight] if loss.requires_grad else []
+        found.append(computed(loss, leaves) if leaves else [loss.cpu()])
+    assert all(map(same_bits, *found))
+    reasons = [fallback.reason for fallback in composites.stats().entries[NAME].fallbacks]
+    assert any(reason in text for text in reasons), reasons
+
+
+def test_a_weight_that_was_written_to_is_left_alone() -> None:
+    composites.enable("linear_cross_entropy")
+    states, weight, _, target = leaves_of(operands(9))
+    logits = F.linear(states, weight)
+    with torch.no_grad():
+        weight.add_(1)
+    before = calls()
+    loss = loss_utils.fixed_cross_entropy(logits, target)
+    assert calls() == before
+    first, second, _, target = operands(9)
+    right = F.cross_entropy(F.linear(first, second), target)
+    torch.testing.assert_close(loss.detach().cpu(), right)
+
+
+@pytest.mark.parametrize("watch", ["register_hook", "retain_grad"])
+def test_the_gradient_of_logits_can_be_watched(watch: str) -> None:
+    composites.enable("linear_cross_entropy")
+    states, weight, _, target = leaves_of(operands(9))
+    logits = F.linear(states, weight)
+    seen: list[Tensor] = []
+    if watch == "register_hook":
+        logits.register_hook(seen.append)
+    else:
+        logits.retain_grad()
+    loss_utils.fixed_cross_entropy(logits, target).backward()
+    assert seen or logits.grad is not None
+
+
+def test_frozen_weights_and_saved_tensor_hooks_are_left_alone() -> None:
+    composites.enable("linear_cross_entropy")
+    states, weight, _, target = leaves_of(operands(9))
+    before = calls()
+    loss_utils.fixed_cross_entropy(F.linear(states, weight.detach()), target).backward()
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        loss_utils.fixed_cross_entropy(F.linear(states, weight), target).backward()
+    assert calls() == before
