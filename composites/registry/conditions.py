@@ -12,9 +12,11 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Mapping
+from functools import lru_cache
 
 from composites.element_types import PYTORCH_NAMES, REGISTRY_TYPES
 from composites.errors import did_you_mean
+from composites.python_syntax import ONE_AT_A_TIME, parse_expression
 from composites.registry.condition_types import Kinds, check_types
 
 _NODES = (
@@ -46,6 +48,12 @@ def compile_condition(text: str, arguments: Mapping[str, Kinds]) -> str:
         ConditionError: the text is not an expression of the allowed subset, or its types cannot fit
             any call.
     """
+    return _compiled(text, tuple(arguments.items()))
+
+
+@lru_cache(maxsize=4096)  # alternatives and kernels ask again at each call that is traced
+def _compiled(text: str, items: tuple[tuple[str, Kinds], ...]) -> str:
+    arguments = dict(items)
     tree = parse_condition(text)
     checked = _Checker(text, tuple(arguments)).visit(_parse(text))
 
@@ -55,7 +63,8 @@ def compile_condition(text: str, arguments: Mapping[str, Kinds]) -> str:
     check_types(tree.body, arguments, complain)
     written = ast.unparse(ast.fix_missing_locations(checked))
     try:
-        with warnings.catch_warnings(action="error"):  # no user sees warnings of generated code
+        # No user sees warnings of generated code. The filters are those of all threads.
+        with ONE_AT_A_TIME, warnings.catch_warnings(action="error"):
             compile(written, "<condition>", "eval")
     except SyntaxError as error:  # as for `x.shape[0.5]` and `dim is -1`
         raise ConditionError(f"{shorten(text)} cannot be evaluated: {error.msg}") from None
@@ -94,8 +103,9 @@ def shorten(text: str) -> str:
 
 def _parse(text: str) -> ast.Expression:
     try:
-        with warnings.catch_warnings(action="ignore"):  # of escapes such as '\\d' in the text
-            return ast.parse(text.strip(), mode="eval")
+        # Of escapes such as '\\d' in the text. The filters are those of all threads.
+        with ONE_AT_A_TIME, warnings.catch_warnings(action="ignore"):
+            return parse_expression(text.strip())
     except SyntaxError as error:
         raise ConditionError(f"{shorten(text)} is not an expression: {error.msg}") from None
     except ValueError as error:  # a null character or a lone surrogate

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from composites.python_syntax import parse_module
 from composites.registry.model import Composite, Registry
 from lowering.codegen.source import function_hook_source, generate
 
@@ -30,7 +31,7 @@ def function_hooks(
 
 def _functions(module: str, key: str) -> Iterator[str]:
     """The functions that the tables at the end of a generated module have for an entry."""
-    body = ast.parse(module).body
+    body = parse_module(module).body
     names = [
         value.id
         for statement in body

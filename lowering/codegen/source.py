@@ -22,6 +22,7 @@ from composites import attribute_types
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
+from composites.python_syntax import parse_expression
 from composites.registry.condition_types import ANY
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import Attribute, Composite, Registry
@@ -211,7 +212,7 @@ def condition_source(entry: Composite, function: Callable[..., Any], target: str
     operator = describe_function(function, target)
     parameters = ", ".join(_parameters(operator))
     conditions = " and ".join(c.expression for c in _conditions(entry, operator)) or "True"
-    expression = ast.unparse(_Guarded().visit(ast.parse(conditions, mode="eval")))
+    expression = ast.unparse(_Guarded().visit(parse_expression(conditions)))
     return (
         "from __future__ import annotations\n\n"
         f"def matches({parameters}) -> bool:\n    return {expression}\n"

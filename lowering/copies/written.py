@@ -14,6 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import CodeType
 from typing import Any
 
+from composites.python_syntax import parse_module
 from lowering.copies import code as codes
 
 log = logging.getLogger("composites")
@@ -58,7 +59,7 @@ class WrittenModule:
 
     @cached_property
     def body(self) -> list[ast.stmt]:
-        return ast.parse(self.source).body
+        return parse_module(self.source).body
 
     @cached_property
     def names(self) -> dict[str, Meaning]:

@@ -22,6 +22,7 @@ import torch
 from composites import torch_internals
 from composites.errors import UnusableFunctionError
 from composites.functions import find_function
+from composites.python_syntax import parse_module
 from lowering.suggestion.loss import loss_of
 from lowering.suggestion.values import Described, describe
 
@@ -244,7 +245,7 @@ def _read_in(code: CodeType, name: str, value: Any) -> Reads:
     while pending:
         current, called = pending.pop()
         try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(current)))
+            tree = parse_module(textwrap.dedent(inspect.getsource(current)))
         except (OSError, SyntaxError, TypeError):
             return Reads(found, unknown=f"the source of {current.co_qualname} is not there")
         for node in ast.walk(tree):

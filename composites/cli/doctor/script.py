@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from composites.cli.doctor.findings import Finding
+from composites.python_syntax import parse_module
 from composites.settings import ALLOWLIST
 
 _IMPORTED = ("torch", "torch_xla")
@@ -15,7 +16,7 @@ _IMPORTED = ("torch", "torch_xla")
 def script_findings(script: Path) -> Iterator[Finding]:
     """Findings on a script that may not be Python at all."""
     try:
-        tree = ast.parse(script.read_bytes(), str(script))
+        tree = parse_module(script.read_bytes(), str(script))
     except OSError as error:
         yield Finding("problem", str(script), f"cannot be read: {error.strerror}", "name a script")
         return
