@@ -3,7 +3,8 @@ other operators. Exports take them. An operator that is worth a kernel has an en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -63,6 +64,79 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return parts.reshape(size) if self.dim() == 0 else parts
 
 
+def scatter_reduce(
+    self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """Where `self` does not count, places that are reached start from what changes nothing."""
+    start = self
+    if not include_self:
+        start = torch.scatter(self, dim, index, _NEUTRAL[reduce](self.dtype))
+    if reduce != "mean":
+        return torch.scatter_reduce(start, dim, index, src, reduce)
+    counts = torch.full_like(self, float(include_self)).scatter_add(
+        dim, index, torch.ones_like(src)
+    )
+    rounding = None if self.is_floating_point() else "floor"
+    total = torch.scatter_reduce(start, dim, index, src, "sum")
+    return torch.div(total, counts.clamp(min=1), rounding_mode=rounding)
+
+
+def _least(dtype: torch.dtype) -> float:
+    return -torch.inf if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def _greatest(dtype: torch.dtype) -> float:
+    return torch.inf if dtype.is_floating_point else torch.iinfo(dtype).max
+
+
+_NEUTRAL: Mapping[str, Callable[[torch.dtype], float]] = {
+    "sum": lambda dtype: 0,
+    "mean": lambda dtype: 0,
+    "prod": lambda dtype: 1,
+    "amax": _least,
+    "amin": _greatest,
+}
+
+
+def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Each place of the mask takes the next element of `source`."""
+    whole = torch.where(mask, self, self)  # of the shape of both
+    mask = mask.expand_as(whole)
+    if source.numel() == 0:
+        return whole
+    taken = source.reshape(-1)[_ranks(mask).clamp(max=source.numel() - 1)]
+    return torch.where(mask, taken, whole)
+
+
+def masked_scatter_backward(grad_output: Tensor, mask: Tensor, sizes: Sequence[int]) -> Tensor:
+    """What lies outside of the mask goes into one more element, which is left out."""
+    mask = mask.expand_as(grad_output)
+    count = math.prod(sizes)
+    place = torch.where(mask, _ranks(mask).clamp(max=count), count).reshape(-1)
+    found = grad_output.new_zeros(count + 1).scatter(0, place, grad_output.reshape(-1))
+    return found[:count].reshape(list(sizes))
+
+
+def _ranks(mask: Tensor) -> Tensor:
+    """For each true place, how many come before it."""
+    flat = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
+    return flat.clamp(min=0).reshape(mask.shape)
+
+
+def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The lower one of two, and NaN where there is one."""
+    if self.dim() == 0:
+        return self.clone(), torch.zeros_like(self, dtype=torch.int64)
+    values, places = torch.sort(self, dim=dim, stable=True)  # NaN comes last
+    count = self.size(dim)
+    middle = torch.full_like(places.narrow(dim, 0, 1), (count - 1) // 2)
+    if self.is_floating_point():
+        first = count - values.isnan().sum(dim, keepdim=True)
+        middle = torch.where(first < count, first, middle)
+    found = values.gather(dim, middle), places.gather(dim, middle)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+
+
 def weight_norm_backward(
     grad_w: Tensor, saved_v: Tensor, saved_g: Tensor, saved_norms: Tensor, dim: int
 ) -> Any:
@@ -80,6 +154,10 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten.addbmm.default: addbmm,
         aten.unfold_copy.default: unfold,
         aten._weight_norm_interface_backward.default: weight_norm_backward,
+        aten.scatter_reduce.two: scatter_reduce,
+        aten.masked_scatter.default: masked_scatter,
+        aten.masked_scatter_backward.default: masked_scatter_backward,
+        aten.median.dim: median,
     }
 )
 """By overload."""

@@ -32,6 +32,7 @@ from lowering.export.tracing import (
     OptimizerFactory,
     graph_of,
     model_name,
+    nothing_kept,
     recording_of,
     trace_inference,
     trace_training,
@@ -121,16 +122,17 @@ def export(
         step("tracing")
         if isinstance(module, torch.export.ExportedProgram):
             module = graph_of(module, frontend.tensors)  # its class is one of torch.fx
-        if train:
-            traced = trace_training(
-                frontend, module, args, kwargs or {}, optimizer, shared=devices is not None
-            )
-        else:
-            traced = trace_inference(
-                frontend, module, args, kwargs or {}, shared=devices is not None
-            )
-        step("lowering to StableHLO")
-        recorded = traced.lower(recording_of(frontend))
+        with nothing_kept(frontend, module):
+            if train:
+                traced = trace_training(
+                    frontend, module, args, kwargs or {}, optimizer, shared=devices is not None
+                )
+            else:
+                traced = trace_inference(
+                    frontend, module, args, kwargs or {}, shared=devices is not None
+                )
+            step("lowering to StableHLO")
+            recorded = traced.lower(recording_of(frontend))
         step("cleaning")
         if recorded.clean:
             sharing = [] if share_decompositions else [unshare_decompositions]

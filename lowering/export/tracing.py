@@ -6,6 +6,7 @@ import contextlib
 import copy
 import inspect
 import os
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -332,6 +333,42 @@ def _capturable(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return optimizer
 
 
+@contextmanager
+def nothing_kept(frontend: Frontend, module: torch.nn.Module) -> Iterator[None]:
+    """A context in which a module may be traced. At its end, attributes of the module and its
+    submodules that hold traced tensors are what they were before, also lists and dictionaries."""
+    recording = recording_of(frontend)
+
+    def is_traced(value: Any) -> bool:
+        leaves = pytree.tree_leaves(value)
+        return any(isinstance(x, torch.Tensor) and recording.has_no_value(x) for x in leaves)
+
+    before = [(vars(part), _contents(vars(part))) for part in module.modules()]
+    try:
+        yield
+    finally:
+        for attributes, contents in before:
+            for name in [name for name, value in attributes.items() if is_traced(value)]:
+                if name in contents:
+                    attributes[name] = _restored(*contents[name])
+                else:
+                    del attributes[name]
+
+
+def _contents(attributes: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Values by name, and of lists and dictionaries what is in them."""
+    return {n: (v, v.copy() if type(v) in (list, dict) else None) for n, v in attributes.items()}
+
+
+def _restored(value: Any, content: Any) -> Any:
+    if type(value) is list:
+        value[:] = content
+    elif type(value) is dict:
+        value.clear()
+        value.update(content)
+    return value
+
+
 def recording_of(frontend: Frontend) -> Recording:
     """What records programs.
 
@@ -352,8 +389,12 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
     """
     recording = recording_of(frontend)
     try:
-        with torch_internals.exporting(), recording.recording(shared=shared):
-            yield _Tracer(frontend)
+        try:
+            with torch_internals.exporting(), recording.recording(shared=shared):
+                yield _Tracer(frontend)
+        except BaseException as error:
+            _clear_frames(error)
+            raise
     except recording.foreign_data_errors as error:
         raise ExportError(f"{_user_frame(error.__cause__ or error)}{error}") from error
     except recording.no_kernel_errors as error:
@@ -366,6 +407,19 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
             f"{_user_frame(error)}the module reads the value of a tensor while it runs, but an"
             f" exported program takes the same path for all values ({error})"
         ) from error
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Drop the local variables of finished calls. Who shows a traceback with them, as pytest does,
+    would print tensors that have no values, which ends the process."""
+    seen: set[int] = set()
+    errors: list[BaseException | None] = [error]
+    while errors:
+        one = errors.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            traceback.clear_frames(one.__traceback__)
+            errors += [one.__cause__, one.__context__]
 
 
 _THIS_PROJECT = Path(__file__).parents[1], Path(torch_internals.__file__).parent

@@ -281,6 +281,10 @@ class Recording(Protocol):
     def unchanged(self, tensors: Sequence[Any], placeholders: Sequence[Any]) -> list[bool]:
         """For each tensor, whether it is still one of the placeholders and not a computed value."""
 
+    def has_no_value(self, tensor: Any) -> bool:
+        """Whether a tensor is a placeholder or computed from one. Reading it after the recording
+        would end the process."""
+
     def lower_graph(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> LoweredGraph:
         """The StableHLO of what was recorded.
 

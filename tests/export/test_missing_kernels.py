@@ -4,6 +4,7 @@ place."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from torch.nn import functional
 
 import composites
 from composites import ExportError
-from composites.operators.unlowered import hypot
+from composites.operators.unlowered import hypot, masked_scatter, median, scatter_reduce
 
 OF_PYTORCH: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "aten::nansum": lambda x: torch.nansum(x, 1),
@@ -26,6 +27,13 @@ OF_PYTORCH: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 """Calls of operators that PyTorch decomposes, and whose operators for gradients it decomposes."""
 
 
+def reduced(x: torch.Tensor, *, reduce: str, include_self: bool) -> torch.Tensor:
+    """A reduction that leaves out one row, and reaches another one twice."""
+    index = torch.tensor([[0] * 6, [2] * 6, [2] * 6]).to(x.device)
+    source = x[1:] * torch.linspace(1, 2, 18).reshape(3, 6).to(x.device)
+    return x.scatter_reduce(0, index, source, reduce, include_self=include_self)
+
+
 OF_OURS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "aten::exp2": torch.exp2,
     "aten::fmax": lambda x: torch.fmax(x, (x - 0.5).masked_fill(x > 0.3, torch.nan)),
@@ -35,6 +43,15 @@ OF_OURS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "aten::addbmm": lambda x: torch.addbmm(x[:, :4], x[None], x.t()[None], beta=2, alpha=3),
     "aten::unfold": lambda x: x.unfold(1, 3, 2) * x.unfold(-1, 3, 2).flip(0),
     "aten::_weight_norm_interface": lambda x: torch._weight_norm(x, x[:, :1], 0),
+    "aten::masked_scatter": lambda x: x.masked_scatter(x > 0.2, x.flip(0) * 2),
+    "aten::median.dim": lambda x: x.median(1).values * x.median(0, keepdim=True).values.sum(),
+    **{
+        f"aten::scatter_reduce.two, {reduce}{'' if whole else ' of src alone'}": partial(
+            reduced, reduce=reduce, include_self=whole
+        )
+        for reduce in ("sum", "prod", "mean", "amax", "amin")
+        for whole in (True, False)
+    },
 }
 """Calls of operators that have decompositions in `composites.operators.unlowered`."""
 
@@ -123,6 +140,32 @@ def test_a_decomposition_takes_its_place(name: str) -> None:
     loss.backward()
     torch.testing.assert_close(results["loss"], loss.detach())
     torch.testing.assert_close(results["grad:weight"], module.weight.grad)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_scatter_reduce_of_integers(reduce: str, include_self: bool) -> None:
+    x, index = torch.tensor([-7, 5, 9]), torch.tensor([2, 0, 2, 2])
+    source = torch.tensor([4, -3, 1, -2])
+    found = scatter_reduce(x, 0, index, source, reduce, include_self=include_self)
+    expected = x.scatter_reduce(0, index, source, reduce, include_self=include_self)
+    assert torch.equal(found, expected)
+
+
+def test_median_of_nan_and_of_a_number() -> None:
+    x = torch.tensor([[3.0, torch.nan, 1.0, torch.nan], [4.0, 1.0, 2.0, 3.0]])
+    for found, expected in zip(median(x, 1), x.median(1), strict=True):
+        torch.testing.assert_close(found, expected, equal_nan=True)
+    assert [t.item() for t in median(torch.tensor(2), 0)] == [2, 0]
+
+
+def test_masked_scatter_of_several_shapes() -> None:
+    mask = torch.tensor([[True], [False], [True]])
+    x, source = torch.zeros(3, 4), torch.arange(9.0)
+    assert torch.equal(masked_scatter(x, mask, source), x.masked_scatter(mask, source))
+    assert torch.equal(masked_scatter(x[0], mask, source), x[0].masked_scatter(mask, source))
+    none = torch.zeros(1, dtype=torch.bool)
+    assert torch.equal(masked_scatter(x, none, source[:0]), x)
 
 
 @pytest.mark.parametrize("scale", [1e-25, 1e25])

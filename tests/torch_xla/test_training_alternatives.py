@@ -31,9 +31,9 @@ def losses() -> list[float]:
     config = GPT2Config(
         vocab_size=VOCABULARY, n_positions=LENGTH, n_embd=64, n_layer=2, n_head=2, attn_pdrop=0.0,
         resid_pdrop=0.0, embd_pdrop=0.0, use_cache=False, bos_token_id=1, eos_token_id=2,
-        loss_type="ForCausalLM",
     )  # fmt: skip
-    model = GPT2LMHeadModel(config).to("xla").train()
+    model: torch.nn.Module = GPT2LMHeadModel(config)
+    model = model.to("xla").train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     tokens = torch.randint(0, 8, (8, LENGTH)).cumsum(1) % VOCABULARY
     found = []

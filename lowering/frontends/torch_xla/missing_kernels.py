@@ -22,7 +22,11 @@ from composites.torch_internals import DispatchKeySet, DispatchState, pytree
 from lowering.frontends.protocols import Kernel
 from lowering.frontends.torch_xla import DISPATCH_KEY
 from lowering.frontends.torch_xla.modes import autocast
-from lowering.frontends.torch_xla.value_guard import NoKernelError, values_unreadable
+from lowering.frontends.torch_xla.value_guard import (
+    NoKernelError,
+    ValueReadError,
+    values_unreadable,
+)
 
 _KEY_NAME = "Fake"
 _KEY = torch_internals.parse_key(_KEY_NAME)
@@ -30,7 +34,14 @@ _KEY = torch_internals.parse_key(_KEY_NAME)
 use."""
 
 
-_IN_PART = frozenset(["aten::_adaptive_avg_pool2d", "aten::addmm", "aten::norm.ScalarOpt_dim"])
+_IN_PART = frozenset(
+    [
+        "aten::_adaptive_avg_pool2d",
+        "aten::addmm",
+        "aten::norm.ScalarOpt_dim",
+        "aten::scatter_reduce.two",
+    ]
+)
 """Operators of which torch_xla lowers some calls only."""
 
 _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset())
@@ -91,8 +102,10 @@ def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Ke
                 return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
         try:
             return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
-        except NoKernelError:
-            if overload in _UNDERWAY.get():  # the decomposition ends in the operator itself
+        except ValueReadError as error:
+            # PyTorch may have a kernel for all backends that reads values, where ours does not.
+            replaced = isinstance(error, NoKernelError) or overload in DECOMPOSITIONS
+            if not replaced or overload in _UNDERWAY.get():  # it ends in the operator itself
                 raise
         # The call arrived below functionalization. The decomposition starts above it, because it
         # may take views and write to what it made.

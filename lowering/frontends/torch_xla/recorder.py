@@ -20,7 +20,7 @@ from lowering.frontends.torch_xla.modes import tracing_mode
 from lowering.frontends.torch_xla.printing import values_left_out
 from lowering.frontends.torch_xla.random import carries_mark, marked
 from lowering.frontends.torch_xla.scans import own_graphs
-from lowering.frontends.torch_xla.tensors import values_of
+from lowering.frontends.torch_xla.tensors import has_no_value, values_of
 from lowering.frontends.torch_xla.value_guard import (
     NoKernelError,
     ValueReadError,
@@ -88,6 +88,9 @@ class XlaRecording:
         context = _XLAC.lowering.LoweringContext("unchanged")
         context.build(list(placeholders))
         return [context.tensor_parameter_id(tensor) >= 0 for tensor in tensors]
+
+    def has_no_value(self, tensor: torch.Tensor) -> bool:
+        return has_no_value(tensor)
 
     def lower_graph(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]

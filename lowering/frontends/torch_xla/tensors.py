@@ -101,6 +101,14 @@ def _number_in(dtype: torch.dtype) -> torch.Tensor:
         _XLAC._set_xla_all_numbers_special_scalars(before)
 
 
+def has_no_value(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a placeholder, or computed from one."""
+    if not XlaTensors.owns(tensor):
+        return False
+    _, read = _XLAC._get_tensors_xla_device_data_node([tensor])
+    return any(map(_XLAC._is_placecholder, read))  # spelled like this in torch_xla 2.9
+
+
 def values_of(tensor: torch.Tensor) -> Any:
     """The values of a tensor with data, as numpy."""
     type_ = XlaTensors.type_of(tensor)
