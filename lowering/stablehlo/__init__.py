@@ -74,10 +74,14 @@ from .passes.drop_cast_roundtrips import OPTIONS as DROP_CAST_ROUNDTRIPS_OPTIONS
 from .passes.drop_cast_roundtrips import drop_cast_roundtrips
 from .passes.drop_unused_functions import drop_unused_functions
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
+from .passes.expand_scatter_additions import OPTIONS as EXPAND_SCATTER_ADDITIONS_OPTIONS
+from .passes.expand_scatter_additions import expand_scatter_additions
 from .passes.expand_select_and_scatter import OPTIONS as EXPAND_SELECT_AND_SCATTER_OPTIONS
 from .passes.expand_select_and_scatter import expand_select_and_scatter
 from .passes.expand_tuples import expand_tuples
 from .passes.flatten_calls import flatten_calls
+from .passes.flatten_scatter_indices import OPTIONS as FLATTEN_SCATTER_INDICES_OPTIONS
+from .passes.flatten_scatter_indices import flatten_scatter_indices
 from .passes.legalize_chlo import OPTIONS as LEGALIZE_CHLO_OPTIONS
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
@@ -110,6 +114,8 @@ COMMAND_LINE = (
     WIDEN_DOTS_OPTIONS,
     UNMERGE_BATCH_DIMENSIONS_OPTIONS,
     EXPAND_SELECT_AND_SCATTER_OPTIONS,
+    EXPAND_SCATTER_ADDITIONS_OPTIONS,
+    FLATTEN_SCATTER_INDICES_OPTIONS,
     NARROW_SCATTER_INDICES_OPTIONS,
 )
 """The passes that `composites lower` offers, in the order in which it runs them."""
@@ -161,9 +167,11 @@ __all__ = [
     "drop_cast_roundtrips",
     "drop_unused_functions",
     "expand_batch_norm_grad",
+    "expand_scatter_additions",
     "expand_select_and_scatter",
     "expand_tuples",
     "flatten_calls",
+    "flatten_scatter_indices",
     "html_page",
     "inspect",
     "jax_function",

@@ -458,6 +458,34 @@ def dot_dimensions_attribute(numbers: DotDimensions) -> IrAttribute:
     )
 
 
+@dataclass(frozen=True)
+class ScatterDimensions:
+    """The dimension numbers of a `stablehlo.scatter`."""
+
+    update_window: tuple[int, ...]
+    inserted: tuple[int, ...]
+    operand_batching: tuple[int, ...]
+    indices_batching: tuple[int, ...]
+    scattered: tuple[int, ...]
+    """The operand's dimensions that an index vector names."""
+    index_vector: int
+
+
+def scatter_dimensions(scatter: IrOperation) -> ScatterDimensions:
+    """The dimension numbers of a scatter."""
+    numbers = _stablehlo().ScatterDimensionNumbers(
+        attributes(scatter)["scatter_dimension_numbers"]
+    )
+    return ScatterDimensions(
+        tuple(numbers.update_window_dims),
+        tuple(numbers.inserted_window_dims),
+        tuple(numbers.input_batching_dims),
+        tuple(numbers.scatter_indices_batching_dims),
+        tuple(numbers.scattered_dims_to_operand_dims),
+        int(numbers.index_vector_dim),
+    )
+
+
 def defining_operation(value: IrValue) -> IrOperation | None:
     """The operation that produces a value; None for an argument."""
     owner = value.owner

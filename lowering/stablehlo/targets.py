@@ -12,7 +12,9 @@ from .bindings import IrOperation, attributes, find_operations
 from .errors import StableHLOError, UnsupportedOperationError
 from .module import Module
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
+from .passes.expand_scatter_additions import expand_scatter_additions
 from .passes.expand_select_and_scatter import expand_select_and_scatter
+from .passes.flatten_scatter_indices import flatten_scatter_indices
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.narrow_scatter_indices import narrow_scatter_indices
@@ -78,6 +80,7 @@ TARGETS = {
                 legalize_chlo,
                 expand_batch_norm_grad,
                 expand_select_and_scatter,
+                flatten_scatter_indices,
                 narrow_scatter_indices,
             ),
             dict.fromkeys(
@@ -98,6 +101,8 @@ TARGETS = {
                 expand_batch_norm_grad,
                 expand_select_and_scatter,
                 legalize_reduce_inits,
+                expand_scatter_additions,
+                flatten_scatter_indices,
             ),
             {"stablehlo.sort": _always, "stablehlo.scatter": _computes},
         ),
