@@ -486,6 +486,25 @@ def scatter_dimensions(scatter: IrOperation) -> ScatterDimensions:
     )
 
 
+@dataclass(frozen=True)
+class ConvolutionDimensions:
+    """The dimension numbers of the input of a `stablehlo.convolution`."""
+
+    input_batch: int
+    input_feature: int
+    input_spatial: tuple[int, ...]
+
+
+def convolution_dimensions(convolution: IrOperation) -> ConvolutionDimensions:
+    """The dimension numbers of a convolution's input."""
+    numbers = _stablehlo().ConvDimensionNumbers(attributes(convolution)["dimension_numbers"])
+    return ConvolutionDimensions(
+        int(numbers.input_batch_dimension),
+        int(numbers.input_feature_dimension),
+        tuple(numbers.input_spatial_dimensions),
+    )
+
+
 def defining_operation(value: IrValue) -> IrOperation | None:
     """The operation that produces a value; None for an argument."""
     owner = value.owner

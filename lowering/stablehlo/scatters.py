@@ -270,10 +270,6 @@ def _combination(scatter: IrOperation) -> str | None:
         len(operations) == 1
         and name in COMBINATIONS
         and list(terminator.operands) == list(first.results)
-        and {*map(_place, first.operands)} == {*map(_place, block.arguments)}
+        and {*first.operands} == {*block.arguments}
     )
     return name if is_plain else None
-
-
-def _place(value: object) -> str:
-    return value.get_name()  # type: ignore[attr-defined, no-any-return]

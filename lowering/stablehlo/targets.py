@@ -14,10 +14,17 @@ from .module import Module
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_scatter_additions import expand_scatter_additions
 from .passes.expand_select_and_scatter import expand_select_and_scatter
+from .passes.expand_sorts import expand_sorts
 from .passes.flatten_scatter_indices import flatten_scatter_indices
+from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.narrow_scatter_indices import narrow_scatter_indices
+from .passes.pad_dilated_inputs import pad_dilated_inputs
+from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
+from .passes.use_booleans import use_booleans
+from .passes.widen_byte_sums import widen_byte_sums
+from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
 from .pipeline import Pass
 
 
@@ -58,6 +65,35 @@ def _computes(operation: IrOperation) -> bool:
     return len(operation.regions[0].blocks[0].operations) > 1
 
 
+IREE = dict.fromkeys(
+    (
+        "stablehlo.cholesky",
+        "stablehlo.custom_call",
+        "stablehlo.select_and_scatter",
+        "stablehlo.triangular_solve",
+    ),
+    _always,
+)
+LITERT = {"stablehlo.sort": _always, "stablehlo.scatter": _computes}
+
+_FOR_ALL: tuple[Pass, ...] = (
+    legalize_chlo,
+    expand_batch_norm_grad,
+    expand_select_and_scatter,
+    widen_byte_sums,
+)
+_FOR_IREE: tuple[Pass, ...] = (flatten_scatter_indices, narrow_scatter_indices)
+_FOR_LITERT: tuple[Pass, ...] = (
+    legalize_reduce_inits,
+    expand_sorts,
+    use_booleans,
+    reduce_booleans_as_i32,
+    widen_unsigned_comparisons,
+    expand_scatter_additions,
+    flatten_scatter_indices,
+    legalize_batch_groups,
+    pad_dilated_inputs,
+)
 TARGETS = {
     target.name: target
     for target in (
@@ -65,47 +101,10 @@ TARGETS = {
         Target(
             "portable",
             "a portable program",
-            (
-                legalize_chlo,
-                expand_batch_norm_grad,
-                expand_select_and_scatter,
-                legalize_reduce_inits,
-                narrow_scatter_indices,
-            ),
+            (*_FOR_ALL, *_FOR_LITERT, narrow_scatter_indices),
         ),
-        Target(
-            "iree",
-            "IREE 3.13",
-            (
-                legalize_chlo,
-                expand_batch_norm_grad,
-                expand_select_and_scatter,
-                flatten_scatter_indices,
-                narrow_scatter_indices,
-            ),
-            dict.fromkeys(
-                (
-                    "stablehlo.cholesky",
-                    "stablehlo.custom_call",
-                    "stablehlo.select_and_scatter",
-                    "stablehlo.triangular_solve",
-                ),
-                _always,
-            ),
-        ),
-        Target(
-            "litert",
-            "LiteRT 2.3",
-            (
-                legalize_chlo,
-                expand_batch_norm_grad,
-                expand_select_and_scatter,
-                legalize_reduce_inits,
-                expand_scatter_additions,
-                flatten_scatter_indices,
-            ),
-            {"stablehlo.sort": _always, "stablehlo.scatter": _computes},
-        ),
+        Target("iree", "IREE 3.13", (*_FOR_ALL, *_FOR_IREE), IREE),
+        Target("litert", "LiteRT 2.3", (*_FOR_ALL, *_FOR_LITERT), LITERT),
     )
 }
 """By name. `portable` is what all of them take."""

@@ -1,0 +1,55 @@
+"""pad_dilated_inputs: pad the inputs of convolutions that are spread.
+
+    convolution(%x, %w), pad = [[1, 2]], lhs_dilate = [2]
+    =>
+    convolution(pad %x, low = [1], high = [2], interior = [1], %w)
+
+These are gradients of convolutions with strides. LiteRT 2.3 computes them wrongly, without an error,
+where the padding on both sides of a dimension differs. The result has the same bits.
+"""
+
+from ..bindings import IrModule, IrOperation, attributes, find_operations
+from ..convolutions import OPERATION, Convolution
+from ..in_place import in_place
+from ..insertion import attribute, constant, inserted, integers, resized
+from ..sharding_attributes import is_sharded
+
+
+@in_place
+def pad_dilated_inputs(module: IrModule) -> None:
+    """Pad the inputs of every convolution with `lhs_dilation`. Those with dynamic shapes or
+    shardings stay, and those of quantized types."""
+    for convolution in find_operations(module.operation, OPERATION):
+        found = Convolution.of(convolution)
+        is_static = convolution.operands[0].type.has_static_shape
+        if is_static and max(found.lhs_dilation, default=1) > 1 and not is_sharded(convolution):
+            _pad(convolution, found)
+
+
+def _pad(operation: IrOperation, found: Convolution) -> None:
+    given = operation.operands[0]
+    rank = len(given.type.shape)
+    low, high, interior, sizes = [0] * rank, [0] * rank, [0] * rank, [*given.type.shape]
+    for dim, around, dilation in zip(
+        found.numbers.input_spatial, found.padding, found.lhs_dilation, strict=True
+    ):
+        (low[dim], high[dim]), interior[dim] = around, dilation - 1
+        spread = (sizes[dim] - 1) * dilation + 1 if sizes[dim] else 0
+        sizes[dim] = spread + sum(around)
+    zero = constant(operation, resized(given.type, []), "0.0")
+    operation.operands[0] = inserted(
+        operation,
+        "stablehlo.pad",
+        resized(given.type, sizes),
+        given,
+        zero,
+        edge_padding_low=integers(operation, low),
+        edge_padding_high=integers(operation, high),
+        interior_padding=integers(operation, interior),
+    )
+    spatial = len(found.padding)
+    del operation.attributes["lhs_dilation"]
+    if "padding" in attributes(operation):
+        operation.attributes["padding"] = attribute(
+            operation, f"dense<0> : tensor<{spatial}x2xi64>"
+        )
