@@ -1,4 +1,4 @@
-"""Exported models for the matrix of consumers, in folders: StableHLO, inputs, and PyTorch's results.
+"""Exported models for the matrix of consumers, in folders: StableHLO, inputs, PyTorch's results.
 
 | file | content |
 |---|---|
@@ -37,9 +37,7 @@ def export(name: str, kind: Kind, folder: Path) -> None:
     model = MODELS[name]()
     module, inputs = prediction(model) if kind == "inference" else (Loss(model), dict(model.batch))
     optimizer = partial(torch.optim.AdamW, lr=1e-3) if kind == "step" else None
-    program = composites.export(
-        module, (), inputs, train=kind != "inference", optimizer=optimizer
-    )
+    program = composites.export(module, (), inputs, train=kind != "inference", optimizer=optimizer)
     state = {
         value.name: torch.full(value.shape, STATE[value.name.rpartition(".")[2]])
         for value in program.inputs

@@ -473,9 +473,7 @@ class ScatterDimensions:
 
 def scatter_dimensions(scatter: IrOperation) -> ScatterDimensions:
     """The dimension numbers of a scatter."""
-    numbers = _stablehlo().ScatterDimensionNumbers(
-        attributes(scatter)["scatter_dimension_numbers"]
-    )
+    numbers = _stablehlo().ScatterDimensionNumbers(attributes(scatter)["scatter_dimension_numbers"])
     return ScatterDimensions(
         tuple(numbers.update_window_dims),
         tuple(numbers.inserted_window_dims),
@@ -488,20 +486,22 @@ def scatter_dimensions(scatter: IrOperation) -> ScatterDimensions:
 
 @dataclass(frozen=True)
 class ConvolutionDimensions:
-    """The dimension numbers of the input of a `stablehlo.convolution`."""
+    """The dimension numbers of a `stablehlo.convolution`'s input, and of its kernel's windows."""
 
     input_batch: int
     input_feature: int
     input_spatial: tuple[int, ...]
+    kernel_spatial: tuple[int, ...]
 
 
 def convolution_dimensions(convolution: IrOperation) -> ConvolutionDimensions:
-    """The dimension numbers of a convolution's input."""
+    """The dimension numbers of a convolution."""
     numbers = _stablehlo().ConvDimensionNumbers(attributes(convolution)["dimension_numbers"])
     return ConvolutionDimensions(
         int(numbers.input_batch_dimension),
         int(numbers.input_feature_dimension),
         tuple(numbers.input_spatial_dimensions),
+        tuple(numbers.kernel_spatial_dimensions),
     )
 
 

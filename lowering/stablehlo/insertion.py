@@ -56,4 +56,6 @@ def resized(
     """A tensor type with other sizes, or another element type."""
     with building(type_.context):
         sizes = type_.shape if sizes is None else sizes
-        return ir().RankedTensorType.get([*sizes], type_.element_type if element is None else element)
+        return ir().RankedTensorType.get(
+            [*sizes], type_.element_type if element is None else element
+        )

@@ -1,4 +1,4 @@
-"""The number that leaves every other as it is, for operations that reductions and scatters apply."""
+"""The number that leaves every other as it is, for what reductions and scatters apply."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@
 Casts that round and come back (f32 -> bf16 -> f32) are part of what a program computes. They stay.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from ..bindings import (

@@ -8,9 +8,10 @@
 LiteRT 2.3 converts such a scatter, and its runtime refuses it. There are three forms, by size:
 
 - few elements: select updates by row, and reduce them; for all combinations and types;
-- sums of floats, no more rows than updates: a product with a matrix of [rows, updates] of ones and zeros;
-- sums of floats, more rows than updates: each update becomes the sum of all updates of its row, by a
-  product with a matrix of [updates, updates]; then a scatter replaces rows, which LiteRT has.
+- sums of floats, no more rows than updates: a product with a matrix of ones and zeros, of the
+  size [rows, updates];
+- sums of floats, more rows than updates: each update becomes the sum of all updates of its row, by
+  a product with a matrix of [updates, updates]; then a scatter replaces rows, which LiteRT has.
 
 Sums add up in another order than in a loop over the updates. In a product, an infinity or NaN in an
 update becomes NaN in its column of all rows.
@@ -36,8 +37,11 @@ _FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}
 
 @in_place
 def expand_scatter_additions(module: IrModule) -> None:
-    """Expand every scatter of whole rows that adds up or combines in another way. Those with several
-    operands, dynamic shapes, unsigned indices or shardings stay, as do those too large for any form."""
+    """Expand every scatter of whole rows that adds up or combines in another way.
+
+    Those with several operands, dynamic shapes, unsigned indices or shardings stay, as do those too
+    large for any form.
+    """
     for scatter in find_operations(module.operation, OPERATION):
         found = RowScatter.of(scatter)
         body = _expanded(found) if found is not None else None

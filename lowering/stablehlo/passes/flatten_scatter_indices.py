@@ -8,9 +8,9 @@
     scatter(%rows, %place, select(%inside, %u, -0.0)) applies add
 
 IREE 3.13 refuses scatters with several index dimensions and some with i64 indices, such as that of
-`index_put`. It writes outside of the memory for an index that is outside of the operand. So the update
-of such an index is one that changes nothing. Updates that replace elements go to a row that is added
-and cut off. The result has the same bits.
+`index_put`. It writes outside of the memory for an index that is outside of the operand. So the
+update of such an index is one that changes nothing. Updates that replace elements go to a row that
+is added and cut off. The result has the same bits.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,9 @@ def _flat(scatter: RowScatter) -> Iterator[str]:
     if neutral is None:
         one, target = tensor(element, 1, width), tensor(element, scatter.rows + 1, width)
         yield f"%first = stablehlo.slice %rows [0:1, 0:{width}] : ({rows}) -> {one}"
-        yield f"%target = stablehlo.concatenate %rows, %first, dim = 0 : ({rows}, {one}) -> {target}"
+        yield (
+            f"%target = stablehlo.concatenate %rows, %first, dim = 0 : ({rows}, {one}) -> {target}"
+        )
         written = ("target", target, "given")
     else:
         yield f"%neutral = stablehlo.constant dense<{neutral}> : {given}"

@@ -4,25 +4,29 @@
     =>
     convolution(pad %x, low = [1], high = [2], interior = [1], %w)
 
-These are gradients of convolutions with strides. LiteRT 2.3 computes them wrongly, without an error,
-where the padding on both sides of a dimension differs. The result has the same bits.
+These are gradients of convolutions with strides. LiteRT 2.3 computes them wrongly, without an
+error, where the padding of both sides differs, and refuses them for most other padding. It has
+those that are whole transposed convolutions: padded on both sides by the kernel's size less one.
+They stay. Elements are the sums of the same products.
 """
 
 from ..bindings import IrModule, IrOperation, attributes, find_operations
 from ..convolutions import OPERATION, Convolution
 from ..in_place import in_place
 from ..insertion import attribute, constant, inserted, integers, resized
+from ..options import switch
 from ..sharding_attributes import is_sharded
 
 
 @in_place
 def pad_dilated_inputs(module: IrModule) -> None:
-    """Pad the inputs of every convolution with `lhs_dilation`. Those with dynamic shapes or
-    shardings stay, and those of quantized types."""
+    """Pad the inputs of convolutions with `lhs_dilation`. Whole transposed convolutions stay, and
+    those with dynamic shapes or shardings."""
     for convolution in find_operations(module.operation, OPERATION):
         found = Convolution.of(convolution)
+        is_spread = any(dilation > 1 for dilation in found.lhs_dilation)
         is_static = convolution.operands[0].type.has_static_shape
-        if is_static and max(found.lhs_dilation, default=1) > 1 and not is_sharded(convolution):
+        if is_spread and is_static and not (found.is_transposed or is_sharded(convolution)):
             _pad(convolution, found)
 
 
@@ -36,7 +40,8 @@ def _pad(operation: IrOperation, found: Convolution) -> None:
         (low[dim], high[dim]), interior[dim] = around, dilation - 1
         spread = (sizes[dim] - 1) * dilation + 1 if sizes[dim] else 0
         sizes[dim] = spread + sum(around)
-    zero = constant(operation, resized(given.type, []), "0.0")
+    is_integer = str(given.type.element_type).startswith(("i", "ui"))
+    zero = constant(operation, resized(given.type, []), "0" if is_integer else "0.0")
     operation.operands[0] = inserted(
         operation,
         "stablehlo.pad",
@@ -53,3 +58,8 @@ def _pad(operation: IrOperation, found: Convolution) -> None:
         operation.attributes["padding"] = attribute(
             operation, f"dense<0> : tensor<{spatial}x2xi64>"
         )
+
+
+OPTIONS = switch(
+    "--pad-dilated-inputs", pad_dilated_inputs, "Pad inputs of convolutions that are spread."
+)

@@ -23,6 +23,7 @@ from ..data_movement import DATA_MOVEMENT, data_operands
 from ..erasing import erase_unread
 from ..in_place import in_place
 from ..insertion import constant, inserted, integer_type, resized
+from ..options import switch
 from ..sharding_attributes import is_sharded
 
 COMPARISON = "stablehlo.compare"
@@ -107,3 +108,6 @@ def _as_boolean(owner: IrOperation, known: dict[IrValue, IrValue]) -> IrValue:
         operands[place] = _boolean(operands[place], known)
     given = {name: value for name, value in attributes(owner).items() if name != "xla_shape"}
     return inserted(owner, owner.name, type_, *operands, **given)
+
+
+OPTIONS = switch("--use-booleans", use_booleans, "Compute with booleans where bytes hold them.")

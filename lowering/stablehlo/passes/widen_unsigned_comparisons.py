@@ -1,6 +1,6 @@
 """widen_unsigned_comparisons: compare unsigned integers as signed ones that hold all of them.
 
-    compare LT, %x, %y : (tensor<4xui32>, ..)  =>  compare LT, convert %x, convert %y : (tensor<4xi64>, ..)
+    compare LT, %x, %y : tensor<4xui32>  =>  compare LT, convert %x, convert %y : tensor<4xi64>
 
 LiteRT 2.3 has no comparisons of unsigned integers. ui64 has no wider type, and stays.
 """
@@ -8,6 +8,7 @@ LiteRT 2.3 has no comparisons of unsigned integers. ui64 has no wider type, and 
 from ..bindings import IrModule, attributes, find_operations
 from ..in_place import in_place
 from ..insertion import attribute, converted, integer_type
+from ..options import switch
 
 OPERATION = "stablehlo.compare"
 _WIDER = {"ui8": 32, "ui16": 32, "ui32": 64}
@@ -27,3 +28,10 @@ def widen_unsigned_comparisons(module: IrModule) -> None:
             comparison.attributes["compare_type"] = attribute(
                 comparison, "#stablehlo<comparison_type SIGNED>"
             )
+
+
+OPTIONS = switch(
+    "--widen-unsigned-comparisons",
+    widen_unsigned_comparisons,
+    "Compare unsigned integers as wider signed ones.",
+)
