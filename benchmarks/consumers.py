@@ -21,14 +21,13 @@ there. `--names` takes models whose names begin so.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path

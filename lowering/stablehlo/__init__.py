@@ -90,6 +90,8 @@ from .passes.legalize_chlo import OPTIONS as LEGALIZE_CHLO_OPTIONS
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_mhlo_custom_calls import legalize_mhlo_custom_calls
 from .passes.legalize_reduce_inits import legalize_reduce_inits
+from .passes.legalize_remainders import OPTIONS as LEGALIZE_REMAINDERS_OPTIONS
+from .passes.legalize_remainders import legalize_remainders
 from .passes.narrow_scatter_indices import OPTIONS as NARROW_SCATTER_INDICES_OPTIONS
 from .passes.narrow_scatter_indices import narrow_scatter_indices
 from .passes.order_inputs import order_inputs
@@ -129,6 +131,7 @@ COMMAND_LINE = (
     UNMERGE_BATCH_DIMENSIONS_OPTIONS,
     EXPAND_SELECT_AND_SCATTER_OPTIONS,
     WIDEN_BYTE_SUMS_OPTIONS,
+    LEGALIZE_REMAINDERS_OPTIONS,
     EXPAND_SORTS_OPTIONS,
     USE_BOOLEANS_OPTIONS,
     REDUCE_BOOLEANS_AS_I32_OPTIONS,
@@ -201,6 +204,7 @@ __all__ = [
     "legalize_chlo",
     "legalize_mhlo_custom_calls",
     "legalize_reduce_inits",
+    "legalize_remainders",
     "narrow_scatter_indices",
     "order_inputs",
     "pad_dilated_inputs",

@@ -19,6 +19,7 @@ from .passes.flatten_scatter_indices import flatten_scatter_indices
 from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_reduce_inits import legalize_reduce_inits
+from .passes.legalize_remainders import legalize_remainders
 from .passes.narrow_scatter_indices import narrow_scatter_indices
 from .passes.pad_dilated_inputs import pad_dilated_inputs
 from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
@@ -85,6 +86,7 @@ _FOR_ALL: tuple[Pass, ...] = (
 _FOR_IREE: tuple[Pass, ...] = (flatten_scatter_indices, narrow_scatter_indices)
 _FOR_LITERT: tuple[Pass, ...] = (
     legalize_reduce_inits,
+    legalize_remainders,
     expand_sorts,
     use_booleans,
     reduce_booleans_as_i32,
