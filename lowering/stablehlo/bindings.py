@@ -54,6 +54,7 @@ BYTECODE_MAGIC = b"ML\xefR"
 _PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\x00")
 _ILLEGAL = re.compile(r"failed to legalize operation '([^']+)' that was explicitly marked illegal")
 _LOCATION = re.compile(r":(\d+):(\d+)\)?$")
+_PYTHON_LINE = re.compile(r'"([^"]+\.py)":(\d+)')
 _LOCATION_NAME = re.compile(r'loc\("([^"]+)"[()]')
 
 Version: TypeAlias = tuple[int, int, int]
@@ -520,6 +521,12 @@ def location_name(location: Any) -> str:
     """The name that a frontend gave to a location; empty if there is none."""
     found = _LOCATION_NAME.match(str(location))
     return found[1] if found else ""
+
+
+def source_line(location: Any) -> str:
+    """The line of Python that a location names first, such as `model.py:12`; empty if none."""
+    found = _PYTHON_LINE.search(str(location))
+    return f"{found[1]}:{found[2]}" if found else ""
 
 
 def _first_diagnostic(error: Any) -> tuple[int, int, str]:

@@ -3,13 +3,11 @@
 Each operation was seen to be refused by the version that `title` names.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from composites.errors import did_you_mean
 
-from .bindings import IrOperation, attributes, find_operations
-from .errors import StableHLOError, UnsupportedOperationError
+from .errors import StableHLOError
 from .module import Module
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_scatter_additions import expand_scatter_additions
@@ -27,6 +25,7 @@ from .passes.use_booleans import use_booleans
 from .passes.widen_byte_sums import widen_byte_sums
 from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
 from .pipeline import Pass
+from .refusals import IREE, LITERT, Refused, refuse
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,10 @@ class Target:
     """With the version that was tried."""
     passes: tuple[Pass, ...]
     """In order."""
-    refused: Mapping[str, Callable[[IrOperation], bool]] = field(default_factory=dict)
+    refused: Refused = field(default_factory=dict)
     """Operations that it does not take, also after the passes: names, and which of them."""
+    native: tuple[str, ...] = ()
+    """The beginnings of the names of composites that it has operators for."""
 
     def check(self, module: Module) -> Module:
         """The module itself, if the target takes it.
@@ -47,35 +48,9 @@ class Target:
         Raises:
             UnsupportedOperationError: it does not; the message names the operation and where it is.
         """
-        for operation in find_operations(module.ir.operation, *self.refused):
-            if not self.refused[operation.name](operation):
-                continue
-            raise UnsupportedOperationError(
-                f"{self.title} does not take {_written(operation)}, which is in"
-                f" @{_function_of(operation)}; replace it, or leave the target out"
-            )
+        refuse(module.ir, self.title, self.refused, self.native)
         return module
 
-
-def _always(operation: IrOperation) -> bool:
-    return True
-
-
-def _computes(operation: IrOperation) -> bool:
-    """Whether a region does more than to return one of its arguments."""
-    return len(operation.regions[0].blocks[0].operations) > 1
-
-
-IREE = dict.fromkeys(
-    (
-        "stablehlo.cholesky",
-        "stablehlo.custom_call",
-        "stablehlo.select_and_scatter",
-        "stablehlo.triangular_solve",
-    ),
-    _always,
-)
-LITERT = {"stablehlo.sort": _always, "stablehlo.scatter": _computes}
 
 _FOR_ALL: tuple[Pass, ...] = (
     legalize_chlo,
@@ -106,7 +81,7 @@ TARGETS = {
             (*_FOR_ALL, *_FOR_LITERT, narrow_scatter_indices),
         ),
         Target("iree", "IREE 3.13", (*_FOR_ALL, *_FOR_IREE), IREE),
-        Target("litert", "LiteRT 2.3", (*_FOR_ALL, *_FOR_LITERT), LITERT),
+        Target("litert", "LiteRT 2.3", (*_FOR_ALL, *_FOR_LITERT), LITERT, ("aten.", "tfl.")),
     )
 }
 """By name. `portable` is what all of them take."""
@@ -126,16 +101,3 @@ def target_passes(name: str) -> list[Pass]:
         hint = did_you_mean(name, list(TARGETS)) if isinstance(name, str) else ""
         raise StableHLOError(f"there is no target {name!r}{hint} (there are {', '.join(TARGETS)})")
     return [*target.passes, target.check] if target.refused else [*target.passes]
-
-
-def _written(operation: IrOperation) -> str:
-    target = attributes(operation).get("call_target_name")
-    return operation.name if target is None else f"{operation.name} @{target.value}"
-
-
-def _function_of(operation: IrOperation) -> str:
-    """The name of the function that an operation is in."""
-    owner = operation.parent
-    while owner is not None and owner.name != "func.func":
-        owner = owner.parent
-    return "" if owner is None else str(attributes(owner)["sym_name"].value)

@@ -22,7 +22,7 @@ from ..bindings import (
 from ..data_movement import DATA_MOVEMENT, data_operands
 from ..erasing import erase_unread
 from ..in_place import in_place
-from ..insertion import constant, inserted, integer_type, resized
+from ..insertion import attribute, constant, inserted, integer_type, resized
 from ..options import switch
 from ..sharding_attributes import is_sharded
 
@@ -106,6 +106,9 @@ def _as_boolean(owner: IrOperation, known: dict[IrValue, IrValue]) -> IrValue:
     operands = [*owner.operands]
     for place in _data(owner):
         operands[place] = _boolean(operands[place], known)
+    if owner.name == "stablehlo.xor":  # LiteRT 2.3 has none of booleans
+        unequal = attribute(owner, "#stablehlo<comparison_direction NE>")
+        return inserted(owner, COMPARISON, type_, *operands, comparison_direction=unequal)
     given = {name: value for name, value in attributes(owner).items() if name != "xla_shape"}
     return inserted(owner, owner.name, type_, *operands, **given)
 
