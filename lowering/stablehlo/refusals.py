@@ -18,6 +18,7 @@ from .bindings import (
 )
 from .composites import composite_name
 from .errors import UnsupportedOperationError
+from .scatters import updates_rows
 from .symbols import COMPOSITE
 
 Refuses = Callable[[IrOperation], bool]
@@ -74,8 +75,13 @@ def element_of(operation: IrOperation) -> str:
 
 
 def _combines(scatter: IrOperation) -> bool:
-    """Whether a scatter does more than to replace elements, or has several operands."""
-    return len(scatter.results) > 1 or len(scatter.regions[0].blocks[0].operations) > 1
+    """Whether a scatter does more than to replace rows."""
+    return _is_of_parts(scatter) or len(scatter.regions[0].blocks[0].operations) > 1
+
+
+def _is_of_parts(scatter: IrOperation) -> bool:
+    """Whether a scatter has several operands, or its updates are parts of rows."""
+    return len(scatter.results) > 1 or not updates_rows(scatter)
 
 
 def _is_general(reduction: IrOperation) -> bool:
@@ -122,8 +128,11 @@ _HALF = (*_WIDE, "f16")
 _BYTES = ("i8", "ui8")
 
 IREE: Refused = {
+    "stablehlo.all_reduce": always,
     "stablehlo.cholesky": always,
     "stablehlo.custom_call": always,
+    "stablehlo.reverse": of_elements("ui8"),
+    "stablehlo.scatter": _is_of_parts,
     "stablehlo.select_and_scatter": always,
     "stablehlo.triangular_solve": always,
 }

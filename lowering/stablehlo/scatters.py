@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from math import prod
 
 from .bindings import IrOperation, ScatterDimensions, attributes, scatter_dimensions
-from .sharding_attributes import is_sharded
 
 OPERATION = "stablehlo.scatter"
 COMBINATIONS = ("add", "and", "maximum", "minimum", "multiply", "or")
 """What a scatter can do with an element and its update, in any order."""
 _GREATEST = 2**31 - 1
+_AS_I64 = ("i64", "ui32", "ui16", "ui8")
+"""Element types of indices that are looked at as i64."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class RowScatter:
 
     @classmethod
     def of(cls, scatter: IrOperation) -> "RowScatter | None":
-        """None if it has several operands, a dynamic shape or a sharding, updates parts of rows, or
-        combines in another way."""
-        if len(scatter.results) != 1 or is_sharded(scatter):
+        """None if it has several operands, a dynamic shape or indices of ui64, updates parts of
+        rows, or combines in another way."""
+        if len(scatter.results) != 1:
             return None
         types = [operand.type for operand in scatter.operands]
         combination = _combination(scatter)
@@ -57,10 +58,11 @@ class RowScatter:
             combination=combination,
             is_unique=unique is not None and unique.value,
         )
-        is_signed = found.index in ("i64", "i32")
+        is_signed = found.index in ("i32", *_AS_I64)
         is_filled = bool(found._named) and min(found.count, found.rows, found.width) > 0
+        has_rows = _has_rows(found.sizes, found.update_sizes, found.numbers)
         is_small = max(found.rows, *found.sizes) <= _GREATEST
-        return found if is_signed and is_filled and is_small and found._has_rows else None
+        return found if is_signed and is_filled and is_small and has_rows else None
 
     @property
     def rows(self) -> int:
@@ -135,20 +137,6 @@ class RowScatter:
         return [*self._named, *rest]
 
     @property
-    def _windows(self) -> list[int]:
-        """The dimensions of the operand that updates have, in the order of their window."""
-        without = {*self.numbers.inserted, *self.numbers.operand_batching}
-        return [dim for dim in range(len(self.sizes)) if dim not in without]
-
-    @property
-    def _has_rows(self) -> bool:
-        sizes = [self.update_sizes[dim] for dim in self.numbers.update_window]
-        return all(
-            size == (1 if dim in self._named else self.sizes[dim])
-            for dim, size in zip(self._windows, sizes, strict=True)
-        )
-
-    @property
     def _update_order(self) -> list[int]:
         window = self.numbers.update_window
         return [*(d for d in range(len(self.update_sizes)) if d not in window), *window]
@@ -165,10 +153,13 @@ class RowScatter:
 
     def _places(self) -> list[str]:
         vector = [self.numbers.index_vector] if len(self._counts) < len(self.index_sizes) else []
-        wide = tensor(self.index, self.count)
-        table = tensor(self.index, self.count, len(self.numbers.scattered))
+        element = "i64" if self.index in _AS_I64 else "i32"
+        wide = tensor(element, self.count)
+        given = tensor(self.index, self.count, len(self.numbers.scattered))
+        table = tensor(element, self.count, len(self.numbers.scattered))
         order = [*self._index_order, *vector]
-        lines = _transposed("table", "indices", self.types[1], order, self.index_sizes, table)
+        lines = _transposed("vectors", "indices", self.types[1], order, self.index_sizes, given)
+        lines.append(f"%table = stablehlo.convert %vectors : ({given}) -> {table}")
         for number, dim in enumerate(self.numbers.indices_batching):
             counts = tensor("i32", *self._counts)
             lines += [
@@ -179,7 +170,7 @@ class RowScatter:
         batches = len(self.numbers.indices_batching)
         for column, dim in enumerate(self.numbers.scattered):
             number = column + batches
-            truth, part = tensor("i1", self.count), tensor(self.index, self.count, 1)
+            truth, part = tensor("i1", self.count), tensor(element, self.count, 1)
             lines += [
                 f"%column{number} = stablehlo.slice %table [0:{self.count}, {column}:{column + 1}]"
                 f" : ({table}) -> {part}",
@@ -233,6 +224,22 @@ FLAT = ScatterDimensions(
     index_vector=1,
 )
 """The dimension numbers of a scatter of rows."""
+
+
+def updates_rows(scatter: IrOperation) -> bool:
+    """Whether the updates of a scatter of static shapes are whole rows."""
+    sizes, updates = (scatter.operands[place].type.shape for place in (0, len(scatter.results) + 1))
+    return _has_rows(sizes, updates, scatter_dimensions(scatter))
+
+
+def _has_rows(sizes: Sequence[int], updates: Sequence[int], numbers: ScatterDimensions) -> bool:
+    """Whether a window is one index wide where indices name a dimension, and whole elsewhere."""
+    absent = {*numbers.inserted, *numbers.operand_batching}
+    windows = [dim for dim in range(len(sizes)) if dim not in absent]
+    return all(
+        updates[place] == (1 if dim in numbers.scattered else sizes[dim])
+        for dim, place in zip(windows, numbers.update_window, strict=True)
+    )
 
 
 def tensor(element: str, *sizes: int) -> str:

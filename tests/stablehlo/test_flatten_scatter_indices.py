@@ -13,7 +13,7 @@ from composites_testing.scatters import FORMS, arguments, scatter
 from lowering.stablehlo import Module, flatten_scatter_indices, run
 
 STAYS = {
-    "unsigned": scatter("rows", "add", index="ui32"),
+    "unsigned": scatter("rows", "add", index="ui64"),
     "sharded": scatter("rows", "add", attributes='mhlo.sharding = "{replicated}"'),
     "another combination": scatter("rows", "subtract"),
     "dynamic": Module.parse(scatter("rows", "add").text.replace("tensor<6x", "tensor<?x")),
@@ -46,6 +46,14 @@ def test_all_types_keep_their_bits(element: str, dtype: Any, combination: str) -
     module = scatter("two dimensions", combination, element, "i32")
     given = arguments("two dimensions", dtype, "i32")
     given[0], given[2] = abs(given[0]), abs(given[2])
+    assert is_same(module, flatten_scatter_indices(module), given)
+
+
+@pytest.mark.parametrize(("index", "dtype"), [("ui32", np.uint32), ("ui8", np.uint8)])
+def test_unsigned_indices(index: str, dtype: Any) -> None:
+    module = scatter("rows", "add", index=index)
+    given = arguments("rows", np.float32)
+    given[1] = np.array([[0], [7], [8], [200], [7], [2]], dtype)
     assert is_same(module, flatten_scatter_indices(module), given)
 
 

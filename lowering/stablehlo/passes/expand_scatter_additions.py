@@ -26,6 +26,7 @@ from ..inlining import inline_call
 from ..neutral_elements import neutral_element
 from ..options import switch
 from ..scatters import OPERATION, RowScatter, tensor
+from ..sharding_attributes import is_sharded
 
 FEW = 2**16
 """Rows times updates times width, up to which updates are selected and reduced."""
@@ -39,11 +40,11 @@ _FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}
 def expand_scatter_additions(module: IrModule) -> None:
     """Expand every scatter of whole rows that adds up or combines in another way.
 
-    Those with several operands, dynamic shapes, unsigned indices or shardings stay, as do those too
+    Those with several operands, dynamic shapes, ui64 indices or shardings stay, as do those too
     large for any form.
     """
     for scatter in find_operations(module.operation, OPERATION):
-        found = RowScatter.of(scatter)
+        found = None if is_sharded(scatter) else RowScatter.of(scatter)
         body = _expanded(found) if found is not None else None
         if found is not None and body is not None:
             template = bindings.parse_text(found.function([*body]), "<scatter>", scatter.context)

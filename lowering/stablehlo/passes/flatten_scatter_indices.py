@@ -22,14 +22,15 @@ from ..inlining import inline_call
 from ..neutral_elements import neutral_element
 from ..options import switch
 from ..scatters import OPERATION, RowScatter, tensor
+from ..sharding_attributes import is_sharded
 
 
 @in_place
 def flatten_scatter_indices(module: IrModule) -> None:
-    """Flatten every scatter of whole rows. Those with several operands, dynamic shapes, unsigned
+    """Flatten every scatter of whole rows. Those with several operands, dynamic shapes, ui64
     indices or shardings stay, as do those whose updates are parts of rows."""
     for scatter in find_operations(module.operation, OPERATION):
-        found = RowScatter.of(scatter)
+        found = None if is_sharded(scatter) else RowScatter.of(scatter)
         if found is not None:
             text = found.function([*_flat(found)])
             template = bindings.parse_text(text, "<scatter>", scatter.context)
