@@ -9,7 +9,11 @@ import pytest
 
 from lowering.stablehlo import Module, run, widen_unsigned_comparisons
 
-WIDER = {"ui8": (np.uint8, "i32"), "ui16": (np.uint16, "i32"), "ui32": (np.uint32, "i64")}
+WIDER: dict[str, tuple[Any, str]] = {
+    "ui8": (np.uint8, "i32"),
+    "ui16": (np.uint16, "i32"),
+    "ui32": (np.uint32, "i64"),
+}
 
 
 def comparison(direction: str, element: str, type_: str = "UNSIGNED") -> Module:

@@ -28,7 +28,7 @@ from ..options import switch
 from ..sharding_attributes import is_sharded
 
 OPERATION = "stablehlo.reduce"
-_TRUTH_TABLES = {
+_TRUTH_TABLES: Mapping[tuple[bool, ...], tuple[str, int]] = {
     (False, False, False, True): ("minimum", 2**31 - 1),
     (False, True, True, True): ("maximum", -(2**31)),
 }
