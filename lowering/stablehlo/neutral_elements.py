@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
+from math import inf
 
 from .dtypes import numpy_dtype
 
-_FLOATS = {"add": -0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf}
+_FLOATS = {"add": -0.0, "multiply": 1.0, "maximum": -inf, "minimum": inf}
 """Also for the sign of zero: -0.0 + -0.0 is -0.0."""
 
 
@@ -17,6 +17,8 @@ def neutral_element(operation: str, element: str) -> str | None:
         operation: the name without its dialect, such as `add`.
         element: an element type, such as `bf16`.
     """
+    import numpy as np
+
     dtype = numpy_dtype(element)
     if element == "i1":
         return {"or": "false", "maximum": "false", "and": "true", "minimum": "true"}.get(operation)

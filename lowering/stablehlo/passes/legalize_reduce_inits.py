@@ -10,8 +10,6 @@ infinities and of NaN.
 
 from string import Template
 
-import numpy as np
-
 from .. import bindings
 from ..bindings import (
     IrModule,
@@ -76,6 +74,8 @@ def _legal(reduction: IrOperation) -> str | None:
 
 def _starts_from(reduction: IrOperation, neutral: str, element: str) -> bool:
     """Whether a reduction starts from a constant with the bits of a number, or from NaN."""
+    import numpy as np
+
     owner = defining_operation(reduction.operands[1])
     if owner is None or owner.name != "stablehlo.constant":
         return False
