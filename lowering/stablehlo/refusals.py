@@ -19,6 +19,7 @@ from .bindings import (
 from .composites import composite_name
 from .errors import UnsupportedOperationError
 from .scatters import updates_rows
+from .sorts import is_top_k
 from .symbols import COMPOSITE
 
 Refuses = Callable[[IrOperation], bool]
@@ -175,7 +176,7 @@ LITERT: Refused = {
     "stablehlo.select": of_elements(*_HALF, "ui8"),
     "stablehlo.shift_left": always,
     "stablehlo.sine": of_elements(*_WIDE),
-    "stablehlo.sort": always,
+    "stablehlo.sort": lambda sort: not is_top_k(sort),
     "stablehlo.sqrt": of_elements(*_HALF),
     "stablehlo.subtract": of_elements(*_WIDE, *_BYTES, "ui32"),
     "stablehlo.tan": of_elements(*_WIDE),

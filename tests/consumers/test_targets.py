@@ -33,6 +33,13 @@ SORT = """%s = "stablehlo.sort"(%a0) <{dimension = 1 : i64}> ({
     stablehlo.return %c : tensor<i1>
 }) : (tensor<4x6xf32>) -> tensor<4x6xf32>
 %r = stablehlo.slice %s [0:4, 0:6] : (tensor<4x6xf32>) -> tensor<4x6xf32>"""
+TOP = """%i = stablehlo.iota dim = 1 : tensor<4x6xi32>
+%s:2 = "stablehlo.sort"(%a0, %i) <{dimension = 1 : i64, is_stable = false}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>, %x: tensor<i32>, %y: tensor<i32>):
+    %c = stablehlo.compare GT, %p, %q, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+}) : (tensor<4x6xf32>, tensor<4x6xi32>) -> (tensor<4x6xf32>, tensor<4x6xi32>)
+%r = stablehlo.slice %s#1 [0:4, 0:2] : (tensor<4x6xi32>) -> tensor<4x2xi32>"""
 CUMSUM = """%z = stablehlo.constant dense<0> : tensor<ui8>
 %n = stablehlo.constant dense<0> : tensor<4x6xui8>
 %m = stablehlo.convert %a0 : (tensor<4x6xi1>) -> tensor<4x6xui8>
@@ -80,6 +87,7 @@ def convolution(window: str, groups: int) -> str:
 
 CALLS: dict[str, tuple[Module, list[Any]]] = {
     "a sort": (program(SORT, X, result=X), [floats(4, 6)]),
+    "top-k": (program(TOP, X, result="tensor<4x2xi32>"), [floats(4, 6)]),
     "a running sum of booleans": (
         program(CUMSUM, "tensor<4x6xi1>", result="tensor<4x6xi32>"),
         [RANDOM.random((4, 6)) < 0.5],

@@ -5,8 +5,9 @@
     %rank = reduce(convert(%x comes before each %x)) applies add
     %v = reduce(select(%rank EQ iota, %x, -0.0)) applies add, and %i likewise
 
-LiteRT 2.3 has no sort. The comparisons are as many as the square of the elements in a row. Equal
-elements keep their order, as in a stable sort; the bits are those of a stable sort.
+LiteRT 2.3 has no sort, but an operator for the greatest elements of rows and their places. Such
+sorts stay, as `is_top_k` tells them. Of others, the comparisons are as many as the square of the
+elements in a row. The bits are those of a stable sort.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,15 +15,15 @@ from dataclasses import dataclass
 from math import prod
 
 from .. import bindings
-from ..bindings import IrModule, IrOperation, attributes, find_operations
+from ..bindings import IrModule, IrOperation, find_operations
 from ..in_place import in_place
 from ..inlining import inline_call
 from ..neutral_elements import neutral_element
 from ..options import switch
 from ..scatters import tensor
 from ..sharding_attributes import is_sharded
+from ..sorts import OPERATION, comparison, dimension, is_top_k
 
-OPERATION = "stablehlo.sort"
 MANY = 2**24
 """Comparisons that are too many."""
 _FLOATS = ("f32", "f16", "bf16")
@@ -33,11 +34,11 @@ _KEYS = (*_FLOATS, "i32", "i64", "i16", "i8", "i1")
 def expand_sorts(module: IrModule) -> None:
     """Expand every sort that compares one of its operands by LT or GT.
 
-    Those with other comparisons, of other types (f64, unsigned), with more than `MANY` comparisons,
-    with dynamic shapes or shardings stay.
+    Those that LiteRT has an operator for stay, and those with other comparisons, of other types
+    (f64, unsigned), with more than `MANY` comparisons, with dynamic shapes or with shardings.
     """
     for sort in find_operations(module.operation, OPERATION):
-        found = _Sort.of(sort)
+        found = None if is_top_k(sort) else _Sort.of(sort)
         if found is not None:
             template = bindings.parse_text(found.text(), "<sort>", sort.context)
             inline_call(sort, template.body.operations[0].operation, last_use=True)
@@ -58,28 +59,16 @@ class _Sort:
     @classmethod
     def of(cls, sort: IrOperation) -> "_Sort | None":
         types = [operand.type for operand in sort.operands]
-        comparison, *rest = (o.operation for o in sort.regions[0].blocks[0].operations)
-        if is_sharded(sort) or not types[0].has_static_shape or len(rest) != 1:
+        compared = comparison(sort)
+        if compared is None or is_sharded(sort) or not types[0].has_static_shape:
             return None
-        arguments = list(sort.regions[0].blocks[0].arguments)
-        read = [*comparison.operands]
-        keys = [n for n in range(len(types)) if read == arguments[2 * n : 2 * n + 2]]
-        swapped = [n for n in range(len(types)) if read[::-1] == arguments[2 * n : 2 * n + 2]]
-        if comparison.name != "stablehlo.compare" or not keys + swapped:
-            return None
-        given = attributes(comparison)
-        direction = str(given["comparison_direction"]).split()[-1].strip(">")
-        elements = [str(type_.element_type) for type_ in types]
-        (key,) = keys + swapped
-        sizes = list(types[0].shape)
-        dim = attributes(sort)["dimension"].value % max(1, len(sizes))
-        is_known = direction in ("LT", "GT") and elements[key] in _KEYS
+        key, direction, is_total = compared
+        elements, sizes = [str(type_.element_type) for type_ in types], list(types[0].shape)
+        dim = dimension(sort)
+        is_known = direction in ("LT", "GT") and elements[key] in _KEYS and prod(sizes) > 0
         is_moved = all(e == "i1" or neutral_element("add", e) is not None for e in elements)
-        if not (is_known and is_moved) or prod(sizes) * sizes[dim] > MANY or not prod(sizes):
+        if not (is_known and is_moved) or prod(sizes) * sizes[dim] > MANY:
             return None
-        if swapped:
-            direction = {"LT": "GT", "GT": "LT"}[direction]
-        is_total = "TOTALORDER" in str(given.get("compare_type"))
         return cls(elements, sizes, dim, key, direction, is_total)
 
     def text(self) -> str:
