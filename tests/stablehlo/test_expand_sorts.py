@@ -101,7 +101,6 @@ def test_types(element: str, dtype: Any, kind: str, swapped: bool) -> None:
     ids=[
         "no strict order",
         "top-k",
-        "top-k, the other way round",
         "f64",
         "unsigned",
         "sharded",
