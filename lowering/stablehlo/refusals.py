@@ -86,10 +86,11 @@ def _is_of_parts(scatter: IrOperation) -> bool:
 
 
 def _is_general(reduction: IrOperation) -> bool:
-    """Whether a reduction is no sum, product, maximum or minimum of one operand."""
+    """Whether a reduction of one operand is no sum, product, maximum or minimum. Some of two are
+    operators of LiteRT, such as ARG_MAX."""
     names = [o.operation.name for o in reduction.regions[0].blocks[0].operations]
     plain = {f"stablehlo.{name}" for name in ("add", "multiply", "maximum", "minimum")}
-    return len(reduction.results) > 1 or len(names) != 2 or names[0] not in plain
+    return len(reduction.results) == 1 and (len(names) != 2 or names[0] not in plain)
 
 
 def _composites_by_function(module: IrModule) -> dict[str, str]:

@@ -158,8 +158,10 @@ class RowScatter:
         given = tensor(self.index, self.count, len(self.numbers.scattered))
         table = tensor(element, self.count, len(self.numbers.scattered))
         order = [*self._index_order, *vector]
-        lines = _transposed("vectors", "indices", self.types[1], order, self.index_sizes, given)
-        lines.append(f"%table = stablehlo.convert %vectors : ({given}) -> {table}")
+        name = "table" if given == table else "vectors"
+        lines = _transposed(name, "indices", self.types[1], order, self.index_sizes, given)
+        if given != table:
+            lines.append(f"%table = stablehlo.convert %vectors : ({given}) -> {table}")
         for number, dim in enumerate(self.numbers.indices_batching):
             counts = tensor("i32", *self._counts)
             lines += [
