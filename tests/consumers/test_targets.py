@@ -40,6 +40,21 @@ TOP = """%i = stablehlo.iota dim = 1 : tensor<4x6xi32>
     stablehlo.return %c : tensor<i1>
 }) : (tensor<4x6xf32>, tensor<4x6xi32>) -> (tensor<4x6xf32>, tensor<4x6xi32>)
 %r = stablehlo.slice %s#1 [0:4, 0:2] : (tensor<4x6xi32>) -> tensor<4x2xi32>"""
+ARGMAX = """%i = stablehlo.iota dim = 1 : tensor<4x6xi32>
+%l = stablehlo.constant dense<0xFF800000> : tensor<f32>
+%z = stablehlo.constant dense<0> : tensor<i32>
+%s:2 = stablehlo.reduce(%a0 init: %l), (%i init: %z) across dimensions = [1]
+  : (tensor<4x6xf32>, tensor<4x6xi32>, tensor<f32>, tensor<i32>) -> (tensor<4xf32>, tensor<4xi32>)
+  reducer(%p: tensor<f32>, %q: tensor<f32>) (%x: tensor<i32>, %y: tensor<i32>) {
+    %c = stablehlo.compare GE, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %d = stablehlo.select %c, %p, %q : tensor<i1>, tensor<f32>
+    %e = stablehlo.compare EQ, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %f = stablehlo.minimum %x, %y : tensor<i32>
+    %g = stablehlo.select %c, %x, %y : tensor<i1>, tensor<i32>
+    %h = stablehlo.select %e, %f, %g : tensor<i1>, tensor<i32>
+    stablehlo.return %d, %h : tensor<f32>, tensor<i32>
+  }
+%r = stablehlo.reshape %s#1 : (tensor<4xi32>) -> tensor<4x1xi32>"""
 CUMSUM = """%z = stablehlo.constant dense<0> : tensor<ui8>
 %n = stablehlo.constant dense<0> : tensor<4x6xui8>
 %m = stablehlo.convert %a0 : (tensor<4x6xi1>) -> tensor<4x6xui8>
@@ -88,6 +103,7 @@ def convolution(window: str, groups: int) -> str:
 CALLS: dict[str, tuple[Module, list[Any]]] = {
     "a sort": (program(SORT, X, result=X), [floats(4, 6)]),
     "top-k": (program(TOP, X, result="tensor<4x2xi32>"), [floats(4, 6)]),
+    "argmax": (program(ARGMAX, X, result="tensor<4x1xi32>"), [floats(4, 6)]),
     "a running sum of booleans": (
         program(CUMSUM, "tensor<4x6xi1>", result="tensor<4x6xi32>"),
         [RANDOM.random((4, 6)) < 0.5],
