@@ -44,15 +44,19 @@ def clip() -> Model:
 
 
 def mobilenet() -> Model:
+    """With a smooth activation, and norms of enough elements, gradients are well conditioned."""
     model = Architecture(
         "encoder",
         "MobileNetV2Config",
         "MobileNetV2ForImageClassification",
-        {"image_size": 32, "num_labels": 5, "depth_multiplier": 0.25, "classifier_dropout_prob": 0},
-        lambda: {
-            "pixel_values": torch.randn(BATCH, 3, 32, 32),
-            "labels": torch.randint(5, (BATCH,)),
+        {
+            "image_size": 64,
+            "num_labels": 5,
+            "depth_multiplier": 0.25,
+            "hidden_act": "silu",
+            "classifier_dropout_prob": 0,
         },
+        lambda: {"pixel_values": torch.randn(8, 3, 64, 64), "labels": torch.randint(5, (8,))},
     ).build()
     # Without statistics, norms leave so little of an image that inference gives zeros.
     with torch.no_grad():

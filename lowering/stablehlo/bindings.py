@@ -54,6 +54,7 @@ BYTECODE_MAGIC = b"ML\xefR"
 _PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\x00")
 _ILLEGAL = re.compile(r"failed to legalize operation '([^']+)' that was explicitly marked illegal")
 _LOCATION = re.compile(r":(\d+):(\d+)\)?$")
+_PYTHON_LINE = re.compile(r'"([^"]+\.py)":(\d+)')
 _LOCATION_NAME = re.compile(r'loc\("([^"]+)"[()]')
 
 Version: TypeAlias = tuple[int, int, int]
@@ -458,6 +459,53 @@ def dot_dimensions_attribute(numbers: DotDimensions) -> IrAttribute:
     )
 
 
+@dataclass(frozen=True)
+class ScatterDimensions:
+    """The dimension numbers of a `stablehlo.scatter`."""
+
+    update_window: tuple[int, ...]
+    inserted: tuple[int, ...]
+    operand_batching: tuple[int, ...]
+    indices_batching: tuple[int, ...]
+    scattered: tuple[int, ...]
+    """The operand's dimensions that an index vector names."""
+    index_vector: int
+
+
+def scatter_dimensions(scatter: IrOperation) -> ScatterDimensions:
+    """The dimension numbers of a scatter."""
+    numbers = _stablehlo().ScatterDimensionNumbers(attributes(scatter)["scatter_dimension_numbers"])
+    return ScatterDimensions(
+        tuple(numbers.update_window_dims),
+        tuple(numbers.inserted_window_dims),
+        tuple(numbers.input_batching_dims),
+        tuple(numbers.scatter_indices_batching_dims),
+        tuple(numbers.scattered_dims_to_operand_dims),
+        int(numbers.index_vector_dim),
+    )
+
+
+@dataclass(frozen=True)
+class ConvolutionDimensions:
+    """The dimension numbers of a `stablehlo.convolution`'s input, and of its kernel's windows."""
+
+    input_batch: int
+    input_feature: int
+    input_spatial: tuple[int, ...]
+    kernel_spatial: tuple[int, ...]
+
+
+def convolution_dimensions(convolution: IrOperation) -> ConvolutionDimensions:
+    """The dimension numbers of a convolution."""
+    numbers = _stablehlo().ConvDimensionNumbers(attributes(convolution)["dimension_numbers"])
+    return ConvolutionDimensions(
+        int(numbers.input_batch_dimension),
+        int(numbers.input_feature_dimension),
+        tuple(numbers.input_spatial_dimensions),
+        tuple(numbers.kernel_spatial_dimensions),
+    )
+
+
 def defining_operation(value: IrValue) -> IrOperation | None:
     """The operation that produces a value; None for an argument."""
     owner = value.owner
@@ -473,6 +521,12 @@ def location_name(location: Any) -> str:
     """The name that a frontend gave to a location; empty if there is none."""
     found = _LOCATION_NAME.match(str(location))
     return found[1] if found else ""
+
+
+def source_line(location: Any) -> str:
+    """The line of Python that a location names first, such as `model.py:12`; empty if none."""
+    found = _PYTHON_LINE.search(str(location))
+    return f"{found[1]}:{found[2]}" if found else ""
 
 
 def _first_diagnostic(error: Any) -> tuple[int, int, str]:

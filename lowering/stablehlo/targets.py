@@ -3,20 +3,29 @@
 Each operation was seen to be refused by the version that `title` names.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from composites.errors import did_you_mean
 
-from .bindings import IrOperation, attributes, find_operations
-from .errors import StableHLOError, UnsupportedOperationError
+from .errors import StableHLOError
 from .module import Module
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
+from .passes.expand_scatter_additions import expand_scatter_additions
 from .passes.expand_select_and_scatter import expand_select_and_scatter
+from .passes.expand_sorts import expand_sorts
+from .passes.flatten_scatter_indices import flatten_scatter_indices
+from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_reduce_inits import legalize_reduce_inits
+from .passes.legalize_remainders import legalize_remainders
 from .passes.narrow_scatter_indices import narrow_scatter_indices
+from .passes.pad_dilated_inputs import pad_dilated_inputs
+from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
+from .passes.use_booleans import use_booleans
+from .passes.widen_byte_sums import widen_byte_sums
+from .passes.widen_unsigned_comparisons import widen_unsigned_comparisons
 from .pipeline import Pass
+from .refusals import IREE, LITERT, Refused, refuse
 
 
 @dataclass(frozen=True)
@@ -28,8 +37,10 @@ class Target:
     """With the version that was tried."""
     passes: tuple[Pass, ...]
     """In order."""
-    refused: Mapping[str, Callable[[IrOperation], bool]] = field(default_factory=dict)
+    refused: Refused = field(default_factory=dict)
     """Operations that it does not take, also after the passes: names, and which of them."""
+    native: tuple[str, ...] = ()
+    """The beginnings of the names of composites that it has operators for."""
 
     def check(self, module: Module) -> Module:
         """The module itself, if the target takes it.
@@ -37,25 +48,29 @@ class Target:
         Raises:
             UnsupportedOperationError: it does not; the message names the operation and where it is.
         """
-        for operation in find_operations(module.ir.operation, *self.refused):
-            if not self.refused[operation.name](operation):
-                continue
-            raise UnsupportedOperationError(
-                f"{self.title} does not take {_written(operation)}, which is in"
-                f" @{_function_of(operation)}; replace it, or leave the target out"
-            )
+        refuse(module.ir, self.title, self.refused, self.native)
         return module
 
 
-def _always(operation: IrOperation) -> bool:
-    return True
-
-
-def _computes(operation: IrOperation) -> bool:
-    """Whether a region does more than to return one of its arguments."""
-    return len(operation.regions[0].blocks[0].operations) > 1
-
-
+_FOR_ALL: tuple[Pass, ...] = (
+    legalize_chlo,
+    expand_batch_norm_grad,
+    expand_select_and_scatter,
+    widen_byte_sums,
+)
+_FOR_IREE: tuple[Pass, ...] = (flatten_scatter_indices, narrow_scatter_indices)
+_FOR_LITERT: tuple[Pass, ...] = (
+    legalize_reduce_inits,
+    legalize_remainders,
+    expand_sorts,
+    use_booleans,
+    reduce_booleans_as_i32,
+    widen_unsigned_comparisons,
+    expand_scatter_additions,
+    flatten_scatter_indices,
+    legalize_batch_groups,
+    pad_dilated_inputs,
+)
 TARGETS = {
     target.name: target
     for target in (
@@ -63,44 +78,10 @@ TARGETS = {
         Target(
             "portable",
             "a portable program",
-            (
-                legalize_chlo,
-                expand_batch_norm_grad,
-                expand_select_and_scatter,
-                legalize_reduce_inits,
-                narrow_scatter_indices,
-            ),
+            (*_FOR_ALL, *_FOR_LITERT, narrow_scatter_indices),
         ),
-        Target(
-            "iree",
-            "IREE 3.13",
-            (
-                legalize_chlo,
-                expand_batch_norm_grad,
-                expand_select_and_scatter,
-                narrow_scatter_indices,
-            ),
-            dict.fromkeys(
-                (
-                    "stablehlo.cholesky",
-                    "stablehlo.custom_call",
-                    "stablehlo.select_and_scatter",
-                    "stablehlo.triangular_solve",
-                ),
-                _always,
-            ),
-        ),
-        Target(
-            "litert",
-            "LiteRT 2.3",
-            (
-                legalize_chlo,
-                expand_batch_norm_grad,
-                expand_select_and_scatter,
-                legalize_reduce_inits,
-            ),
-            {"stablehlo.sort": _always, "stablehlo.scatter": _computes},
-        ),
+        Target("iree", "IREE 3.13", (*_FOR_ALL, *_FOR_IREE), IREE),
+        Target("litert", "LiteRT 2.3", (*_FOR_ALL, *_FOR_LITERT), LITERT, ("aten.", "tfl.")),
     )
 }
 """By name. `portable` is what all of them take."""
@@ -120,16 +101,3 @@ def target_passes(name: str) -> list[Pass]:
         hint = did_you_mean(name, list(TARGETS)) if isinstance(name, str) else ""
         raise StableHLOError(f"there is no target {name!r}{hint} (there are {', '.join(TARGETS)})")
     return [*target.passes, target.check] if target.refused else [*target.passes]
-
-
-def _written(operation: IrOperation) -> str:
-    target = attributes(operation).get("call_target_name")
-    return operation.name if target is None else f"{operation.name} @{target.value}"
-
-
-def _function_of(operation: IrOperation) -> str:
-    """The name of the function that an operation is in."""
-    owner = operation.parent
-    while owner is not None and owner.name != "func.func":
-        owner = owner.parent
-    return "" if owner is None else str(attributes(owner)["sym_name"].value)

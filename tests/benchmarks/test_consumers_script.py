@@ -9,12 +9,25 @@ import numpy as np
 import pytest
 
 from benchmarks import records
-from benchmarks.consumer_models import MODELS
-from benchmarks.consumers import Cell, in_a_process, largest_error, markdown, reason_of
+from benchmarks.consumer_models import MODELS as BUILT
+from benchmarks.consumer_programs import Kind as ExportedKind
+from benchmarks.consumer_runs import largest_error
+from benchmarks.consumers import (
+    MODELS,
+    TOLERANCE,
+    Cell,
+    Key,
+    Kind,
+    markdown,
+    reason_of,
+    run_cells,
+)
 
 
 def test_there_are_twenty_models() -> None:
     assert len(MODELS) == 20
+    assert tuple(BUILT) == MODELS
+    assert Kind == ExportedKind
 
 
 def test_errors_are_relative_to_the_largest_value_of_each_output() -> None:
@@ -26,10 +39,11 @@ def test_errors_are_relative_to_the_largest_value_of_each_output() -> None:
         largest_error({"a": np.zeros(3)}, wanted)
 
 
-def test_a_value_that_is_not_a_number_is_not_right() -> None:
+def test_what_is_right() -> None:
+    assert Cell("gnn", "step", "jax", error=TOLERANCE).right
+    assert not Cell("gnn", "step", "jax", error=2 * TOLERANCE).right
     assert not Cell("gnn", "step", "jax", error=math.nan).right
     assert not Cell("gnn", "step", "jax", reason="refused").right
-    assert Cell("gnn", "step", "jax", error=1e-7).right
 
 
 def test_a_reason_names_the_operation() -> None:
@@ -44,28 +58,34 @@ def test_the_page_has_each_model_and_each_reason_once() -> None:
     page = markdown(
         [
             Cell("gnn", "step", "jax", error=2e-7),
+            Cell("swin", "step", "jax", error=0.25),
             Cell("gnn", "step", "litert", reason=reason),
             Cell("gru", "step", "litert", reason=reason),
         ]
     )
-    assert all(f"\n| {name} | " in page for name in MODELS)
+    assert all(page.count(f"\n| {name} | ") == 3 for name in MODELS)
     assert page.count(reason) == 1
-    assert "2e-07" in page
-    assert "not run" in page
+    assert "| gnn | 2e-07 | not run | [note 1](#notes) |" in page
+    assert "| swin | **2e-01** | not run | not run |" in page
+    assert "**1 of 2** | **0 of 0** | **0 of 2** |" in page
+    assert str(Path.cwd()) not in page
 
 
-def test_a_cell_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
-    cell = in_a_process("gnn", "step", "jax", 120)
-    assert cell.right, cell
-    records.append(tmp_path / "cells", [cell])
-    assert [Cell(**found) for found in records.read(tmp_path / "cells")] == [cell]
+def test_cells_run_in_processes_of_their_own(tmp_path: Path) -> None:
+    keys: list[Key] = [("gnn", "gradients", "jax"), ("gnn", "gradients", "litert")]
+    found = list(run_cells(keys, tmp_path, 300))
+    assert all(cell.right for cell in found), found
+    assert [(cell.model, cell.kind, cell.consumer) for cell in found] == keys
+    records.append(tmp_path / "cells", found)
+    assert [Cell(**record) for record in records.read(tmp_path / "cells")] == found
 
 
-def test_a_cell_that_takes_too_long_says_so() -> None:
-    assert in_a_process("gnn", "step", "jax", 0.1).reason.startswith("longer than")
+def test_an_export_that_takes_too_long_says_so(tmp_path: Path) -> None:
+    (cell,) = run_cells([("gnn", "step", "jax")], tmp_path, 0.1)
+    assert cell.reason == "the export: longer than 0 s"
 
 
 @pytest.mark.exhaustive
-def test_iree_runs_a_training_step() -> None:
-    cell = in_a_process("lora_int8", "step", "iree", 120)
+def test_iree_runs_a_training_step(tmp_path: Path) -> None:
+    (cell,) = run_cells([("lora_int8", "step", "iree")], tmp_path, 300)
     assert cell.right, cell

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -53,20 +55,43 @@ def test_the_bits_stay(operation: str, element: str) -> None:
     ("operation", "start", "element", "rows"),
     [
         ("maximum", "0xFF800000", "f32", "4x5"),
-        ("maximum", "0.0", "f32", "4x5"),
-        ("maximum", "3.40282347E+38", "f32", "4x5"),
         ("add", "-3.40282347E+38", "f32", "4x5"),
         ("maximum", "-2147483648", "i32", "4x5"),
+        ("minimum", "255", "ui8", "4x5"),
+        ("maximum", "false", "i1", "4x5"),
+        ("maximum", "0x7FC00000", "f32", "4x5"),
         ("maximum", "-3.40282347E+38", "f32", "?x5"),
     ],
-    ids=["infinity", "zero", "the wrong end", "sum", "integers", "dynamic"],
+    ids=["infinity", "sum", "the least", "the greatest", "booleans", "NaN", "dynamic"],
 )
 def test_what_stays(operation: str, start: str, element: str, rows: str) -> None:
     module = reduction(operation, start, element, rows)
     assert legalize_reduce_inits(module).text == module.text
 
 
-def test_a_start_that_is_no_constant_stays() -> None:
+@pytest.mark.parametrize(
+    ("operation", "start", "element", "dtype"),
+    [
+        ("maximum", "0.0", "f32", np.float32),
+        ("maximum", "3.40282347E+38", "f32", np.float32),
+        ("minimum", "3", "i32", np.int32),
+        ("maximum", "-100", "i8", np.int8),
+        ("minimum", "7", "ui8", np.uint8),
+    ],
+    ids=["zero", "the wrong end", "integers", "bytes", "unsigned"],
+)
+def test_other_starts(operation: str, start: str, element: str, dtype: Any) -> None:
+    module = reduction(operation, start, element)
+    legal = legalize_reduce_inits(module)
+    legal.verify()
+    assert legal.text != module.text
+    x = np.arange(20).reshape(4, 5).astype(dtype)
+    (want,), (got,) = run(module, x), run(legal, x)
+    assert want.tobytes() == got.tobytes()
+    assert legalize_reduce_inits(legal).text == legal.text
+
+
+def test_a_start_that_is_no_constant() -> None:
     module = Module.parse(
         """
         func.func @main(%x: tensor<4x5xf32>, %start: tensor<f32>) -> tensor<4xf32> {
@@ -76,4 +101,8 @@ def test_a_start_that_is_no_constant_stays() -> None:
         }
         """
     )
-    assert legalize_reduce_inits(module).text == module.text
+    x = np.arange(20, dtype=np.float32).reshape(4, 5)
+    for start in (np.float32(7), np.float32(np.inf)):
+        (want,), (got,) = run(module, x, start), run(legalize_reduce_inits(module), x, start)
+        assert want.tobytes() == got.tobytes()
+    assert legalize_reduce_inits(module).text.count("0xFF800000") == 1

@@ -70,7 +70,7 @@ def test_portable_is_a_target() -> None:
 
 
 def test_what_cannot_be_replaced_is_named() -> None:
-    message = "IREE 3.13 does not take stablehlo.cholesky, which is in @factor; replace it"
+    message = "IREE 3.13 does not take stablehlo.cholesky of f32, which is in @factor; replace it"
     with pytest.raises(UnsupportedOperationError, match=message):
         run_passes(Module.parse(SOLVE), target_passes("iree"))
     message = "does not take stablehlo.custom_call @acme.kernel, which is in @main"
@@ -78,6 +78,47 @@ def test_what_cannot_be_replaced_is_named() -> None:
         run_passes(Module.parse(CALL), target_passes("iree"))
     for name in ("xla", "portable"):
         run_passes(Module.parse(SOLVE), target_passes(name))
+
+
+WITH_LINES = """
+func.func @main(%a: tensor<2x2xf64>) -> tensor<2x2xf64> {
+  %0 = stablehlo.composite "NAME" %a {decomposition = @square}
+    : (tensor<2x2xf64>) -> tensor<2x2xf64>
+  return %0 : tensor<2x2xf64>
+}
+func.func private @square(%a: tensor<2x2xf64>) -> tensor<2x2xf64> {
+  %0 = stablehlo.multiply %a, %a : tensor<2x2xf64> loc("mul"("models/net.py":12:3))
+  return %0 : tensor<2x2xf64>
+}
+"""
+
+
+def test_a_refusal_names_the_composite_and_the_line() -> None:
+    module = Module.parse(WITH_LINES.replace("NAME", "acme.square"))
+    message = (
+        "LiteRT 2.3 does not take stablehlo.multiply of f64, which is in @square,"
+        " of composite acme.square, at models/net.py:12; replace it, or leave the target out"
+    )
+    with pytest.raises(UnsupportedOperationError) as raised:
+        run_passes(module, target_passes("litert"))
+    assert str(raised.value) == message
+
+
+def test_decompositions_of_native_composites_are_not_checked() -> None:
+    module = Module.parse(WITH_LINES.replace("NAME", "tfl.square"))
+    assert run_passes(module, target_passes("litert")).text == module.text
+
+
+def test_what_is_computed_of_constants_is_not_checked() -> None:
+    module = Module.parse("""
+        func.func @main() -> tensor<f32> {
+          %0 = stablehlo.constant dense<2.0> : tensor<f64>
+          %1 = stablehlo.multiply %0, %0 : tensor<f64>
+          %2 = stablehlo.convert %1 : (tensor<f64>) -> tensor<f32>
+          return %2 : tensor<f32>
+        }
+    """)
+    assert run_passes(module, target_passes("litert")).text == module.text
 
 
 def test_mistakes() -> None:

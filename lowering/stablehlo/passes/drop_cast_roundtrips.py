@@ -7,7 +7,6 @@
 Casts that round and come back (f32 -> bf16 -> f32) are part of what a program computes. They stay.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from ..bindings import (
@@ -30,6 +29,7 @@ from ..data_movement import (
     with_element,
 )
 from ..dtypes import holds, numpy_dtype
+from ..erasing import erase_unread
 from ..in_place import in_place
 from ..options import switch
 
@@ -66,7 +66,7 @@ def _join_casts(module: IrModule) -> None:
         if cast.operands[0].type == cast.results[0].type:
             cast.results[0].replace_all_uses_with(cast.operands[0])
             cast.erase()
-    _erase_unused(bypassed)
+    erase_unread(bypassed, DATA_MOVEMENT)
 
 
 class _Movement:
@@ -86,7 +86,7 @@ class _Movement:
         for operation in self.operations if wanted else ():
             if operation.name in DATA_MOVEMENT and operation.results[0] in wanted:
                 replaced += self._move_narrow(operation)
-        _erase_unused(replaced)
+        erase_unread(replaced, DATA_MOVEMENT)
 
     def _wanted(self) -> set[IrValue]:
         """The values for which a narrow form is needed."""
@@ -201,22 +201,6 @@ def _splat(type_: IrType, value: Any, before: IrOperation) -> IrValue:
             ip=kinds.InsertionPoint(before),
         )
     return constant.results[0]
-
-
-def _erase_unused(values: Iterable[IrValue]) -> None:
-    """Erase the operations that made these values if they are unused, and then their unused
-    operands."""
-    erasable = {CONVERT, _CONSTANT, *DATA_MOVEMENT}
-    queue, erased = list(values), set()
-    while queue:
-        value = queue.pop()
-        if value in erased or any(True for _ in value.uses):
-            continue
-        operation = defining_operation(value)
-        if operation is not None and operation.name in erasable:
-            queue += operation.operands
-            erased.add(value)
-            operation.erase()
 
 
 OPTIONS = switch(

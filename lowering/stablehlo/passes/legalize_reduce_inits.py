@@ -3,26 +3,35 @@
     reduce(x init: -3.4e38) applies maximum  =>  maximum(reduce(x init: -inf), -3.4e38)
 
 torch_xla 2.9 starts `amax` and `amin` from the last finite number. LiteRT 2.3 has such a reduction
-only if it starts from infinity; its converter leaves any other as STABLEHLO_REDUCE, which its
-runtime does not know. Both forms have the same bits, also for rows of infinities and of NaN.
+only if it starts from infinity, or from the last integer; its converter leaves any other as
+STABLEHLO_REDUCE, which its runtime does not know. Both forms have the same bits, also for rows of
+infinities and of NaN.
 """
 
 from string import Template
-from typing import Any
 
 from .. import bindings
-from ..bindings import IrModule, IrOperation, attributes, find_operations, splat_value
+from ..bindings import (
+    IrModule,
+    IrOperation,
+    attributes,
+    defining_operation,
+    find_operations,
+    splat_value,
+)
 from ..dtypes import numpy_dtype, shape_and_element_type
 from ..in_place import in_place
 from ..inlining import inline_call
+from ..neutral_elements import neutral_element
+from ..sharding_attributes import is_sharded
 
 OPERATION = "stablehlo.reduce"
-_SIGNS = {"stablehlo.maximum": -1, "stablehlo.minimum": 1}
+_OPERATIONS = ("stablehlo.maximum", "stablehlo.minimum")
 
 _LEGAL = Template("""
 func.func private @reduce(%x: $full, %last: tensor<$element>) -> $rows {
-  %infinity = stablehlo.constant dense<$infinity> : tensor<$element>
-  %found = stablehlo.reduce(%x init: %infinity) applies $operation
+  %neutral = stablehlo.constant dense<$neutral> : tensor<$element>
+  %found = stablehlo.reduce(%x init: %neutral) applies $operation
     across dimensions = [$dimensions] : ($full, tensor<$element>) -> $rows
   %bound = stablehlo.broadcast_in_dim %last, dims = [] : (tensor<$element>) -> $rows
   %result = $operation %found, %bound : $rows
@@ -33,8 +42,8 @@ func.func private @reduce(%x: $full, %last: tensor<$element>) -> $rows {
 
 @in_place
 def legalize_reduce_inits(module: IrModule) -> None:
-    """Change every maximum and minimum of floats that starts from the last finite number. Those
-    whose result has a dynamic shape stay."""
+    """Change every maximum and minimum that starts from another number than the neutral one. Those
+    of booleans, from NaN, with a dynamic result or with a sharding stay."""
     for reduction in find_operations(module.operation, OPERATION):
         text = _legal(reduction)
         if text is not None:
@@ -44,41 +53,34 @@ def legalize_reduce_inits(module: IrModule) -> None:
 
 def _legal(reduction: IrOperation) -> str | None:
     """The function that takes the place of a reduction; None if that stays."""
-    first, *_ = reduction.regions[0].blocks[0].operations
-    sign = _SIGNS.get(first.operation.name)
+    first, *rest = (o.operation for o in reduction.regions[0].blocks[0].operations)
     rows = shape_and_element_type(str(reduction.results[0].type))
-    if len(reduction.results) != 1 or sign is None or rows is None:
+    is_known = len(reduction.results) == 1 and first.name in _OPERATIONS and len(rest) == 1
+    if not is_known or rows is None or rows[1] == "i1" or is_sharded(reduction):
         return None
     element = rows[1]
-    start = _splat(reduction.operands[1])
-    if not isinstance(start, float) or start != sign * _greatest(element):
+    neutral = neutral_element(first.name.removeprefix("stablehlo."), element)
+    if neutral is None or _starts_from(reduction, neutral, element):
         return None
     return _LEGAL.substitute(
         full=reduction.operands[0].type,
         element=element,
         rows=reduction.results[0].type,
-        infinity=_bits_of_infinity(element, sign),
-        operation=first.operation.name,
+        neutral=neutral,
+        operation=first.name,
         dimensions=", ".join(map(str, attributes(reduction)["dimensions"])),
     )
 
 
-def _splat(value: Any) -> Any:
-    """The number that a constant is made of; None if it is no constant of one number."""
-    owner = value.owner
-    if getattr(owner, "name", None) != "stablehlo.constant":
-        return None
-    return splat_value(owner)
-
-
-def _greatest(element: str) -> float:
-    """The greatest finite number of a type of floats."""
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(numpy_dtype(element)).max)  # type: ignore[no-untyped-call]
-
-
-def _bits_of_infinity(element: str, sign: int) -> str:
+def _starts_from(reduction: IrOperation, neutral: str, element: str) -> bool:
+    """Whether a reduction starts from a constant with the bits of a number, or from NaN."""
     import numpy as np
 
-    return f"0x{np.full((), sign * np.inf, numpy_dtype(element)).tobytes()[::-1].hex().upper()}"
+    owner = defining_operation(reduction.operands[1])
+    if owner is None or owner.name != "stablehlo.constant":
+        return False
+    start = splat_value(owner)
+    if isinstance(start, float):
+        bits = np.full((), start, numpy_dtype(element)).tobytes()[::-1].hex()
+        return start != start or neutral == f"0x{bits.upper()}"
+    return neutral == str(start)

@@ -6,8 +6,9 @@ IREE 3.13 fails on some scatters with i64 indices, such as that of `index_put`. 
 the operand stays outside, since it is clamped before it is converted.
 """
 
-from ..bindings import IrModule, IrOperation, building, find_operations, ir
+from ..bindings import IrModule, IrOperation, find_operations
 from ..in_place import in_place
+from ..insertion import constant, converted, inserted, integer_type, resized
 from ..options import switch
 
 OPERATION = "stablehlo.scatter"
@@ -29,23 +30,10 @@ def narrow_scatter_indices(module: IrModule) -> None:
 def _narrow(scatter: IrOperation, place: int) -> None:
     """Clamp and convert an operand."""
     indices = scatter.operands[place]
-    wide = indices.type
-    with building(scatter.context):
-        kinds = ir()
-        here = kinds.InsertionPoint(scatter)
-
-        def made(name: str, result: object, *operands: object, **attributes: object) -> object:
-            operation = kinds.Operation.create(
-                name, results=[result], operands=operands, attributes=attributes, ip=here
-            )
-            return operation.results[0]
-
-        scalar = kinds.RankedTensorType.get([], wide.element_type)
-        numbers = (kinds.Attribute.parse(f"dense<{n}> : {scalar}") for n in (-1, _GREATEST))
-        least, greatest = (made("stablehlo.constant", scalar, value=value) for value in numbers)
-        inside = made("stablehlo.clamp", wide, least, indices, greatest)
-        narrow = kinds.RankedTensorType.get(wide.shape, kinds.IntegerType.get_signless(32))
-        scatter.operands[place] = made("stablehlo.convert", narrow, inside)
+    scalar = resized(indices.type, [])
+    least, greatest = (constant(scatter, scalar, str(number)) for number in (-1, _GREATEST))
+    inside = inserted(scatter, "stablehlo.clamp", indices.type, least, indices, greatest)
+    scatter.operands[place] = converted(scatter, inside, integer_type(scatter, 32))
 
 
 OPTIONS = switch("--narrow-scatter-indices", narrow_scatter_indices, "Give scatters i32 indices.")

@@ -1,0 +1,47 @@
+"""What a `stablehlo.convolution` says, for the passes that change some."""
+
+from dataclasses import dataclass
+
+from .bindings import ConvolutionDimensions, IrOperation, attributes, convolution_dimensions
+
+OPERATION = "stablehlo.convolution"
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Lists have a number for each spatial dimension."""
+
+    numbers: ConvolutionDimensions
+    kernel: list[int]
+    strides: list[int]
+    padding: list[tuple[int, int]]
+    lhs_dilation: list[int]
+    rhs_dilation: list[int]
+    batch_groups: int
+    feature_groups: int
+
+    @classmethod
+    def of(cls, operation: IrOperation) -> "Convolution":
+        numbers, given = convolution_dimensions(operation), attributes(operation)
+        rank = len(numbers.input_spatial)
+        kernel = operation.operands[1].type.shape
+        padding = [int(size) for size in given.get("padding", [0] * 2 * rank)]
+        return cls(
+            numbers,
+            [kernel[dim] for dim in numbers.kernel_spatial],
+            [int(size) for size in given.get("window_strides", [1] * rank)],
+            list(zip(padding[::2], padding[1::2], strict=True)),
+            [int(size) for size in given.get("lhs_dilation", [1] * rank)],
+            [int(size) for size in given.get("rhs_dilation", [1] * rank)],
+            given["batch_group_count"].value,
+            given["feature_group_count"].value,
+        )
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether it is the transpose of a convolution without padding, in one group."""
+        return (
+            {*self.strides, *self.rhs_dilation, self.feature_groups, self.batch_groups} == {1}
+            and len({*self.lhs_dilation}) == 1
+            and self.padding == [(size - 1, size - 1) for size in self.kernel]
+        )

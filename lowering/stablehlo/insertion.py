@@ -1,0 +1,61 @@
+"""Building operations before another one, a step that several passes share."""
+
+from collections.abc import Sequence
+
+from .bindings import IrAttribute, IrOperation, IrType, IrValue, building, ir
+
+
+def inserted(
+    before: IrOperation, name: str, result: IrType, *operands: IrValue, **attributes: IrAttribute
+) -> IrValue:
+    """The result of a new operation, which has the location of the operation after it."""
+    with building(before.context):
+        operation = ir().Operation.create(
+            name,
+            results=[result],
+            operands=operands,
+            attributes=attributes,
+            loc=before.location,
+            ip=ir().InsertionPoint(before),
+        )
+        return operation.results[0]
+
+
+def converted(before: IrOperation, value: IrValue, element: IrType) -> IrValue:
+    """A value with another element type."""
+    return inserted(before, "stablehlo.convert", resized(value.type, element=element), value)
+
+
+def constant(before: IrOperation, type_: IrType, number: str) -> IrValue:
+    """A constant all of whose elements are a number, as MLIR writes it."""
+    value = attribute(before, f"dense<{number}> : {type_}")
+    return inserted(before, "stablehlo.constant", type_, value=value)
+
+
+def attribute(operation: IrOperation, text: str) -> IrAttribute:
+    """An attribute that is written as text."""
+    with building(operation.context):
+        return ir().Attribute.parse(text)
+
+
+def integers(operation: IrOperation, numbers: Sequence[int]) -> IrAttribute:
+    """`array<i64: 1, 2>`."""
+    with building(operation.context):
+        return ir().DenseI64ArrayAttr.get([*numbers])
+
+
+def integer_type(operation: IrOperation, width: int) -> IrType:
+    """A signless integer type, such as `i32`."""
+    with building(operation.context):
+        return ir().IntegerType.get_signless(width)
+
+
+def resized(
+    type_: IrType, sizes: Sequence[int] | None = None, element: IrType | None = None
+) -> IrType:
+    """A tensor type with other sizes, or another element type."""
+    with building(type_.context):
+        sizes = type_.shape if sizes is None else sizes
+        return ir().RankedTensorType.get(
+            [*sizes], type_.element_type if element is None else element
+        )

@@ -1,0 +1,60 @@
+"""legalize_batch_groups: make groups of features of the groups of batches of convolutions.
+
+    convolution(%x: tensor<6x8x8x3xf32>, %w), batch_group_count = 3
+    =>
+    convolution(reshape(transpose(reshape %x)) : tensor<2x8x8x9xf32>, %w), feature_group_count = 3
+
+These are gradients of the weights of convolutions in groups, such as depthwise ones. LiteRT 2.3
+computes them wrongly, without an error, or does not convert them.
+"""
+
+from ..bindings import IrModule, IrOperation, find_operations
+from ..convolutions import OPERATION, Convolution
+from ..in_place import in_place
+from ..insertion import attribute, inserted, integers, resized
+from ..options import switch
+from ..sharding_attributes import is_sharded
+
+
+@in_place
+def legalize_batch_groups(module: IrModule) -> None:
+    """Change every convolution with several groups of batches. Those with dynamic shapes or
+    shardings stay."""
+    for convolution in find_operations(module.operation, OPERATION):
+        found = Convolution.of(convolution)
+        is_static = convolution.operands[0].type.has_static_shape
+        if is_static and found.batch_groups > 1 and not is_sharded(convolution):
+            _regroup(convolution, found)
+
+
+def _regroup(operation: IrOperation, found: Convolution) -> None:
+    given, groups = operation.operands[0], found.batch_groups
+    batch, feature = found.numbers.input_batch, found.numbers.input_feature
+    sizes = [*given.type.shape]
+    split = [*sizes[:batch], groups, sizes[batch] // groups, *sizes[batch + 1 :]]
+    # Of the split tensor: the groups stand before the batches, and go before the features.
+    rest = [dim for dim in range(len(split)) if dim != batch]
+    features = feature if feature < batch else feature + 1
+    place = rest.index(features)
+    order = [*rest[:place], batch, *rest[place:]]
+    sizes[batch], sizes[feature] = sizes[batch] // groups, sizes[feature] * groups
+    value = inserted(operation, "stablehlo.reshape", resized(given.type, split), given)
+    value = inserted(
+        operation,
+        "stablehlo.transpose",
+        resized(given.type, [split[dim] for dim in order]),
+        value,
+        permutation=integers(operation, order),
+    )
+    operation.operands[0] = inserted(
+        operation, "stablehlo.reshape", resized(given.type, sizes), value
+    )
+    operation.attributes["batch_group_count"] = attribute(operation, "1 : i64")
+    operation.attributes["feature_group_count"] = attribute(operation, f"{groups} : i64")
+
+
+OPTIONS = switch(
+    "--legalize-batch-groups",
+    legalize_batch_groups,
+    "Make groups of features of convolutions' groups of batches.",
+)

@@ -1,0 +1,188 @@
+"""What consumers of StableHLO do not take, as seen with the versions that `targets` names.
+
+The passes of a target come first: what they replace is not here, unless they may leave some of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from .attributes import to_python
+from .bindings import (
+    IrModule,
+    IrOperation,
+    attributes,
+    defining_operation,
+    find_operations,
+    source_line,
+)
+from .composites import composite_name
+from .errors import UnsupportedOperationError
+from .scatters import updates_rows
+from .sorts import is_top_k
+from .symbols import COMPOSITE
+
+Refuses = Callable[[IrOperation], bool]
+Refused = Mapping[str, Refuses]
+"""Names of operations, and which of them are refused."""
+
+
+def refuse(module: IrModule, title: str, refused: Refused, native: Collection[str] = ()) -> None:
+    """Fail at the first operation that a consumer does not take.
+
+    Operations of constants alone are left out, because consumers compute them. So are the
+    decompositions of composites that the consumer has operators for.
+
+    Args:
+        title: the consumer's name.
+        native: the beginnings of these composites' names.
+
+    Raises:
+        UnsupportedOperationError: there is one; the message names it, the function and the
+            composite that it is in, and its line of Python where the text has it.
+    """
+    owners = _composites_by_function(module)
+    for operation in find_operations(module.operation, *refused):
+        function = _function_of(operation)
+        composite = owners.get(function, "")
+        is_native = composite.startswith(tuple(native)) if native else False
+        if is_native or not refused[operation.name](operation) or _is_constant(operation):
+            continue
+        line = source_line(operation.location)
+        where = f"@{function}"
+        where += f", of composite {composite}" if composite else ""
+        where += f", at {line}" if line else ""
+        raise UnsupportedOperationError(
+            f"{title} does not take {_written(operation)}, which is in {where}; replace it,"
+            " or leave the target out"
+        )
+
+
+def always(operation: IrOperation) -> bool:
+    """Refuses every one."""
+    return True
+
+
+def of_elements(*elements: str) -> Refuses:
+    """Refuses an operation whose last operand has one of these element types."""
+    return lambda operation: element_of(operation) in elements
+
+
+def element_of(operation: IrOperation) -> str:
+    """The element type of the last operand; empty if there is none."""
+    if not operation.operands:
+        return ""
+    return str(getattr(operation.operands[len(operation.operands) - 1].type, "element_type", ""))
+
+
+def _combines(scatter: IrOperation) -> bool:
+    """Whether a scatter does more than to replace rows."""
+    return _is_of_parts(scatter) or len(scatter.regions[0].blocks[0].operations) > 1
+
+
+def _is_of_parts(scatter: IrOperation) -> bool:
+    """Whether a scatter has several operands, or its updates are parts of rows."""
+    return len(scatter.results) > 1 or not updates_rows(scatter)
+
+
+def _is_general(reduction: IrOperation) -> bool:
+    """Whether a reduction of one operand is no sum, product, maximum or minimum. Some of two are
+    operators of LiteRT, such as ARG_MAX."""
+    names = [o.operation.name for o in reduction.regions[0].blocks[0].operations]
+    plain = {f"stablehlo.{name}" for name in ("add", "multiply", "maximum", "minimum")}
+    return len(reduction.results) == 1 and (len(names) != 2 or names[0] not in plain)
+
+
+def _composites_by_function(module: IrModule) -> dict[str, str]:
+    """Names of composites by their decompositions."""
+    return {
+        str(to_python(attributes(each)["decomposition"])).removeprefix("@"): composite_name(each)
+        for each in find_operations(module.operation, COMPOSITE)
+    }
+
+
+def _is_constant(operation: IrOperation) -> bool:
+    made = [defining_operation(operand) for operand in operation.operands]
+    return bool(made) and all(o is not None and o.name == "stablehlo.constant" for o in made)
+
+
+def _written(operation: IrOperation) -> str:
+    """`stablehlo.custom_call @kernel`, or `stablehlo.add of f64`."""
+    target = attributes(operation).get("call_target_name")
+    if target is not None:
+        return f"{operation.name} @{target.value}"
+    element = element_of(operation)
+    return f"{operation.name} of {element}" if element else str(operation.name)
+
+
+def _function_of(operation: IrOperation) -> str:
+    """The name of the function that an operation is in."""
+    owner = operation.parent
+    while owner is not None and owner.name != "func.func":
+        owner = owner.parent
+    return "" if owner is None else str(attributes(owner)["sym_name"].value)
+
+
+_UNSIGNED = ("ui8", "ui16", "ui32", "ui64")
+_INTEGERS = ("i8", "i16", "i32", "i64", *_UNSIGNED)
+_WIDE = ("f64", "bf16")
+_HALF = (*_WIDE, "f16")
+_BYTES = ("i8", "ui8")
+
+IREE: Refused = {
+    "stablehlo.all_reduce": always,
+    "stablehlo.cholesky": always,
+    "stablehlo.custom_call": always,
+    "stablehlo.reverse": of_elements("ui8"),
+    "stablehlo.scatter": _is_of_parts,
+    "stablehlo.select_and_scatter": always,
+    "stablehlo.triangular_solve": always,
+}
+LITERT: Refused = {
+    "stablehlo.abs": of_elements(*_HALF, "i8", "i64"),
+    "stablehlo.add": of_elements(*_WIDE, *_BYTES),
+    "stablehlo.all_reduce": always,
+    "stablehlo.and": of_elements(*_INTEGERS),
+    "stablehlo.cbrt": of_elements(*_HALF),
+    "stablehlo.ceil": of_elements(*_HALF),
+    "stablehlo.cholesky": always,
+    "stablehlo.compare": of_elements(*_HALF, "i8"),
+    "stablehlo.complex": always,
+    "stablehlo.convolution": of_elements(*_HALF),
+    "stablehlo.cosine": of_elements(*_WIDE),
+    "stablehlo.count_leading_zeros": always,
+    "stablehlo.custom_call": always,
+    "stablehlo.divide": of_elements(*_WIDE, *_BYTES, "ui32", "i64"),
+    "stablehlo.dot_general": of_elements(*_WIDE, "ui8", "i32", "ui32", "i64"),
+    "stablehlo.exponential": of_elements(*_WIDE),
+    "stablehlo.exponential_minus_one": of_elements(*_WIDE),
+    "stablehlo.floor": of_elements(*_HALF),
+    "stablehlo.is_finite": of_elements(*_HALF),
+    "stablehlo.log": of_elements(*_HALF),
+    "stablehlo.log_plus_one": of_elements(*_HALF),
+    "stablehlo.logistic": of_elements(*_HALF),
+    "stablehlo.maximum": of_elements(*_WIDE, *_BYTES, "ui32", "i1"),
+    "stablehlo.minimum": of_elements(*_HALF, *_BYTES, "ui32", "i1"),
+    "stablehlo.multiply": of_elements(*_WIDE, *_BYTES),
+    "stablehlo.negate": of_elements(*_WIDE, *_BYTES, "ui32"),
+    "stablehlo.or": of_elements(*_INTEGERS),
+    "stablehlo.popcnt": always,
+    "stablehlo.power": of_elements(*_HALF, *_BYTES, "ui32", "i64"),
+    "stablehlo.reduce": _is_general,
+    "stablehlo.reduce_precision": always,
+    "stablehlo.round_nearest_afz": always,
+    "stablehlo.round_nearest_even": of_elements(*_HALF),
+    "stablehlo.rsqrt": of_elements(*_HALF),
+    "stablehlo.scatter": _combines,
+    "stablehlo.select": of_elements(*_HALF, "ui8"),
+    "stablehlo.shift_left": always,
+    "stablehlo.sine": of_elements(*_WIDE),
+    "stablehlo.sort": lambda sort: not is_top_k(sort),
+    "stablehlo.sqrt": of_elements(*_HALF),
+    "stablehlo.subtract": of_elements(*_WIDE, *_BYTES, "ui32"),
+    "stablehlo.tan": of_elements(*_WIDE),
+    "stablehlo.tanh": of_elements(*_WIDE),
+    "stablehlo.triangular_solve": always,
+    "stablehlo.while": always,
+    "stablehlo.xor": of_elements("i1", "i64"),
+}

@@ -1,0 +1,59 @@
+"""What a `stablehlo.sort` says, for a pass and a refusal."""
+
+from .bindings import IrOperation, IrValue, attributes, defining_operation
+
+OPERATION = "stablehlo.sort"
+
+
+def comparison(sort: IrOperation) -> tuple[int, str, bool] | None:
+    """What a sort compares: the operand's number, `LT` or another direction in which an element
+    comes before the next one, and whether floats are in total order. None if its region is not one
+    comparison of elements of one operand."""
+    block = sort.regions[0].blocks[0]
+    compare, *rest = (operation.operation for operation in block.operations)
+    if compare.name != "stablehlo.compare" or len(rest) != 1:
+        return None
+    given, arguments, read = attributes(compare), list(block.arguments), list(compare.operands)
+    direction = str(given["comparison_direction"]).split()[-1].strip(">")
+    is_total = "TOTALORDER" in str(given.get("compare_type"))
+    for number in range(len(sort.operands)):
+        pair = arguments[2 * number : 2 * number + 2]
+        if read == pair:
+            return number, direction, is_total
+        if read == pair[::-1]:
+            return number, {"L": "G", "G": "L"}.get(direction[0], "") + direction[1:], is_total
+    return None
+
+
+def dimension(sort: IrOperation) -> int:
+    """The dimension that is sorted, counted from the first."""
+    return int(attributes(sort)["dimension"].value) % max(1, len(sort.operands[0].type.shape))
+
+
+def is_top_k(sort: IrOperation) -> bool:
+    """Whether LiteRT 2.3 makes its operator TOPK_V2 of a sort: numbers and their places along the
+    last dimension, the greatest first by GT, with places that are read."""
+    found = comparison(sort)
+    if found is None or found[:2] != (0, "GT") or len(sort.operands) != 2:
+        return False
+    first = sort.regions[0].blocks[0].operations[0].operation
+    if "GT" not in str(attributes(first)["comparison_direction"]):  # LT of the other order
+        return False
+    numbers, places = sort.operands
+    last = len(numbers.type.shape) - 1
+    return (
+        str(numbers.type.element_type) in ("f32", "i32")
+        and dimension(sort) == last
+        and _is_iota(places, last)
+        and any(True for _ in sort.results[1].uses)
+    )
+
+
+def _is_iota(value: IrValue, dim: int) -> bool:
+    owner = defining_operation(value)
+    return (
+        owner is not None
+        and owner.name == "stablehlo.iota"
+        and attributes(owner)["iota_dimension"].value == dim
+        and str(value.type.element_type) == "i32"
+    )
