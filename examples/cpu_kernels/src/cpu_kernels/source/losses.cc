@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "memory.h"
 #include "numbers.h"
 #include "parallel.h"
 
@@ -206,6 +207,7 @@ ffi::Error CrossEntropyBackward(ffi::ThreadPool pool, ffi::AnyBuffer grad, ffi::
   if (ffi::Error error = call.Check(); error.failure()) return error;
   const float* maxima = rest.get<ffi::Buffer<ffi::F32>>(weighted)->typed_data();
   const float* log_sums = rest.get<ffi::Buffer<ffi::F32>>(weighted + 1)->typed_data();
+  PrepareResult(result->untyped_data(), result->size_bytes());
   return ForFloats(logits.element_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     return Backward<T>(pool, call, static_cast<const T*>(grad.untyped_data()),
