@@ -18,7 +18,9 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
 
 #include "memory.h"
 #include "parallel.h"
@@ -81,7 +83,7 @@ at::ScalarType TypeOf(ffi::AnyBuffer buffer) {
   }
 }
 
-// A buffer [N, H, L, E] whose heads are tensors [1, 1, L, E].
+// A buffer [N, H, L, E], or [N, H, L], of whose heads rows are taken as tensors [1, 1, rows, E].
 struct Heads {
   char* data;
   at::ScalarType type;
@@ -94,58 +96,126 @@ struct Heads {
     columns = sizes.size() > 3 ? sizes[3] : 1;
   }
 
-  void* At(int64_t n, int64_t h) const {
-    const int64_t bytes = static_cast<int64_t>(at::elementSize(type));
-    return data + (n * heads + h) * rows * columns * bytes;
-  }
-  at::Tensor Head(int64_t n, int64_t h) const {
-    return at::from_blob(At(n, h), {1, 1, rows, columns}, at::TensorOptions(type));
+  at::Tensor Part(int64_t n, int64_t h, int64_t row, int64_t count) const {
+    const int64_t place = ((n * heads + h) * rows + row) * columns;
+    return at::from_blob(data + place * static_cast<int64_t>(at::elementSize(type)),
+                         {1, 1, count, columns}, at::TensorOptions(type));
   }
 };
 
-// What is added to the scores, [N or 1, H or 1, L or 1, S or 1].
+constexpr int64_t kRows = 192;  // of queries that are computed together
+
+// What is added to the scores of some rows of queries and the first keys.
+struct Added {
+  std::optional<at::Tensor> tensor;
+  int64_t keys;  // behind these, all scores of the rows are minus infinity
+};
+
+// The additive form of a mask [N or 1, H or 1, L or 1, S or 1], of the causal one, or of none.
 class Mask {
  public:
-  Mask(ffi::ThreadPool& pool, ffi::AnyBuffer buffer, at::ScalarType type)
-      : heads_(buffer), added_(heads_.data), type_(type) {
-    if (heads_.type == at::kBool) {
-      // ATen takes no booleans here.
-      const int64_t count = heads_.batch * heads_.heads * heads_.rows * heads_.columns;
-      const size_t size = at::elementSize(type);
-      made_.resize(count * size);
-      const bool* kept = reinterpret_cast<const bool*>(heads_.data);
-      Parallel(pool, count, 1 << 16, [&](int64_t begin, int64_t end) {
-        if (type == at::kFloat) {
-          Fill(reinterpret_cast<uint32_t*>(made_.data()), kept, begin, end, 0xff800000u);
-        } else {
-          const uint16_t lowest = type == at::kBFloat16 ? 0xff80 : 0xfc00;
-          Fill(reinterpret_cast<uint16_t*>(made_.data()), kept, begin, end, lowest);
-        }
+  Mask(const Heads& query, const Heads& key, bool is_causal)
+      : keys_(key.rows), type_(query.type), causal_(is_causal) {
+    if (!causal_) return;
+    // Zeros, and a triangle behind them: see Part.
+    const int64_t width = keys_ + kRows;
+    std::vector<char> kept(kRows * width);
+    for (int64_t i = 0; i < kRows; ++i)
+      for (int64_t j = 0; j < width; ++j) kept[i * width + j] = j - keys_ <= i;
+    made_.resize(kept.size() * at::elementSize(type_));
+    Write(kept.data(), 0, kRows * width);
+    added_ = made_.data();
+  }
+
+  Mask(ffi::ThreadPool& pool, const Heads& query, const Heads& key, ffi::AnyBuffer mask)
+      : keys_(key.rows), type_(query.type), given_(Heads(mask)) {
+    const int64_t heads = given_->batch * given_->heads, columns = given_->columns;
+    added_ = given_->data;
+    if (given_->type == at::kBool) {  // which ATen does not take here
+      made_.resize(heads * given_->rows * columns * at::elementSize(type_));
+      Parallel(pool, heads * given_->rows, Grain(columns), [&](int64_t begin, int64_t end) {
+        Write(given_->data, begin * columns, end * columns);
       });
       added_ = made_.data();
     }
+    if (columns != keys_) return;
+    parts_ = (given_->rows + kRows - 1) / kRows;
+    ends_.resize(heads * parts_);
+    Parallel(pool, heads * parts_, Grain(kRows * 8), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        ends_[i] = type_ == at::kFloat ? End<uint32_t>(i / parts_, i % parts_)
+                                       : End<uint16_t>(i / parts_, i % parts_);
+      }
+    });
   }
 
-  at::Tensor Head(int64_t n, int64_t h, int64_t rows, int64_t columns) const {
-    const int64_t place = (heads_.batch == 1 ? 0 : n) * heads_.heads + (heads_.heads == 1 ? 0 : h);
-    const int64_t bytes = static_cast<int64_t>(at::elementSize(type_));
-    char* start = added_ + place * heads_.rows * heads_.columns * bytes;
-    const int64_t stride = heads_.rows == 1 ? 0 : heads_.columns;
-    const int64_t step = heads_.columns == 1 && columns > 1 ? 0 : 1;
-    return at::from_blob(start, {1, 1, rows, columns}, {0, 0, stride, step},
-                         at::TensorOptions(type_));
+  // For rows [row, row + rows) of a head's scores. `row` is a multiple of kRows.
+  Added Part(int64_t n, int64_t h, int64_t row, int64_t rows) const {
+    const int64_t size = static_cast<int64_t>(at::elementSize(type_));
+    const at::TensorOptions options(type_);
+    if (causal_) {
+      if (row >= keys_) return {std::nullopt, keys_};
+      // The key j of row + i is column keys_ - row + j of line i, which is zero for j <= row + i.
+      const int64_t end = std::min(keys_, row + rows);
+      return {at::from_blob(added_ + (keys_ - row) * size, {1, 1, rows, end},
+                            {0, 0, keys_ + kRows, 1}, options),
+              end};
+    }
+    if (!given_) return {std::nullopt, keys_};
+    const int64_t head = (given_->batch == 1 ? 0 : n) * given_->heads + (given_->heads == 1 ? 0 : h);
+    const int64_t first = given_->rows == 1 ? 0 : row;
+    const int64_t keys = parts_ > 0 ? ends_[head * parts_ + first / kRows] : keys_;
+    const int64_t place = (head * given_->rows + first) * given_->columns;
+    return {at::from_blob(added_ + place * size, {1, 1, rows, keys},
+                          {0, 0, given_->rows == 1 ? 0 : given_->columns,
+                           given_->columns == 1 ? 0 : 1},
+                          options),
+            keys};
   }
 
  private:
-  template <typename Bits>
-  static void Fill(Bits* out, const bool* kept, int64_t begin, int64_t end, Bits lowest) {
-    for (int64_t i = begin; i < end; ++i) out[i] = kept[i] ? Bits{0} : lowest;
+  // Zero where a score is kept, and minus infinity elsewhere.
+  void Write(const char* kept, int64_t begin, int64_t end) {
+    if (type_ == at::kFloat) {
+      auto* out = reinterpret_cast<uint32_t*>(made_.data());
+      for (int64_t i = begin; i < end; ++i) out[i] = kept[i] ? 0 : Lowest<uint32_t>();
+    } else {
+      auto* out = reinterpret_cast<uint16_t*>(made_.data());
+      for (int64_t i = begin; i < end; ++i) out[i] = kept[i] ? 0 : Lowest<uint16_t>();
+    }
   }
 
-  Heads heads_;
-  std::vector<char> made_;
-  char* added_;
+  // Minus infinity.
+  template <typename Bits>
+  Bits Lowest() const {
+    return static_cast<Bits>(type_ == at::kFloat      ? 0xff800000u
+                             : type_ == at::kBFloat16 ? 0xff80u
+                                                      : 0xfc00u);
+  }
+
+  // The number of keys up to the last one that some row of a part keeps; at least 1.
+  template <typename Bits>
+  int64_t End(int64_t head, int64_t part) const {
+    const int64_t last = std::min(given_->rows, (part + 1) * kRows);
+    const Bits* all = reinterpret_cast<const Bits*>(added_) + head * given_->rows * keys_;
+    const Bits lowest = Lowest<Bits>();
+    int64_t end = 1;
+    for (int64_t row = part * kRows; row < last; ++row) {
+      int64_t found = keys_;
+      while (found > end && all[row * keys_ + found - 1] == lowest) --found;
+      end = found;
+    }
+    return end;
+  }
+
+  int64_t keys_;
   at::ScalarType type_;
+  bool causal_ = false;
+  std::optional<Heads> given_;
+  std::vector<char> made_;
+  char* added_ = nullptr;
+  int64_t parts_ = 0;  // of the rows of a mask that has a column for each key
+  std::vector<int64_t> ends_;
 };
 
 // Runs `head(n, h)` for parts of the heads, and returns the first failure.
@@ -157,6 +227,9 @@ ffi::Error ForHeads(ffi::ThreadPool& pool, int64_t batch, int64_t heads, const W
     try {
       c10::InferenceMode guard;
       for (int64_t i = begin; i < end; ++i) head(i / heads, i % heads);
+    } catch (const c10::Error& error) {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (failure.empty()) failure = error.what_without_backtrace();
     } catch (const std::exception& error) {
       std::lock_guard<std::mutex> lock(mutex);
       if (failure.empty()) failure = error.what();
@@ -176,22 +249,25 @@ ffi::Error ForHeads(ffi::ThreadPool& pool, int64_t batch, int64_t heads, const W
 // Operands: query, key, value, [mask]. Results: the output, and its logarithms of sums [N, H, L].
 ffi::Error Attention(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer key,
                      ffi::AnyBuffer value, ffi::RemainingArgs rest,
-                     ffi::Result<ffi::AnyBuffer> output, ffi::ResultBuffer<ffi::F32> sums,
+                     ffi::Result<ffi::AnyBuffer> output, ffi::Result<ffi::AnyBuffer> sums,
                      bool is_causal, double scale) try {
-  const Heads q(query), k(key), v(value), out(*output);
-  std::optional<Mask> mask;
-  if (rest.size() > 0) mask.emplace(pool, *rest.get<ffi::AnyBuffer>(0), q.type);
+  const Heads q(query), k(key), v(value), out(*output), logarithms(*sums);
+  const bool masked = rest.size() > 0;
+  const Mask mask = masked ? Mask(pool, q, k, *rest.get<ffi::AnyBuffer>(0)) : Mask(q, k, false);
   const int64_t group = q.heads / k.heads;
+  // Without a mask ATen divides the rows itself, and of causal attention it leaves out keys.
+  const int64_t rows = masked ? kRows : q.rows;
   PrepareResult(output->untyped_data(), output->size_bytes());
   return ForHeads(pool, q.batch, q.heads, [&](int64_t n, int64_t h) {
-    std::optional<at::Tensor> added;
-    if (mask) added = mask->Head(n, h, q.rows, k.rows);
-    auto [result, logarithms] = at::_scaled_dot_product_flash_attention_for_cpu(
-        q.Head(n, h), k.Head(n, h / group), v.Head(n, h / group), 0.0, is_causal, added, scale);
-    out.Head(n, h).copy_(result);
-    const int64_t place = (n * q.heads + h) * q.rows;
-    at::from_blob(sums->typed_data() + place, {1, 1, q.rows}, at::TensorOptions(at::kFloat))
-        .copy_(logarithms);
+    for (int64_t row = 0; row < q.rows; row += rows) {
+      const int64_t count = std::min(rows, q.rows - row);
+      const Added added = mask.Part(n, h, row, count);
+      auto [result, sum] = at::_scaled_dot_product_flash_attention_for_cpu(
+          q.Part(n, h, row, count), k.Part(n, h / group, 0, added.keys),
+          v.Part(n, h / group, 0, added.keys), 0.0, is_causal, added.tensor, scale);
+      out.Part(n, h, row, count).copy_(result);
+      logarithms.Part(n, h, row, count).copy_(sum.unsqueeze(-1));
+    }
   });
 } catch (const std::exception& error) {
   return ffi::Error::Internal(std::string("attention: ") + error.what());
@@ -206,37 +282,38 @@ ffi::Error AttentionBackward(ffi::ThreadPool pool, ffi::AnyBuffer gradient, ffi:
                              double scale) try {
   const size_t masked = rest.size() > 2;
   const Heads g(gradient), q(query), k(key), v(value);
-  const Heads out(*rest.get<ffi::AnyBuffer>(masked));
-  float* sums = rest.get<ffi::Buffer<ffi::F32>>(masked + 1)->typed_data();
+  const Heads out(*rest.get<ffi::AnyBuffer>(masked)), sums(*rest.get<ffi::AnyBuffer>(masked + 1));
   const Heads q_result(*of_query), k_result(*of_key), v_result(*of_value);
-  std::optional<Mask> mask;
-  if (masked) mask.emplace(pool, *rest.get<ffi::AnyBuffer>(0), q.type);
-  const int64_t group = q.heads / k.heads;
+  const Mask mask =
+      masked ? Mask(pool, q, k, *rest.get<ffi::AnyBuffer>(0)) : Mask(q, k, is_causal);
+  const int64_t group = q.heads / k.heads, rows = masked || is_causal ? kRows : q.rows;
+  const bool once = group == 1 && rows >= q.rows;
   // The heads of a group add to the same gradients, so one thread has the group.
   return ForHeads(pool, q.batch, k.heads, [&](int64_t n, int64_t of_group) {
     at::Tensor k_sum, v_sum;
+    if (!once) {
+      k_sum = at::zeros({1, 1, k.rows, k.columns}, at::TensorOptions(at::kFloat));
+      v_sum = at::zeros({1, 1, v.rows, v.columns}, at::TensorOptions(at::kFloat));
+    }
     for (int64_t h = of_group * group; h < (of_group + 1) * group; ++h) {
-      std::optional<at::Tensor> added;
-      if (mask) added = mask->Head(n, h, q.rows, k.rows);
-      const auto logarithms = at::from_blob(sums + (n * q.heads + h) * q.rows, {1, 1, q.rows},
-                                            at::TensorOptions(at::kFloat));
-      auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          g.Head(n, h), q.Head(n, h), k.Head(n, of_group), v.Head(n, of_group), out.Head(n, h),
-          logarithms, 0.0, is_causal, added, scale);
-      q_result.Head(n, h).copy_(dq);
-      if (group == 1) {
-        k_result.Head(n, of_group).copy_(dk);
-        v_result.Head(n, of_group).copy_(dv);
-      } else if (!k_sum.defined()) {
-        k_sum = dk.to(at::kFloat), v_sum = dv.to(at::kFloat);
-      } else {
-        k_sum.add_(dk), v_sum.add_(dv);
+      for (int64_t row = 0; row < q.rows; row += rows) {
+        const int64_t count = std::min(rows, q.rows - row);
+        const Added added = mask.Part(n, h, row, count);
+        auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+            g.Part(n, h, row, count), q.Part(n, h, row, count), k.Part(n, of_group, 0, added.keys),
+            v.Part(n, of_group, 0, added.keys), out.Part(n, h, row, count),
+            sums.Part(n, h, row, count).squeeze(-1), 0.0, false, added.tensor, scale);
+        q_result.Part(n, h, row, count).copy_(dq);
+        if (once) {
+          k_sum = dk, v_sum = dv;
+        } else {
+          k_sum.narrow(2, 0, added.keys).add_(dk);
+          v_sum.narrow(2, 0, added.keys).add_(dv);
+        }
       }
     }
-    if (group > 1) {
-      k_result.Head(n, of_group).copy_(k_sum);
-      v_result.Head(n, of_group).copy_(v_sum);
-    }
+    k_result.Part(n, of_group, 0, k.rows).copy_(k_sum);
+    v_result.Part(n, of_group, 0, v.rows).copy_(v_sum);
   });
 } catch (const std::exception& error) {
   return ffi::Error::Internal(std::string("attention: ") + error.what());
@@ -252,7 +329,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpu_kernels_attention, Attention,
                                   .Arg<ffi::AnyBuffer>()
                                   .RemainingArgs()
                                   .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::Buffer<ffi::F32>>()
+                                  .Ret<ffi::AnyBuffer>()
                                   .Attr<bool>("is_causal")
                                   .Attr<double>("scale"));
 
