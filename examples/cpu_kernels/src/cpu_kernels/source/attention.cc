@@ -287,7 +287,7 @@ ffi::Error AttentionBackward(ffi::ThreadPool pool, ffi::AnyBuffer gradient, ffi:
   const Mask mask =
       masked ? Mask(pool, q, k, *rest.get<ffi::AnyBuffer>(0)) : Mask(q, k, is_causal);
   const int64_t group = q.heads / k.heads, rows = masked || is_causal ? kRows : q.rows;
-  const bool once = group == 1 && rows >= q.rows;
+  const bool once = group == 1 && !masked && !is_causal;
   // The heads of a group add to the same gradients, so one thread has the group.
   return ForHeads(pool, q.batch, k.heads, [&](int64_t n, int64_t of_group) {
     at::Tensor k_sum, v_sum;
