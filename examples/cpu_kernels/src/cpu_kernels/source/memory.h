@@ -9,10 +9,11 @@
 #endif
 
 // Asks for large pages under a result that is about to be written. XLA allocates large buffers anew
-// in each step, and the kernel of the system then clears them page by page: with pages of 4 KiB,
-// this took longer than computing the gradient of 200 MB of logits.
+// for each run, and Linux then clears them page by page: with pages of 4 KiB, this takes longer than
+// to compute the gradient of 200 MB of logits. Smaller ones malloc mostly has from before.
 inline void PrepareResult(void* data, size_t bytes) {
 #ifdef MADV_HUGEPAGE
+  if (bytes < (size_t{32} << 20)) return;
   constexpr uintptr_t kPage = 2 << 20;
   const uintptr_t start = (reinterpret_cast<uintptr_t>(data) + kPage - 1) / kPage * kPage;
   const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / kPage * kPage;
