@@ -23,10 +23,10 @@ class Called(nn.Module):
     def __init__(self, function: Callable[..., Tensor], operands: Mapping[str, Tensor]) -> None:
         super().__init__()
         self.function = function
-        self.operands = nn.ParameterDict(dict(operands))
+        self.operands = nn.ParameterList(operands.values())
 
     def forward(self, *others: Tensor) -> Tensor:
-        result = self.function(*self.operands.values(), *others[1:])
+        result = self.function(*self.operands, *others[1:])
         return (result.float() * others[0]).sum()
 
 

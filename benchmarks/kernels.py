@@ -134,14 +134,14 @@ def measured_calls(case: Case, seconds: float) -> Iterator[Call]:
     listed = {kernel.composite for kernel in all_listed()}
     placed = place_kernels(stock.module, _every_kernel, platform="cpu")
     real = real_inputs(stock.module, _arrays(stock, module, batch), "cpu")
-    alternatives = dict(outer_calls(faster).keys())
+    alternatives = {_key(call): name for call, name in outer_calls(faster)}
     for call, name in outer_calls(stock.module):
         if call.name not in listed:
             continue
         plain = decomposition_module(stock.module, name)
         modules: dict[str, Module] = {"stock": plain}
-        if call in alternatives:
-            other = decomposition_module(faster, alternatives[call])
+        if _key(call) in alternatives:
+            other = decomposition_module(faster, alternatives[_key(call)])
             if other.text != plain.text:
                 modules["faster"] = other
         if call in placed.taken:
@@ -164,6 +164,11 @@ def measured_calls(case: Case, seconds: float) -> Iterator[Call]:
             difference=None if kernel is None else error(kernel, results["stock"]),
             bar=case.bars.get(call.name.removeprefix(PREFIX)),
         )
+
+
+def _key(call: Signature) -> tuple[object, ...]:
+    """Equal for equal calls of two programs."""
+    return call.name, call.version, str(call.attributes), call.operands, call.results
 
 
 def _every_kernel(call: Signature) -> list[Candidate]:
