@@ -29,10 +29,6 @@ from statistics import median
 from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
-REPOSITORY = Path(__file__).parents[1]
-PACKAGE = REPOSITORY / "examples" / "cpu_kernels" / "src"
-sys.path.insert(0, str(PACKAGE))
-os.environ["XLA_COMPOSITE_REGISTRY"] = str(PACKAGE / "cpu_kernels" / "registry.yaml")
 
 import numpy as np
 import torch
@@ -51,8 +47,15 @@ from lowering.stablehlo.comparison.timing import machine, median_times, times_in
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.kernels import Candidate, outer_calls, place_kernels, put_alone
 
+PACKAGE = Path(__file__).parents[1] / "examples" / "cpu_kernels" / "src"
 PARTS = ("calls", "growing", "steps", "others")
 SIDES = ("decompositions", "kernels", "faster + kernels", "eager", "torch.compile", "torch_xla")
+
+
+def use_package() -> None:
+    """Let this process find the kernels as if their package were installed."""
+    sys.path.insert(0, str(PACKAGE))
+    os.environ["XLA_COMPOSITE_REGISTRY"] = str(PACKAGE / "cpu_kernels" / "registry.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,6 +418,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="for each side of a row")
     parser.add_argument("--markdown", type=Path)
     options = parser.parse_args()
+    use_package()
     parts = options.parts.split(",")
     wanted = re.compile(options.names).search
     calls: list[Call] = []

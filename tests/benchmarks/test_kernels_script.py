@@ -29,16 +29,18 @@ import json, sys
 from dataclasses import asdict
 from functools import partial
 from benchmarks.kernel_cases import StepCase, cross_entropy, Growing, _numbers
-from benchmarks.kernels import growth, measured_calls, measured_step
+from benchmarks.kernels import growth, measured_calls, measured_step, use_package
 from benchmarks.training_steps import causal_gpt
 
+use_package()
 calls = list(measured_calls(cross_entropy(32, 2048), 0.01))
-growing = Growing("losses", ["cross_entropy_loss"], [cross_entropy(4, 16)], "logits.numel()", _numbers)
+sizes = [cross_entropy(4, 16)]
+growing = Growing("losses", ["cross_entropy_loss"], sizes, "logits.numel()", _numbers)
 grown = list(growth(growing, 0.01))
 step = measured_step(
     StepCase("tiny", partial(causal_gpt, 16, 64, 64, 1)), 0.01, ["decompositions", "eager"]
 )
-print(json.dumps([[asdict(call) for call in calls], [asdict(each) for each in grown], asdict(step)]))
+print(json.dumps([[asdict(each) for each in found] for found in (calls, grown, [step])]))
 """
 
 
@@ -59,7 +61,10 @@ def test_cells_have_gains_and_bars(call: Call) -> None:
 def test_a_condition_starts_where_the_kernel_always_pays() -> None:
     found = Growth("ptxla.gelu", "x.numel()", {10: 1.2, 20: 0.9, 30: 1.1, 40: 2.0})
     assert found.condition == "x.numel() >= 30"
-    assert growth_cells(found)[1:3] == ("10: 1.20, 20: 0.90, 30: 1.10, 40: 2.00", "`x.numel() >= 30`")
+    assert growth_cells(found)[1:3] == (
+        "10: 1.20, 20: 0.90, 30: 1.10, 40: 2.00",
+        "`x.numel() >= 30`",
+    )
     assert Growth("ptxla.gelu", "x.numel()", {10: 1.2, 20: 0.9}).condition == "never"
 
 
@@ -80,16 +85,17 @@ def test_every_kernel_has_a_case() -> None:
     from benchmarks.kernel_cases import GROWING, PREFIX
 
     measured = {PREFIX + name for growing in GROWING for name in growing.composites}
-    linear = {"ptxla.linear_cross_entropy", "ptxla.linear_cross_entropy_backward"}  # in GPT-2's step
+    linear = {
+        "ptxla.linear_cross_entropy",
+        "ptxla.linear_cross_entropy_backward",
+    }  # in GPT-2's step
     assert {kernel.composite for kernel in listed_in(REGISTRY)} == measured | linear
 
 
 def test_tiny_runs(tmp_path: Path) -> None:
-    printed = run(
-        *(sys.executable, "-c", TINY), cwd=REPOSITORY, CPU_KERNELS_CACHE=str(tmp_path)
-    )
+    printed = run(*(sys.executable, "-c", TINY), cwd=REPOSITORY, CPU_KERNELS_CACHE=str(tmp_path))
     assert printed.code == 0, printed.stderr
-    calls, grown, step = json.loads(printed.stdout.splitlines()[-1])
+    calls, grown, (step,) = json.loads(printed.stdout.splitlines()[-1])
     assert [call["composite"] for call in calls] == [
         "ptxla.cross_entropy_loss",
         "ptxla.cross_entropy_loss_backward",

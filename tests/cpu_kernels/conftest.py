@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def registry(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def registry(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The package's registry file, which is in use."""
     path = SOURCES / "cpu_kernels" / "registry.yaml"
     monkeypatch.syspath_prepend(SOURCES)
     monkeypatch.setenv("CPU_KERNELS_CACHE", str(cache))
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-    yield path
+    return path

@@ -80,8 +80,12 @@ SAMPLES: Mapping[str, Sample] = {
     "attention": attention(*THREE),
     "attention, causal": attention(*THREE, is_causal=True),
     "attention, causal, long": attention(*[(1, 2, 450, 16)] * 3, is_causal=True),
-    "attention, causal, more keys": attention((1, 2, 250, 16), *[(1, 2, 300, 16)] * 2, is_causal=True),
-    "attention, causal, fewer keys": attention((1, 2, 500, 16), *[(1, 2, 230, 16)] * 2, is_causal=True),
+    "attention, causal, more keys": attention(
+        (1, 2, 250, 16), *[(1, 2, 300, 16)] * 2, is_causal=True
+    ),
+    "attention, causal, fewer keys": attention(
+        (1, 2, 500, 16), *[(1, 2, 230, 16)] * 2, is_causal=True
+    ),
     "attention, boolean mask": masked(some_kept),
     "attention, boolean mask of heads": masked(lambda: torch.rand(4, 33, 33) < 0.8),
     "attention, triangle": attention(
@@ -117,17 +121,19 @@ SAMPLES: Mapping[str, Sample] = {
     "bilinear, bf16": Sample(
         upsample, [(2, 5, 16, 18)], dtype=BF16, keywords={"scale_factor": 2.0}
     ),
-    "max pool": Sample(functional.max_pool2d, [(2, 3, 16, 18)], keywords={"kernel_size": 2}, kernels=1),
+    "max pool": Sample(
+        functional.max_pool2d, [(2, 3, 16, 18)], keywords={"kernel_size": 2}, kernels=1
+    ),
     "max pool, padded": Sample(
         functional.max_pool2d,
         [(2, 3, 17, 19)],
         keywords={"kernel_size": (3, 2), "stride": (2, 1), "padding": 1},
         kernels=1,
     ),
-    "max pool, dilated": Sample(
+    "max pool, ceil": Sample(
         functional.max_pool2d,
         [(2, 3, 17, 19)],
-        keywords={"kernel_size": 3, "stride": 3, "padding": 1, "dilation": 2},
+        keywords={"kernel_size": 3, "stride": 2, "ceil_mode": True},
         kernels=1,
     ),
     "group norm": Sample(
@@ -173,8 +179,6 @@ def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Any)
         np.asarray(array(value.name, named[value.name] if value.name in named else next(given)))
         for value in program.inputs
     ]
-    comparison = compare(
-        program.module, kernels, inputs=inputs, tolerance=TOLERANCE[sample.dtype]
-    )
+    comparison = compare(program.module, kernels, inputs=inputs, tolerance=TOLERANCE[sample.dtype])
     assert not comparison.problems
     assert len(comparison.calls) == sample.kernels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +112,11 @@ def table_of(table: torch.nn.Embedding) -> dict[str, Tensor]:
 
 
 def test_a_training_step_has_the_numbers_of_one_without_kernels() -> None:
-    from functools import partial
-
     torch.manual_seed(0)
     model, batch = causal_gpt(160, 512, 128, 2)
     optimizer = partial(torch.optim.AdamW, lr=1e-3)
     program = composites.export(model, (), kwargs=dict(batch), optimizer=optimizer)
-    losses = {}
+    losses: dict[str | None, list[float]] = {}
     for kernels in ("auto", None):
         step = program.compile("cpu", kernels)
         state, losses[kernels] = step.init(model), []

@@ -30,13 +30,15 @@ def max_pool2d_backward(
         ceil_mode: which has had its effect on the size of `grad_output`.
 
     Raises:
-        UnsupportedCallError: for other ranks, and where the gradient is not wanted.
+        UnsupportedCallError: for other ranks, and with dilation.
     """
     del ceil_mode
     check_floats(grad_output, x)
     if x.ndim != 4 or x.size == 0 or output_mask != (True,):
         raise UnsupportedCallError("takes four dimensions")
-    sizes = [_two(kernel_size), _two(stride or kernel_size), _two(padding), _two(dilation)]
+    if _two(dilation) != (1, 1):
+        raise UnsupportedCallError("takes no dilation")
+    sizes = [_two(kernel_size), _two(stride or kernel_size), _two(padding)]
     register("pooling")
     call = jax.ffi.ffi_call("cpu_kernels_max_pool_backward", same(x))
     return call(grad_output, x, window=np.array(sizes, np.int64).reshape(-1))

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <optional>
@@ -15,9 +16,13 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/all.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/masked_fill.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
@@ -246,6 +251,14 @@ ffi::Error ForHeads(ffi::ThreadPool& pool, int64_t batch, int64_t heads, const W
   return failure.empty() ? ffi::Error::Success() : ffi::Error::Internal("attention: " + failure);
 }
 
+// ATen has a logarithm of 0 for a row that may look at nothing. Its sum is zero.
+void MarkEmptyRows(float* logarithms, int64_t rows, const at::Tensor& added) {
+  for (int64_t i = 0; i < rows; ++i) {
+    if (logarithms[i] != 0) continue;
+    if (added.select(2, i).eq(-INFINITY).all().item<bool>()) logarithms[i] = -INFINITY;
+  }
+}
+
 // Operands: query, key, value, [mask]. Results: the output, and its logarithms of sums [N, H, L].
 ffi::Error Attention(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer key,
                      ffi::AnyBuffer value, ffi::RemainingArgs rest,
@@ -266,11 +279,22 @@ ffi::Error Attention(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer 
           q.Part(n, h, row, count), k.Part(n, h / group, 0, added.keys),
           v.Part(n, h / group, 0, added.keys), 0.0, is_causal, added.tensor, scale);
       out.Part(n, h, row, count).copy_(result);
-      logarithms.Part(n, h, row, count).copy_(sum.unsqueeze(-1));
+      const auto written = logarithms.Part(n, h, row, count);
+      written.copy_(sum.unsqueeze(-1));
+      if (masked) MarkEmptyRows(written.data_ptr<float>(), count, *added.tensor);
     }
   });
 } catch (const std::exception& error) {
   return ffi::Error::Internal(std::string("attention: ") + error.what());
+}
+
+// Of a row that may look at nothing it is minus infinity, and ATen would subtract this from scores
+// that are so too. With infinity, all its probabilities are zero.
+at::Tensor Logarithms(const Heads& sums, int64_t n, int64_t h, int64_t row, int64_t count) {
+  const at::Tensor found = sums.Part(n, h, row, count).squeeze(-1);
+  float* values = found.data_ptr<float>();
+  if (std::none_of(values, values + count, [](float x) { return x == -INFINITY; })) return found;
+  return found.masked_fill(found.eq(-INFINITY), INFINITY);
 }
 
 // Operands: gradient, query, key, value, [mask], output, logarithms of sums.
@@ -302,7 +326,7 @@ ffi::Error AttentionBackward(ffi::ThreadPool pool, ffi::AnyBuffer gradient, ffi:
         auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
             g.Part(n, h, row, count), q.Part(n, h, row, count), k.Part(n, of_group, 0, added.keys),
             v.Part(n, of_group, 0, added.keys), out.Part(n, h, row, count),
-            sums.Part(n, h, row, count).squeeze(-1), 0.0, false, added.tensor, scale);
+            Logarithms(sums, n, h, row, count), 0.0, false, added.tensor, scale);
         q_result.Part(n, h, row, count).copy_(dq);
         if (once) {
           k_sum = dk, v_sum = dv;

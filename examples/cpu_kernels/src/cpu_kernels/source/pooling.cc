@@ -11,7 +11,7 @@ namespace ffi = xla::ffi;
 namespace {
 
 struct Window {
-  int64_t size[2], stride[2], padding[2], dilation[2];
+  int64_t size[2], stride[2], padding[2];
 };
 
 // One column of all windows of a row against the largest so far. `Step` is 0 where the compiler does
@@ -42,13 +42,10 @@ ffi::Error Backward(ffi::ThreadPool& pool, ffi::AnyBuffer gradient, ffi::AnyBuff
   const int64_t left = window.padding[1], step = window.stride[1];
   // Up to the end of the last window, which may lie behind the padding in ceil_mode.
   const int64_t padded = std::max(
-      width + left, (out_width - 1) * step + (window.size[1] - 1) * window.dilation[1] + 1);
+      width + left, (out_width - 1) * step + window.size[1]);
   std::vector<int32_t> first_column(out_width);  // in the image, of each window
-  for (int64_t j = 0; j < out_width; ++j) {
-    int64_t column = j * step - left;
-    while (column < 0) column += window.dilation[1];
-    first_column[j] = static_cast<int32_t>(column);
-  }
+  for (int64_t j = 0; j < out_width; ++j)
+    first_column[j] = static_cast<int32_t>(std::max<int64_t>(j * step - left, 0));
   Parallel(pool, to[0] * to[1], Grain(cost), [&](int64_t begin, int64_t end) {
     std::vector<float> sums(height * width), largest(out_width);
     std::vector<float> line(padded, -std::numeric_limits<float>::infinity());
@@ -60,7 +57,7 @@ ffi::Error Backward(ffi::ThreadPool& pool, ffi::AnyBuffer gradient, ffi::AnyBuff
         std::fill(largest.begin(), largest.end(), -std::numeric_limits<float>::infinity());
         bool is_first = true;
         for (int64_t k = 0; k < window.size[0]; ++k) {
-          const int64_t row = i * window.stride[0] - window.padding[0] + k * window.dilation[0];
+          const int64_t row = i * window.stride[0] - window.padding[0] + k;
           if (row < 0 || row >= height) continue;
           for (int64_t j = 0; j < width; ++j) line[left + j] = ToFloat(x[row * width + j]);
           const int32_t start = static_cast<int32_t>(row * width);
@@ -68,8 +65,8 @@ ffi::Error Backward(ffi::ThreadPool& pool, ffi::AnyBuffer gradient, ffi::AnyBuff
             for (int64_t j = 0; j < out_width; ++j) place[j] = start + first_column[j];
           is_first = false;
           for (int64_t l = 0; l < window.size[1]; ++l) {
-            const float* from_here = line.data() + l * window.dilation[1];
-            const int32_t shift = start + static_cast<int32_t>(l * window.dilation[1] - left);
+            const float* from_here = line.data() + l;
+            const int32_t shift = start + static_cast<int32_t>(l - left);
             if (step == 1) {
               Compare<1>(from_here, 1, shift, out_width, largest.data(), place.data());
             } else if (step == 2) {
@@ -90,11 +87,11 @@ ffi::Error Backward(ffi::ThreadPool& pool, ffi::AnyBuffer gradient, ffi::AnyBuff
 
 ffi::Error MaxPoolBackward(ffi::ThreadPool pool, ffi::AnyBuffer gradient, ffi::AnyBuffer input,
                            ffi::Result<ffi::AnyBuffer> result, ffi::Span<const int64_t> window) {
-  if (window.size() != 8) return ffi::Error::InvalidArgument("max_pool2d: 8 numbers make a window");
+  if (window.size() != 6) return ffi::Error::InvalidArgument("max_pool2d: 6 numbers make a window");
   Window made;
   for (int axis = 0; axis < 2; ++axis) {
     made.size[axis] = window[axis], made.stride[axis] = window[2 + axis];
-    made.padding[axis] = window[4 + axis], made.dilation[axis] = window[6 + axis];
+    made.padding[axis] = window[4 + axis];
   }
   PrepareResult(result->untyped_data(), result->size_bytes());
   return ForFloats(input.element_type(), [&](auto* type) {
