@@ -78,7 +78,7 @@ def attention(length: int, *, dtype: torch.dtype = torch.float32, mask: str = "c
 
     def call(q: Tensor, k: Tensor, v: Tensor, *given: Tensor) -> Tensor:
         attended = functional.scaled_dot_product_attention
-        return attended(q, k, v, *given, is_causal=mask == "causal")
+        return attended(q, k, v, given[0] if given else None, is_causal=mask == "causal")
 
     bars = (
         {}
@@ -246,9 +246,9 @@ def vit(size: int = 224, layers: int = 4) -> tuple[nn.Module, Batch]:
         num_attention_heads=6,
         intermediate_size=1536,
         image_size=size,
-        num_labels=1000,
         **dropout,
     )
+    config.num_labels = 1000
     batch = {"pixel_values": torch.randn(4, 3, size, size), "labels": torch.randint(1000, (4,))}
     return OwnLoss(ViTForImageClassification(config)), batch
 

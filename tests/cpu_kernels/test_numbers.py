@@ -16,6 +16,7 @@ from torch.nn import functional
 import composites
 from benchmarks.kernel_cases import Called
 from composites.functions import find_function
+from composites.operators.linear_cross_entropy import linear_cross_entropy
 from composites.registry.kernels import listed_in
 from lowering.export.arrays import array
 from lowering.stablehlo import compare
@@ -35,7 +36,7 @@ class Sample:
     dtype: torch.dtype = F32
     keywords: Mapping[str, Any] = field(default_factory=dict)
     kernels: int = 2
-    """Of forward and backward."""
+    """Of forward and backward, and of composites in their decompositions."""
 
     def call(self, *given: Tensor) -> Tensor:
         return self.function(*given, **self.keywords)
@@ -113,6 +114,20 @@ SAMPLES: Mapping[str, Sample] = {
         weighted=True, labels=4, ignore_index=2, label_smoothing=0.2
     ),
     "loss, bf16": loss(dtype=BF16),
+    "loss of a linear layer": Sample(
+        linear_cross_entropy,
+        [(2, 20, 16), (300, 16)],
+        lambda: (torch.randint(300, (2, 20)),),
+        kernels=4,
+    ),
+    "loss of a linear layer, bias, none": Sample(
+        lambda x, weight, bias, target: linear_cross_entropy(
+            x, weight, target, bias, reduction="none"
+        ),
+        [(20, 16), (300, 16), (300,)],
+        lambda: (torch.randint(300, (20,)),),
+        kernels=4,
+    ),
     "bilinear": Sample(upsample, [(2, 5, 16, 18)], keywords={"scale_factor": 2.0}),
     "bilinear, down": Sample(upsample, [(2, 5, 16, 18)], keywords={"size": (7, 5)}),
     "bilinear, corners": Sample(

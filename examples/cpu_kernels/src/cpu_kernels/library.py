@@ -73,7 +73,8 @@ def compiled(name: str, *, needs_torch: bool = False) -> Path:
     Raises:
         CompilationError: there is no compiler, or it fails.
     """
-    flags, linked = [*FLAGS, "-isystem", jax.ffi.include_dir()], []
+    flags = [*FLAGS, "-isystem", jax.ffi.include_dir()]
+    linked: list[str] = []
     if needs_torch:
         torch_flags, linked = _torch_flags()
         flags += torch_flags

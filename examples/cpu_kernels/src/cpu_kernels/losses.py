@@ -42,7 +42,7 @@ def cross_entropy_loss(
     loss = same(logits, target.shape if reduction == 0 else ())
     call = jax.ffi.ffi_call("cpu_kernels_cross_entropy", (loss, row, row))
     given = [logits, target] if weight is None else [logits, target, weight]
-    return call(*given, **_attributes(reduction, ignore_index, label_smoothing))
+    return list(call(*given, **_attributes(reduction, ignore_index, label_smoothing)))
 
 
 def cross_entropy_loss_backward(

@@ -43,4 +43,4 @@ def group_norm_backward(
     call = jax.ffi.ffi_call("cpu_kernels_group_norm_backward", (same(x), same(weight), same(bias)))
     sizes = {"batch": N, "channels": C, "size": HxW, "groups": group}
     given = {name: np.int64(size) for name, size in sizes.items()}
-    return call(grad_output, x, weight, mean, rstd, **given)
+    return list(call(grad_output, x, weight, mean, rstd, **given))
