@@ -1,150 +1,452 @@
-"""C++ kernels against the decompositions that they replace, on the CPU through jax's PJRT client.
+"""Kernels of examples/cpu_kernels beside the decompositions that they replace, on the CPU.
 
-    python benchmarks/kernels.py [--repeats 30] [--markdown benchmarks/KERNELS.md]
+    python -m benchmarks.kernels [--parts calls,growing,steps,others] [--names REGEX]
+        [--seconds 2] [--markdown benchmarks/KERNELS.md]
 
-For each composite of a training step, one program that holds it alone is run three times over: as
-exported (XLA compiles the decomposition), with a custom call by `to_custom_call`, and with the
-kernel bound as decomposition by `bind`. The kernels are those of examples/kernels, plain loops on
-one thread. The runs alternate; a time is the least of its samples, the copy of the inputs to the
-device left out.
+- calls: each distinct call of a composite alone, with stock's decomposition, with the faster
+  alternative where the entry has one, and with the kernel.
+- growing: the same calls at growing sizes; from where on the kernel is faster than both others. The
+  registry of examples/cpu_kernels records it as a condition.
+- steps: whole training steps with AdamW: the exported program with stock's decompositions, with
+  kernels, and with faster alternatives and kernels; PyTorch eager, torch.compile, and torch_xla.
+- others: programs that nothing was tuned for, without and with kernels.
+
+All sides of a row run in one process, in turns, and a time is the median of its runs. The bound is
+the time in which this machine copies the bytes of operands and results.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
-import time
-from collections.abc import Callable, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
-import jax
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 
 import composites
-from lowering.stablehlo import Executable, Module, bind, compile_module, to_custom_call
+from benchmarks.kernel_cases import CASES, GROWING, OTHERS, PREFIX, STEPS, Case, Growing, StepCase
+from benchmarks.timing import conditions, milliseconds
+from composites.functions import find_function
+from composites.registry.kernels import all_listed
+from lowering.export.arrays import array
+from lowering.stablehlo import Module, compile_module
+from lowering.stablehlo.comparison.difference import error
+from lowering.stablehlo.comparison.inputs import real_inputs
+from lowering.stablehlo.comparison.isolate import decomposition_module
+from lowering.stablehlo.comparison.timing import machine, median_times, times_in_turns
+from lowering.stablehlo.composites import Signature
+from lowering.stablehlo.kernels import Candidate, outer_calls, place_kernels, put_alone
 
-KERNELS = Path(__file__).parents[1] / "examples" / "kernels" / "activations.py"
-COLUMNS = ("composite", "type", "decomposition", "to_custom_call", "bind", "kernel / decomposition")
-CASES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ...]]] = {
-    "gelu, erf": (torch.nn.functional.gelu, (512, 3072)),
-    "gelu, tanh": (lambda x: torch.nn.functional.gelu(x, approximate="tanh"), (512, 3072)),
-    "softmax": (lambda x: x.softmax(-1), (12, 512, 512)),
-}
-
-
-class Forward(torch.nn.Module):
-    """One operator."""
-
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
+PACKAGE = Path(__file__).parents[1] / "examples" / "cpu_kernels" / "src"
+PARTS = ("calls", "growing", "steps", "others")
+SIDES = ("decompositions", "kernels", "faster + kernels", "eager", "torch.compile", "torch_xla")
 
 
-class Gradient(torch.nn.Module):
-    """One operator's input as a parameter, so that the program has its backward."""
-
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, ...]):
-        super().__init__()
-        self.function = function
-        self.x = torch.nn.Parameter(torch.empty(shape, device="meta"))
-
-    def forward(self, weights: torch.Tensor) -> torch.Tensor:
-        return (self.function(self.x) * weights).sum()
+def use_package() -> None:
+    """Let this process find the kernels as if their package were installed."""
+    sys.path.insert(0, str(PACKAGE))
+    os.environ["XLA_COMPOSITE_REGISTRY"] = str(PACKAGE / "cpu_kernels" / "registry.yaml")
 
 
-def programs(function: Any, shape: tuple[int, ...]) -> dict[str, Module]:
-    """By what they hold: the forward alone, and forward with backward."""
-    x = torch.empty(shape, device="meta")
-    return {
-        "forward": composites.export(Forward(function), (x,)).module,
-        "forward + backward": composites.export(Gradient(function, shape), (x,), train=True).module,
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call alone. Times are in seconds."""
+
+    case: str
+    composite: str
+    stock: float
+    faster: float | None
+    """Of the alternative that `decompositions="fast"` takes, where there is one."""
+    kernel: float | None
+    """None where no kernel takes the call."""
+    bound: float
+    difference: float | None
+    """Of the kernel's results and the decomposition's, relative to the largest value."""
+    bar: float | None
+
+    @property
+    def gain(self) -> float | None:
+        """How many times faster the kernel is than stock's decomposition."""
+        return None if self.kernel is None else self.stock / self.kernel
+
+    @property
+    def pays(self) -> bool:
+        """Whether the kernel is faster than both others."""
+        others = min(self.stock, self.faster or self.stock)
+        return self.kernel is not None and self.kernel < others
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The calls of one composite at growing sizes."""
+
+    composite: str
+    size: str
+    gains: Mapping[int, float]
+    """By size: how many times faster the kernel is than the fastest other."""
+
+    @property
+    def start(self) -> int | None:
+        """The smallest size from which on the kernel always pays."""
+        found = None
+        for size in sorted(self.gains, reverse=True):
+            if self.gains[size] < 1:
+                return found
+            found = size
+        return found
+
+    @property
+    def condition(self) -> str:
+        """As a registry says it."""
+        return "never" if self.start is None else f"{self.size} >= {self.start}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """A training step. Times are in seconds, by side."""
+
+    name: str
+    times: Mapping[str, float]
+    taken: int
+    """Calls of composites that have a kernel, of the side `kernels`."""
+    bar: float | None
+
+    @property
+    def gain(self) -> float:
+        return self.times["decompositions"] / self.times["kernels"]
+
+
+# ---- calls ----
+
+
+def measured_calls(case: Case, seconds: float) -> Iterator[Call]:
+    """Forward and backward of one case, of those composites that a kernel is listed for."""
+    module, batch = case.build()
+    stock = composites.export(module, batch, train=True)
+    faster = composites.export(module, batch, train=True, decompositions="fast").module
+    listed = {kernel.composite for kernel in all_listed()}
+    placed = place_kernels(stock.module, _every_kernel, platform="cpu")
+    real = real_inputs(stock.module, _arrays(stock, module, batch), "cpu")
+    alternatives = {_key(call): name for call, name in outer_calls(faster)}
+    for call, name in outer_calls(stock.module):
+        if call.name not in listed:
+            continue
+        plain = decomposition_module(stock.module, name)
+        modules: dict[str, Module] = {"stock": plain}
+        if _key(call) in alternatives:
+            other = decomposition_module(faster, alternatives[_key(call)])
+            if other.text != plain.text:
+                modules["faster"] = other
+        if call in placed.taken:
+            modules["kernel"] = put_alone(placed, call, "cpu")
+        executables = [compile_module(each, platform="cpu") for each in modules.values()]
+        operands = real[call, name].arrays
+        results = dict(zip(modules, (each(*operands) for each in executables), strict=True))
+        times = dict(
+            zip(modules, median_times(executables, operands, seconds=seconds), strict=True)
+        )
+        bytes_ = sum(np.asarray(each).nbytes for each in (*operands, *results["stock"]))
+        kernel = results.get("kernel")
+        yield Call(
+            case=case.name,
+            composite=call.name,
+            stock=times["stock"],
+            faster=times.get("faster"),
+            kernel=times.get("kernel"),
+            bound=bytes_ / machine("cpu").copy_bandwidth,
+            difference=None if kernel is None else error(kernel, results["stock"]),
+            bar=case.bars.get(call.name.removeprefix(PREFIX)),
+        )
+
+
+def _key(call: Signature) -> tuple[object, ...]:
+    """Equal for equal calls of two programs."""
+    return call.name, call.version, str(call.attributes), call.operands, call.results
+
+
+def _every_kernel(call: Signature) -> list[Candidate]:
+    """The kernels that are listed, also for calls that are too small for their conditions."""
+    return [
+        Candidate(find_function(kernel.function), kernel.ignores, listed_as=kernel.name)
+        for kernel in all_listed()
+        if kernel.composite == call.name and kernel.platform == "cpu" and kernel.function
+    ]
+
+
+def _arrays(program: Any, module: torch.nn.Module, batch: Sequence[torch.Tensor]) -> list[Any]:
+    named = {f"param:{name}": value for name, value in module.named_parameters()}
+    others = iter(batch)
+    given = [named[value.name] if value.name in named else next(others) for value in program.inputs]
+    return [
+        np.asarray(array(value.name, tensor))
+        for value, tensor in zip(program.inputs, given, strict=True)
+    ]
+
+
+def growth(growing: Growing, seconds: float) -> Iterator[Growth]:
+    """From where on the kernels of some composites pay."""
+    gains: dict[str, dict[int, float]] = {name: {} for name in growing.composites}
+    for case in growing.cases:
+        for call in measured_calls(case, seconds):
+            name = call.composite.removeprefix(PREFIX)
+            if name in gains and call.kernel is not None:
+                fastest = min(call.stock, call.faster or call.stock)
+                gains[name][growing.measure(case)] = fastest / call.kernel
+    for name, found in gains.items():
+        yield Growth(PREFIX + name, growing.size, found)
+
+
+# ---- steps ----
+
+
+def measured_step(case: StepCase, seconds: float, sides: Sequence[str] = SIDES) -> Stepped:
+    """All sides of a training step, in turns."""
+    torch.manual_seed(0)
+    module, batch = case.build()
+    optimizer = partial(torch.optim.AdamW, lr=1e-3)
+    exported = {
+        choice: composites.export(
+            module, (), kwargs=dict(batch), optimizer=optimizer, decompositions=choice
+        )
+        for choice in (None, "fast")
+        if choice is None or "faster + kernels" in sides
     }
+    steps = {
+        "decompositions": exported[None].compile("cpu", None),
+        "kernels": exported[None].compile("cpu"),
+    }
+    if "faster + kernels" in sides:
+        steps["faster + kernels"] = exported["fast"].compile("cpu")
+    runs: dict[str, Callable[[], object]] = {
+        side: _of_step(step, module, batch) for side, step in steps.items()
+    }
+    makers = {"eager": _eager, "torch.compile": _compiled, "torch_xla": _torch_xla}
+    runs |= {side: maker(case) for side, maker in makers.items() if side in sides}
+    times = times_in_turns(list(runs.values()), seconds)
+    taken = sum(use.count for use in steps["kernels"].kernels if use.kernel is not None)
+    medians = map(median, times)
+    return Stepped(case.name, dict(zip(runs, medians, strict=True)), taken, case.bar)
 
 
-def variants(module: Module, kernels: Any) -> list[Executable]:
-    found = set(composites_of(module))
-    targets = {name: target for name, target in kernels.targets.items() if name in found}
-    functions = {name: function for name, function in kernels.functions.items() if name in found}
-    changed = (module, to_custom_call(module, targets), bind(module, functions, platform="cpu"))
-    return [compile_module(each) for each in changed]
+def _of_step(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Callable[[], object]:
+    import jax
+
+    current = [step.init(module)]
+
+    def run() -> None:
+        loss, current[0] = step(current[0], **batch)
+        jax.block_until_ready((loss, dict(current[0].values)))
+
+    return run
 
 
-def composites_of(module: Module) -> list[str]:
-    from lowering.stablehlo import composite_count
+def _eager(
+    case: StepCase, wrap: Callable[[Any], Any] = lambda module: module
+) -> Callable[[], object]:
+    torch.manual_seed(0)
+    module, batch = case.build()
+    called = wrap(module.train())
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True)
 
-    return list(composite_count(module))
+    def run() -> None:
+        optimizer.zero_grad()
+        called(**batch).backward()
+        optimizer.step()
+
+    return run
 
 
-def measure(executables: Sequence[Executable], shape: tuple[int, ...], repeats: int) -> list[float]:
-    random = np.random.default_rng(0)
-    best = [float("inf")] * len(executables)
-    arrays = [
-        jax.device_put(random.standard_normal(shape, np.float32), executables[0].device)
-        for _ in executables[0].inputs
+def _compiled(case: StepCase) -> Callable[[], object]:
+    return _eager(case, torch.compile)
+
+
+def _torch_xla(case: StepCase) -> Callable[[], object]:
+    import torch_xla
+    import torch_xla.core.xla_model as xm
+
+    torch.manual_seed(0)
+    module, batch = case.build()
+    module = module.train().to("xla")
+    placed = {name: tensor.to("xla") for name, tensor in batch.items()}
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+
+    def run() -> None:
+        optimizer.zero_grad()
+        module(**placed).backward()
+        optimizer.step()
+        torch_xla.sync()
+        xm.wait_device_ops()
+
+    return run
+
+
+# ---- page ----
+
+CALLS_HEAD = (
+    *("call", "composite", "decomposition", "faster alternative", "kernel", "bound"),
+    *("decomposition / kernel", "bar", "difference"),
+)
+GROWTH_HEAD = ("composite", "by size: fastest other / kernel", "the kernel pays where", "registry")
+STEPS_HEAD = ("step", *SIDES, "calls with kernels", "decompositions / kernels", "bar", "fastest")
+
+
+def call_cells(call: Call) -> tuple[str, ...]:
+    return (
+        call.case,
+        call.composite,
+        milliseconds(call.stock),
+        "" if call.faster is None else milliseconds(call.faster),
+        "" if call.kernel is None else milliseconds(call.kernel),
+        milliseconds(call.bound),
+        "" if call.gain is None else f"{call.gain:.2f}",
+        _bar(call.gain, call.bar),
+        "" if call.difference is None else f"{call.difference:.1e}",
+    )
+
+
+def growth_cells(found: Growth) -> tuple[str, ...]:
+    gains = ", ".join(f"{size}: {gain:.2f}" for size, gain in sorted(found.gains.items()))
+    recorded = [
+        text
+        for kernel in all_listed()
+        if kernel.composite == found.composite and kernel.platform == "cpu"
+        for text in kernel.when.where
     ]
-    for sample in range(repeats + 1):
-        for number, executable in enumerate(executables):
-            start = time.perf_counter()
-            results = executable.loaded.execute_sharded(arrays)
-            for shards in results.disassemble_into_single_device_arrays():
-                shards[0].block_until_ready()
-            elapsed = time.perf_counter() - start
-            if sample:  # the first one warms up
-                best[number] = min(best[number], elapsed)
-    return best
+    return found.composite, gains, f"`{found.condition}`", ", ".join(f"`{t}`" for t in recorded)
 
 
-def load_kernels() -> Any:
-    spec = importlib.util.spec_from_file_location("activations", KERNELS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.load()
+def step_cells(step: Stepped) -> tuple[str, ...]:
+    users = {side: time for side, time in step.times.items() if side != "decompositions"}
+    return (
+        step.name,
+        *(milliseconds(step.times[side]) if side in step.times else "" for side in SIDES),
+        str(step.taken),
+        f"{step.gain:.2f}",
+        _bar(step.gain, step.bar),
+        min(users, key=lambda side: users[side]),
+    )
 
 
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    lines = [
-        "# C++ kernels against decompositions",
+def _bar(gain: float | None, bar: float | None) -> str:
+    if bar is None:
+        return ""
+    return f"{bar:g} " + ("met" if gain is not None and gain >= bar else "missed")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def markdown(
+    calls: Sequence[Call], grown: Sequence[Growth], steps: Sequence[Stepped], described: str
+) -> str:
+    """The page."""
+    text = [
+        "# Kernels beside decompositions, on the CPU",
         "",
-        f"Written by `python benchmarks/kernels.py`, whose head says how it measures. jax"
-        f" {jax.__version__}; CPU with {os.cpu_count()} cores.",
+        "Written by `python -m benchmarks.kernels`, whose head says what is measured. The kernels"
+        " are those of [`examples/cpu_kernels`](../examples/cpu_kernels/README.md).",
         "",
-        "| " + " | ".join(COLUMNS) + " |",
-        "|---" * len(COLUMNS) + "|",
+        described,
+        "",
     ]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+    if calls:
+        text += ["## Single calls", "", "![Times](KERNELS.svg)", ""]
+        text += table(CALLS_HEAD, [call_cells(call) for call in calls])
+    if grown:
+        text += ["## From where on kernels pay", ""]
+        text += table(GROWTH_HEAD, [growth_cells(each) for each in grown])
+    if steps:
+        text += ["## Training steps", ""]
+        text += table(STEPS_HEAD, [step_cells(step) for step in steps])
+    return "\n".join(text)
+
+
+def plot(calls: Sequence[Call], path: Path) -> None:
+    """Times of decompositions and kernels, with the bound as a line."""
+    from benchmarks.charts import COLOURS, GREY, chart
+
+    height = 0.4 * len(calls) + 1
+    with chart(path, (9, height)) as figure:
+        axes = figure.add_subplot()
+        places = range(len(calls))
+        axes.barh(
+            [place - 0.2 for place in places],
+            [call.stock * 1e3 for call in calls],
+            0.38,
+            color=COLOURS[2],
+            label="decomposition",
+        )
+        axes.barh(
+            [place + 0.2 for place in places],
+            [(call.kernel or 0) * 1e3 for call in calls],
+            0.38,
+            color=COLOURS[0],
+            label="kernel",
+        )
+        for place, call in zip(places, calls, strict=True):
+            label = "bound: the bytes are copied" if place == 0 else None
+            bound = call.bound * 1e3
+            axes.plot([bound, bound], [place - 0.45, place + 0.45], color=GREY, label=label)
+        names = [f"{call.case}, {_direction(call)}" for call in calls]
+        axes.set_yticks(list(places), names)
+        axes.invert_yaxis()
+        axes.set_xscale("log")
+        axes.set_xlabel("milliseconds")
+        axes.legend(frameon=False)
+
+
+def _direction(call: Call) -> str:
+    return "backward" if call.composite.endswith("_backward") else "forward"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--names", default="", help="only rows whose name matches")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each side of a row")
     parser.add_argument("--markdown", type=Path)
     options = parser.parse_args()
-    kernels = load_kernels()
-    rows = []
-    for name, (function, shape) in CASES.items():
-        for what, module in programs(function, shape).items():
-            times = measure(variants(module, kernels), shape, options.repeats)
-            written = [f"{seconds * 1e3:.2f} ms" for seconds in times]
-            type_ = f"f32[{','.join(map(str, shape))}]"
-            rows.append([f"{name}, {what}", type_, *written, f"{times[1] / times[0]:.2f}"])
-    table = Table(*COLUMNS)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+    use_package()
+    parts = options.parts.split(",")
+    wanted = re.compile(options.names).search
+    calls: list[Call] = []
+    grown: list[Growth] = []
+    steps: list[Stepped] = []
+
+    def shown(cells: Sequence[str]) -> None:
+        print(" | ".join(cells), flush=True)
+
+    for case in CASES if "calls" in parts else ():
+        for call in measured_calls(case, options.seconds) if wanted(case.name) else ():
+            calls.append(call)
+            shown(call_cells(call))
+    for growing in GROWING if "growing" in parts else ():
+        for found in growth(growing, options.seconds / 4) if wanted(growing.name) else ():
+            grown.append(found)
+            shown(growth_cells(found))
+    for name, cases, sides in (("steps", STEPS, SIDES), ("others", OTHERS, SIDES[:2])):
+        for step in cases if name in parts else ():
+            if wanted(step.name):
+                steps.append(measured_step(step, 5 * options.seconds, sides))
+                shown(step_cells(steps[-1]))
     if options.markdown:
-        options.markdown.write_text(markdown(rows), encoding="utf-8")
+        busy = f"load {os.getloadavg()[0]:.1f} at the end"
+        text = markdown(calls, grown, steps, conditions(busy))
+        options.markdown.write_text(text, encoding="utf-8")
+        if calls:
+            plot(calls, options.markdown.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

@@ -252,6 +252,17 @@ def test_the_platform_to_lower_for_can_be_chosen(load: Load) -> None:
     assert ["stablehlo.add" in text for text in texts] == [True, False]
 
 
+def test_results_behind_those_of_the_call_are_dropped(load: Load) -> None:
+    def twice(x: Any) -> Any:
+        return [2 * x, x.sum(axis=1)]  # the second is for a backward
+
+    alone = bind(load("block"), {"acme.twice": lambda x: 2 * x}, ignored=IGNORED)
+    kept = bind(load("block"), {"acme.twice": twice}, ignored=IGNORED)
+    assert "stablehlo.multiply" in kept.text
+    assert "stablehlo.reduce" not in kept.text
+    assert kept.text == alone.text
+
+
 def test_other_result_types_are_refused(load: Load) -> None:
     def summed(x: Any) -> Any:
         return x.sum(axis=1)

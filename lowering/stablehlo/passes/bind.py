@@ -54,8 +54,9 @@ def bind(
     Lists arrive as tuples, and types as text. It needs a parameter (or `**kwargs`) for each
     attribute of a call, because a function that does not read one computes something else.
     Attributes that do not matter to it are listed in `ignored`, and are not passed. It must return
-    an array, or a flat sequence of arrays, of exactly the types of the composite's results. It is
-    lowered once for each distinct composite signature.
+    an array, or a flat sequence of arrays, of exactly the types of the composite's results. More of
+    them may follow, and are dropped: values for a backward, which calls without gradients lack. It
+    is lowered once for each distinct composite signature.
 
     64-bit types are enabled during lowering if the composite has any.
 
@@ -172,7 +173,8 @@ def _lower(
         with enable_x64(_has_64_bit_types(call)):
             operands = [_shape_dtype_struct(jax, type_) for type_ in call.operands]
             # Attributes are bound beforehand, because jit would trace them as arrays.
-            traced = jax.jit(partial(fn, **keywords), keep_unused=True).trace(*operands)
+            bound = partial(_leading_results, partial(fn, **keywords), len(call.results))
+            traced = jax.jit(bound, keep_unused=True).trace(*operands)
             platforms = None if platform is None else (platform,)
             module = traced.lower(lowering_platforms=platforms).compiler_ir("stablehlo")
     except StableHLOError:
@@ -184,6 +186,11 @@ def _lower(
         ) from error
     _check_results(fn, call, function_types(functions(module)["main"])[1])
     return module
+
+
+def _leading_results(fn: Callable[..., Any], count: int, *operands: Any) -> Any:
+    results = fn(*operands)
+    return tuple(results)[:count] if isinstance(results, list | tuple) else results
 
 
 def _check_results(fn: Callable[..., Any], call: Signature, results: tuple[str, ...]) -> None:

@@ -1,0 +1,279 @@
+"""Calls and training steps that benchmarks/kernels.py measures kernels in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from benchmarks.training_steps import Batch, OwnLoss, architecture, causal_gpt, gpt2
+from benchmarks.unet import ResidualBlock, SelfAttention
+
+PREFIX = "ptxla."
+
+
+class Called(nn.Module):
+    """One operator on parameters, weighted and summed, so that a step has its gradient too."""
+
+    def __init__(self, function: Callable[..., Tensor], operands: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.function = function
+        self.operands = nn.ParameterList(operands.values())
+
+    def forward(self, *others: Tensor) -> Tensor:
+        result = self.function(*self.operands, *others[1:])
+        return (result.float() * others[0]).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One call, at one size."""
+
+    name: str
+    function: Callable[..., Tensor]
+    """Takes the operands with gradients, then the others."""
+    operands: Callable[[], Mapping[str, Tensor]]
+    others: Callable[[], Sequence[Tensor]] = tuple
+    bars: Mapping[str, float] = field(default_factory=dict)
+    """By composite, without its namespace: how many times faster than stock's decomposition a
+    kernel is to be."""
+
+    def build(self) -> tuple[Called, tuple[Tensor, ...]]:
+        """The module, and the batch that it is called with; the same in each run."""
+        torch.manual_seed(0)
+        operands, others = self.operands(), tuple(self.others())
+        with torch.no_grad():
+            shape = self.function(*operands.values(), *others).shape
+        return Called(self.function, operands), (torch.randn(shape), *others)
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """Calls of one kind with growing sizes, which show from where on a kernel pays."""
+
+    name: str
+    composites: Sequence[str]
+    cases: Sequence[Case]
+    size: str
+    """What a condition of the registry compares: an expression of the operands' shapes."""
+    measure: Callable[[Case], int]
+    """Its value for a case."""
+
+
+def attention(length: int, *, dtype: torch.dtype = torch.float32, mask: str = "causal") -> Case:
+    """Two sequences, six heads of 64 numbers."""
+
+    def operands() -> Mapping[str, Tensor]:
+        return {name: torch.randn(2, 6, length, 64).to(dtype) for name in ("q", "k", "v")}
+
+    def masks() -> Sequence[Tensor]:
+        if mask != "boolean":
+            return ()
+        return (torch.ones(1, 1, length, length, dtype=torch.bool).tril(),)
+
+    def call(q: Tensor, k: Tensor, v: Tensor, *given: Tensor) -> Tensor:
+        attended = functional.scaled_dot_product_attention
+        return attended(q, k, v, given[0] if given else None, is_causal=mask == "causal")
+
+    bars = (
+        {}
+        if mask == "none" or dtype != torch.float32 or length not in (512, 1024)
+        else {
+            "scaled_dot_product_attention": 3.0,
+            "scaled_dot_product_attention_backward": 2.0,
+        }
+    )
+    kind = {"causal": ", causal", "boolean": ", boolean mask", "none": ""}[mask]
+    kind += ", bf16" if dtype == torch.bfloat16 else ""
+    return Case(f"attention 2x6x{length}x64{kind}", call, operands, masks, bars)
+
+
+def cross_entropy(rows: int, classes: int, dtype: torch.dtype = torch.float32) -> Case:
+    bars = {"cross_entropy_loss": 8.0, "cross_entropy_loss_backward": 2.3}
+    return Case(
+        f"cross entropy {rows}x{classes}" + (", bf16" if dtype == torch.bfloat16 else ""),
+        functional.cross_entropy,
+        lambda: {"logits": torch.randn(rows, classes).to(dtype)},
+        lambda: (torch.randint(classes, (rows,)),),
+        bars if (rows, classes, dtype) == (1024, 50257, torch.float32) else {},
+    )
+
+
+def images(name: str, function: Callable[..., Tensor], *shape: int, **bars: float) -> Case:
+    """An operator on `[N, C, H, W]`."""
+    text = "x".join(map(str, shape))
+    return Case(f"{name} {text}", function, lambda: {"x": torch.randn(shape)}, bars=bars)
+
+
+bilinear = partial(functional.interpolate, scale_factor=2.0, mode="bilinear")
+max_pool = partial(functional.max_pool2d, kernel_size=3, stride=2, padding=1)
+
+
+def group_norm(*shape: int) -> Case:
+    text = "x".join(map(str, shape))
+    channels = shape[1]
+
+    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return functional.group_norm(x, 8, weight, bias)
+
+    return Case(
+        f"group norm {text}",
+        call,
+        lambda: {"x": torch.randn(shape), "w": torch.randn(channels), "b": torch.randn(channels)},
+    )
+
+
+def embedding(tokens: int, rows: int, columns: int = 384) -> Case:
+    return Case(
+        f"embedding of {tokens} in {rows}x{columns}",
+        lambda table, indices: functional.embedding(indices, table),
+        lambda: {"table": torch.randn(rows, columns)},
+        lambda: (torch.randint(rows, (2, tokens // 2)),),
+    )
+
+
+CASES: Sequence[Case] = (
+    cross_entropy(1024, 50257),
+    cross_entropy(1024, 16384),
+    cross_entropy(1024, 50257, torch.bfloat16),
+    attention(512),
+    attention(1024),
+    attention(512, mask="boolean"),
+    attention(512, mask="none"),
+    attention(512, dtype=torch.bfloat16),
+    images("bilinear", bilinear, 4, 64, 64, 64, upsample_bilinear2d=5.0),
+    images("max pool", max_pool, 4, 64, 64, 64),
+    group_norm(4, 64, 64, 64),
+    embedding(1024, 50257),
+)
+
+
+def _numbers(case: Case) -> int:
+    """The number of elements of the first operand."""
+    return next(iter(case.operands().values())).numel()
+
+
+def _scores(case: Case) -> int:
+    query, key, _ = case.operands().values()
+    return query.numel() * key.shape[-2]
+
+
+GROWING: Sequence[Growing] = (
+    Growing(
+        "attention",
+        ("scaled_dot_product_attention", "scaled_dot_product_attention_backward"),
+        [attention(length) for length in (32, 64, 96, 128, 192, 256, 384)],
+        "query.numel() * key.shape[-2]",
+        _scores,
+    ),
+    Growing(
+        "cross entropy",
+        ("cross_entropy_loss", "cross_entropy_loss_backward"),
+        [cross_entropy(2 * size, 16 * size) for size in (4, 8, 16, 32, 64, 128)],
+        "logits.numel()",
+        _numbers,
+    ),
+    Growing(
+        "bilinear",
+        ("upsample_bilinear2d", "upsample_bilinear2d_backward"),
+        [images("bilinear", bilinear, 2, 8, size, size) for size in (4, 8, 16, 32, 64)],
+        "x.numel()",
+        _numbers,
+    ),
+    Growing(
+        "max pool",
+        ("max_pool2d_backward",),
+        [images("max pool", max_pool, 2, 8, size, size) for size in (8, 16, 32, 64, 128)],
+        "x.numel()",
+        _numbers,
+    ),
+    Growing(
+        "group norm",
+        ("group_norm_backward",),
+        [group_norm(2, 32, size, size) for size in (4, 8, 16, 32, 64)],
+        "x.numel()",
+        _numbers,
+    ),
+    Growing(
+        "embedding",
+        ("embedding_dense_backward",),
+        [embedding(64, size) for size in (64, 256, 1024, 4096, 16384)],
+        "num_weights * grad_output.shape[-1]",
+        _numbers,
+    ),
+)
+
+
+# ---- training steps ----
+
+
+class UNet(nn.Module):
+    """One level down and up again, with attention at the bottom; returns its loss."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.down, self.up = ResidualBlock(channels), ResidualBlock(channels)
+        self.middle = SelfAttention(channels)
+
+    def forward(self, sample: Tensor, time: Tensor, noise: Tensor) -> Tensor:
+        fine = self.down(sample, time)
+        coarse = self.middle(functional.max_pool2d(fine, 2))
+        raised = functional.interpolate(coarse, scale_factor=2.0, mode="bilinear")
+        return functional.mse_loss(self.up(fine + raised, time), noise)
+
+
+def unet(channels: int = 64, size: int = 64) -> tuple[nn.Module, Batch]:
+    """Four images."""
+    sample, noise = (torch.randn(4, channels, size, size) for _ in range(2))
+    return UNet(channels), {"sample": sample, "time": torch.randn(4, channels), "noise": noise}
+
+
+def vit(size: int = 224, layers: int = 4) -> tuple[nn.Module, Batch]:
+    """ViT of transformers, four images of 196 patches, without dropout."""
+    from transformers import ViTConfig, ViTForImageClassification
+
+    dropout: dict[str, Any] = dict.fromkeys(
+        ("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0
+    )
+    config = ViTConfig(
+        hidden_size=384,
+        num_hidden_layers=layers,
+        num_attention_heads=6,
+        intermediate_size=1536,
+        image_size=size,
+        **dropout,
+    )
+    config.num_labels = 1000
+    batch = {"pixel_values": torch.randn(4, 3, size, size), "labels": torch.randint(1000, (4,))}
+    return OwnLoss(ViTForImageClassification(config)), batch
+
+
+@dataclass(frozen=True, slots=True)
+class StepCase:
+    """A training step with AdamW."""
+
+    name: str
+    build: Callable[[], tuple[nn.Module, Batch]]
+    bar: float | None = None
+    """How many times faster than stock's decompositions a step with kernels is to be."""
+
+
+STEPS: Sequence[StepCase] = (
+    StepCase("GPT d384, 4 layers, L 1024, 16384 tokens", partial(causal_gpt, 1024), 1.35),
+    StepCase("GPT-2 2x512, 50257 tokens", gpt2, 1.35),
+    StepCase("U-Net, 4x64x64x64", unet, 1.6),
+    StepCase("ViT, 4x197x384", vit),
+)
+NOT_TUNED = (
+    *("bert", "roberta", "albert", "electra", "opt", "gpt_neox"),
+    *("mistral", "qwen2", "gemma", "phi", "olmo2", "stablelm"),
+)
+"""Of benchmarks/training_models.py: where the automatic choice has only not to lose."""
+OTHERS: Sequence[StepCase] = tuple(
+    StepCase(name, partial(architecture, name), 0.98) for name in NOT_TUNED
+)

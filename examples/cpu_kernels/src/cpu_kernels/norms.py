@@ -1,0 +1,46 @@
+"""The gradient of group_norm."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax import Array
+
+from composites import UnsupportedCallError
+from cpu_kernels.library import register
+from cpu_kernels.types import check_floats, same
+
+
+def group_norm_backward(
+    grad_output: Array,
+    x: Array,
+    weight: Array,
+    *saved: Array,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+    output_mask: tuple[bool, ...],
+) -> list[Array]:
+    """`ptxla.group_norm_backward`: the gradients of x, weight and bias.
+
+    Args:
+        grad_output, x: `[N, C, …]`; f32, bf16 or f16.
+        weight: `[C]`.
+        saved: the bias `[C]`; mean and reciprocal standard deviation of each group, `[N, group]`.
+        eps: what the forward has added to the variance, which is in `saved`.
+
+    Raises:
+        UnsupportedCallError: without weight or bias, and where a gradient is not wanted.
+    """
+    del eps
+    check_floats(grad_output, x, weight, *saved)
+    if len(saved) != 3 or weight.ndim != 1 or output_mask != (True, True, True) or x.size == 0:
+        raise UnsupportedCallError("computes the gradients of x, weight and bias")
+    bias, mean, rstd = saved
+    register("norms")
+    call = jax.ffi.ffi_call("cpu_kernels_group_norm_backward", (same(x), same(weight), same(bias)))
+    sizes = {"batch": N, "channels": C, "size": HxW, "groups": group}
+    given = {name: np.int64(size) for name, size in sizes.items()}
+    return list(call(grad_output, x, weight, mean, rstd, **given))

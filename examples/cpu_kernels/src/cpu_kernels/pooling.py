@@ -1,0 +1,49 @@
+"""The gradient of max_pool2d."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax import Array
+
+from composites import UnsupportedCallError
+from cpu_kernels.library import register
+from cpu_kernels.types import check_floats, same
+
+
+def max_pool2d_backward(
+    grad_output: Array,
+    x: Array,
+    *,
+    kernel_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    ceil_mode: bool,
+    output_mask: tuple[bool, ...],
+) -> Array:
+    """`ptxla.max_pool2d_backward`.
+
+    Args:
+        grad_output: `[N, C, H', W']`; f32, bf16 or f16.
+        x: `[N, C, H, W]`.
+        ceil_mode: which has had its effect on the size of `grad_output`.
+
+    Raises:
+        UnsupportedCallError: for other ranks, and with dilation.
+    """
+    del ceil_mode
+    check_floats(grad_output, x)
+    if x.ndim != 4 or x.size == 0 or output_mask != (True,):
+        raise UnsupportedCallError("takes four dimensions")
+    if _two(dilation) != (1, 1):
+        raise UnsupportedCallError("takes no dilation")
+    sizes = [_two(kernel_size), _two(stride or kernel_size), _two(padding)]
+    register("pooling")
+    call = jax.ffi.ffi_call("cpu_kernels_max_pool_backward", same(x))
+    return call(grad_output, x, window=np.array(sizes, np.int64).reshape(-1))
+
+
+def _two(given: tuple[int, ...]) -> tuple[int, int]:
+    """PyTorch takes one number for both dimensions."""
+    return (given[0], given[-1])

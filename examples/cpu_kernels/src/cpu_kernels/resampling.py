@@ -1,0 +1,78 @@
+"""Bilinear upsampling."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax import Array
+
+from composites import UnsupportedCallError
+from cpu_kernels.library import register
+from cpu_kernels.types import check_floats, same
+
+
+def upsample_bilinear2d(
+    x: Array,
+    *,
+    output_size: tuple[int, ...],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:
+    """`ptxla.upsample_bilinear2d`.
+
+    Args:
+        x: `[N, C, H, W]`; f32, bf16 or f16.
+
+    Returns:
+        `[N, C, *output_size]`.
+
+    Raises:
+        UnsupportedCallError: for scales that do not lead from the input's size to the output's.
+    """
+    check_floats(x)
+    _check(x.shape, output_size, scales_h, scales_w)
+    register("resampling")
+    result = same(x, (*x.shape[:2], *output_size))
+    call = jax.ffi.ffi_call("cpu_kernels_bilinear", result)
+    return call(x, align_corners=np.bool_(align_corners))
+
+
+def upsample_bilinear2d_backward(
+    grad_output: Array,
+    *,
+    output_size: tuple[int, ...],
+    input_size: tuple[int, ...],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:
+    """`ptxla.upsample_bilinear2d_backward`.
+
+    Args:
+        grad_output: `[N, C, *output_size]`.
+
+    Returns:
+        `input_size`: `[N, C, H, W]`.
+
+    Raises:
+        UnsupportedCallError: as the forward.
+    """
+    check_floats(grad_output)
+    _check(input_size, output_size, scales_h, scales_w)
+    register("resampling")
+    call = jax.ffi.ffi_call("cpu_kernels_bilinear_backward", same(grad_output, tuple(input_size)))
+    return call(grad_output, align_corners=np.bool_(align_corners))
+
+
+def _check(
+    shape: tuple[int, ...],
+    output_size: tuple[int, ...],
+    scales_h: float | None,
+    scales_w: float | None,
+) -> None:
+    if 0 in shape or 0 in output_size:
+        raise UnsupportedCallError("takes at least one pixel")
+    for size, wanted, scale in zip(shape[2:], output_size, (scales_h, scales_w), strict=True):
+        if scale is not None and size * scale != wanted:
+            raise UnsupportedCallError(f"takes no scale {scale:g} from {size} to {wanted}")

@@ -1,0 +1,27 @@
+"""What kernels take and return."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from composites import UnsupportedCallError
+
+FLOATS = (jnp.dtype(jnp.float32), jnp.dtype(jnp.bfloat16), jnp.dtype(jnp.float16))
+
+
+def same(x: Array, shape: tuple[int, ...] | None = None) -> jax.ShapeDtypeStruct:
+    """The type of `x`, or a type of its elements with another shape."""
+    return jax.ShapeDtypeStruct(x.shape if shape is None else shape, x.dtype)
+
+
+def check_floats(*operands: Array) -> None:
+    """
+    Raises:
+        UnsupportedCallError: they are not all f32, all bf16 or all f16.
+    """
+    types = {operand.dtype for operand in operands}
+    if len(types) > 1 or not types <= set(FLOATS):
+        names = ", ".join(sorted(str(found) for found in types))
+        raise UnsupportedCallError(f"takes operands of f32, of bf16 or of f16, not {names}")

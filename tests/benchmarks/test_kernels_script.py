@@ -1,0 +1,108 @@
+"""Kernels beside decompositions: rows, conditions, page and picture, and tiny runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from composites_testing.processes import run
+
+from benchmarks.kernels import (
+    Call,
+    Growth,
+    Stepped,
+    call_cells,
+    growth_cells,
+    markdown,
+    plot,
+    step_cells,
+)
+from composites.registry.kernels import listed_in
+
+REPOSITORY = Path(__file__).parents[2]
+REGISTRY = REPOSITORY / "examples" / "cpu_kernels" / "src" / "cpu_kernels" / "registry.yaml"
+
+TINY = """
+import json, sys
+from dataclasses import asdict
+from functools import partial
+from benchmarks.kernel_cases import StepCase, cross_entropy, Growing, _numbers
+from benchmarks.kernels import growth, measured_calls, measured_step, use_package
+from benchmarks.training_steps import causal_gpt
+
+use_package()
+calls = list(measured_calls(cross_entropy(32, 2048), 0.01))
+sizes = [cross_entropy(4, 16)]
+growing = Growing("losses", ["cross_entropy_loss"], sizes, "logits.numel()", _numbers)
+grown = list(growth(growing, 0.01))
+step = measured_step(
+    StepCase("tiny", partial(causal_gpt, 16, 64, 64, 1)), 0.01, ["decompositions", "eager"]
+)
+print(json.dumps([[asdict(each) for each in found] for found in (calls, grown, [step])]))
+"""
+
+
+@pytest.fixture
+def call() -> Call:
+    return Call("loss 2x3", "ptxla.cross_entropy_loss", 0.4, 0.2, 0.05, 0.01, 1e-7, 8.0)
+
+
+def test_cells_have_gains_and_bars(call: Call) -> None:
+    assert call.pays
+    assert call_cells(call)[2:] == (
+        *("400 ms", "200 ms", "50.0 ms", "10.0 ms", "8.00", "8 met", "1.0e-07"),
+    )
+    step = Stepped("GPT", {"decompositions": 0.3, "kernels": 0.2, "eager": 0.1}, 9, 1.6)
+    assert step_cells(step)[-4:] == ("9", "1.50", "1.6 missed", "eager")
+
+
+def test_a_condition_starts_where_the_kernel_always_pays() -> None:
+    found = Growth("ptxla.gelu", "x.numel()", {10: 1.2, 20: 0.9, 30: 1.1, 40: 2.0})
+    assert found.condition == "x.numel() >= 30"
+    assert growth_cells(found)[1:3] == (
+        "10: 1.20, 20: 0.90, 30: 1.10, 40: 2.00",
+        "`x.numel() >= 30`",
+    )
+    assert Growth("ptxla.gelu", "x.numel()", {10: 1.2, 20: 0.9}).condition == "never"
+
+
+def test_the_page_and_the_picture(call: Call, tmp_path: Path) -> None:
+    step = Stepped("GPT", {"decompositions": 0.3, "kernels": 0.2}, 9, None)
+    page = markdown([call], [Growth("ptxla.gelu", "x.numel()", {10: 1.2})], [step], "A machine.")
+    assert "load" not in page
+    for head in ("| call |", "| composite |", "| step |"):
+        (line,) = (line for line in page.splitlines() if line.startswith(head))
+        rows = page[page.index(line) :].split("\n\n")[0].splitlines()
+        assert len(rows) == 3
+        assert len({row.count("|") for row in rows}) == 1
+    plot([call], tmp_path / "a.svg")
+    assert "loss 2x3, forward" in (tmp_path / "a.svg").read_text()
+
+
+def test_every_kernel_has_a_case() -> None:
+    from benchmarks.kernel_cases import GROWING, PREFIX
+
+    measured = {PREFIX + name for growing in GROWING for name in growing.composites}
+    linear = {
+        "ptxla.linear_cross_entropy",
+        "ptxla.linear_cross_entropy_backward",
+    }  # in GPT-2's step
+    assert {kernel.composite for kernel in listed_in(REGISTRY)} == measured | linear
+
+
+def test_tiny_runs(tmp_path: Path) -> None:
+    printed = run(*(sys.executable, "-c", TINY), cwd=REPOSITORY, CPU_KERNELS_CACHE=str(tmp_path))
+    assert printed.code == 0, printed.stderr
+    calls, grown, (step,) = json.loads(printed.stdout.splitlines()[-1])
+    assert [call["composite"] for call in calls] == [
+        "ptxla.cross_entropy_loss",
+        "ptxla.cross_entropy_loss_backward",
+    ]
+    for call in calls:
+        assert call["kernel"] > 0
+        assert call["faster"] > 0
+        assert call["difference"] < 2e-6
+    assert list(grown[0]["gains"]) == ["64"]
+    assert step["times"].keys() == {"decompositions", "kernels", "eager"}

@@ -1,0 +1,199 @@
+"""Each kernel against the decomposition that it replaces, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import composites
+from benchmarks.kernel_cases import Called
+from composites.functions import find_function
+from composites.operators.linear_cross_entropy import linear_cross_entropy
+from composites.registry.kernels import listed_in
+from lowering.export.arrays import array
+from lowering.stablehlo import compare
+from lowering.stablehlo.kernels import distinct
+
+F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
+TOLERANCE = {F32: 2e-6, BF16: 2e-2, F16: 4e-3}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A call with gradients for its first operands."""
+
+    function: Callable[..., Tensor]
+    operands: Sequence[tuple[int, ...]]
+    others: Callable[[], Sequence[Tensor]] = tuple
+    dtype: torch.dtype = F32
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    kernels: int = 2
+    """Of forward and backward, and of composites in their decompositions."""
+
+    def call(self, *given: Tensor) -> Tensor:
+        return self.function(*given, **self.keywords)
+
+
+def attention(*shapes: tuple[int, ...], **keywords: Any) -> Sample:
+    chosen = {key: keywords.pop(key) for key in ("others", "dtype") if key in keywords}
+    function = functional.scaled_dot_product_attention
+    return Sample(function, shapes, keywords=keywords, **chosen)
+
+
+def masked(mask: Callable[[], Tensor], **keywords: Any) -> Sample:
+    return attention(*[(2, 4, 33, 16)] * 3, others=lambda: (mask(),), **keywords)
+
+
+def loss(
+    rows: int = 40, classes: int = 300, weighted: bool = False, labels: int = 0, **keywords: Any
+) -> Sample:
+    def others() -> Sequence[Tensor]:
+        target = torch.randint(labels or classes, (rows,))
+        return (target, torch.rand(classes)) if weighted else (target,)
+
+    dtype = keywords.pop("dtype", F32)
+    return Sample(functional.cross_entropy, [(rows, classes)], others, dtype, keywords)
+
+
+def some_kept() -> Tensor:
+    return torch.rand(2, 1, 1, 33) < 0.6
+
+
+def empty_rows() -> Tensor:
+    """Rows of queries that may look at nothing, and keys at the end that nobody looks at."""
+    kept = torch.rand(33, 33) < 0.5
+    kept[5] = False
+    kept[:, 20:] = False
+    return kept
+
+
+THREE = [(2, 4, 33, 16)] * 3
+upsample = partial(functional.interpolate, mode="bilinear")
+SAMPLES: Mapping[str, Sample] = {
+    "attention": attention(*THREE),
+    "attention, causal": attention(*THREE, is_causal=True),
+    "attention, causal, long": attention(*[(1, 2, 450, 16)] * 3, is_causal=True),
+    "attention, causal, more keys": attention(
+        (1, 2, 250, 16), *[(1, 2, 300, 16)] * 2, is_causal=True
+    ),
+    "attention, causal, fewer keys": attention(
+        (1, 2, 500, 16), *[(1, 2, 230, 16)] * 2, is_causal=True
+    ),
+    "attention, boolean mask": masked(some_kept),
+    "attention, boolean mask of heads": masked(lambda: torch.rand(4, 33, 33) < 0.8),
+    "attention, triangle": attention(
+        *[(2, 2, 450, 16)] * 3,
+        others=lambda: (torch.ones(1, 1, 450, 450, dtype=torch.bool).tril(),),
+    ),
+    "attention, empty rows": masked(empty_rows),
+    "attention, added mask": masked(lambda: torch.randn(2, 4, 33, 33)),
+    "attention, added mask of one column": masked(lambda: torch.randn(33, 1)),
+    "attention, scale": attention(*THREE, scale=0.3),
+    "attention, grouped": attention((2, 4, 33, 16), *[(2, 2, 33, 16)] * 2, enable_gqa=True),
+    "attention, one head": attention(*[(1, 1, 40, 16)] * 3),
+    "attention, three dimensions": attention(*[(4, 33, 16)] * 3),
+    "attention, five dimensions": attention(*[(2, 3, 2, 20, 8)] * 3, is_causal=True),
+    "attention, bf16": attention(*THREE, is_causal=True, dtype=BF16),
+    "attention, f16": attention(*THREE, dtype=F16),
+    "loss": loss(),
+    "loss, many classes": loss(3, 70001),
+    "loss, sum": loss(reduction="sum"),
+    "loss, none": loss(reduction="none"),
+    "loss, ignored": loss(labels=4, ignore_index=2),
+    "loss, weights": loss(weighted=True),
+    "loss, smooth": loss(label_smoothing=0.1),
+    "loss, smooth, weights, ignored": loss(
+        weighted=True, labels=4, ignore_index=2, label_smoothing=0.2
+    ),
+    "loss, bf16": loss(dtype=BF16),
+    "loss of a linear layer": Sample(
+        linear_cross_entropy,
+        [(2, 20, 16), (300, 16)],
+        lambda: (torch.randint(300, (2, 20)),),
+        kernels=4,
+    ),
+    "loss of a linear layer, bias, none": Sample(
+        lambda x, weight, bias, target: linear_cross_entropy(
+            x, weight, target, bias, reduction="none"
+        ),
+        [(20, 16), (300, 16), (300,)],
+        lambda: (torch.randint(300, (20,)),),
+        kernels=4,
+    ),
+    "bilinear": Sample(upsample, [(2, 5, 16, 18)], keywords={"scale_factor": 2.0}),
+    "bilinear, down": Sample(upsample, [(2, 5, 16, 18)], keywords={"size": (7, 5)}),
+    "bilinear, corners": Sample(
+        upsample, [(2, 5, 16, 18)], keywords={"size": (37, 21), "align_corners": True}
+    ),
+    "bilinear, bf16": Sample(
+        upsample, [(2, 5, 16, 18)], dtype=BF16, keywords={"scale_factor": 2.0}
+    ),
+    "max pool": Sample(
+        functional.max_pool2d, [(2, 3, 16, 18)], keywords={"kernel_size": 2}, kernels=1
+    ),
+    "max pool, padded": Sample(
+        functional.max_pool2d,
+        [(2, 3, 17, 19)],
+        keywords={"kernel_size": (3, 2), "stride": (2, 1), "padding": 1},
+        kernels=1,
+    ),
+    "max pool, ceil": Sample(
+        functional.max_pool2d,
+        [(2, 3, 17, 19)],
+        keywords={"kernel_size": 3, "stride": 2, "ceil_mode": True},
+        kernels=1,
+    ),
+    "group norm": Sample(
+        lambda x, weight, bias: functional.group_norm(x, 4, weight, bias),
+        [(2, 8, 6, 7), (8,), (8,)],
+        kernels=1,
+    ),
+    "embedding": Sample(
+        lambda table, indices: functional.embedding(indices, table),
+        [(50, 12)],
+        lambda: (torch.randint(50, (3, 40)),),
+        kernels=1,
+    ),
+    "embedding, padding, by frequency": Sample(
+        lambda table, indices: functional.embedding(
+            indices, table, padding_idx=3, scale_grad_by_freq=True
+        ),
+        [(20, 12)],
+        lambda: (torch.randint(20, (3, 40)),),
+        kernels=1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Any) -> None:
+    sample = SAMPLES[name]
+    torch.manual_seed(0)
+    operands = {str(i): torch.randn(s).to(sample.dtype) for i, s in enumerate(sample.operands)}
+    others = tuple(sample.others())
+    weights = torch.randn(sample.call(*operands.values(), *others).shape)
+    module = Called(sample.call, operands)
+    program = composites.export(module, (weights, *others), train=True)
+    found = {call.name: f"{call.name}@{call.version}" for call in distinct(program.module)}
+    kernels = {
+        found[kernel.composite]: find_function(kernel.function)
+        for kernel in listed_in(registry)
+        if kernel.composite in found and kernel.function is not None
+    }
+    named = {f"param:{key}": value.detach() for key, value in module.named_parameters()}
+    given = iter((weights, *others))
+    inputs = [
+        np.asarray(array(value.name, named[value.name] if value.name in named else next(given)))
+        for value in program.inputs
+    ]
+    comparison = compare(program.module, kernels, inputs=inputs, tolerance=TOLERANCE[sample.dtype])
+    assert not comparison.problems
+    assert len(comparison.calls) == sample.kernels

@@ -1,0 +1,192 @@
+"""The package in use: conditions, refusals, errors, compilation, and whole programs."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from typer.testing import CliRunner
+
+import composites
+from benchmarks.training_steps import causal_gpt
+from composites import Program
+from composites.cli.app import app
+from lowering.stablehlo import RunError
+from lowering.stablehlo.errors import BindError
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, query: Tensor) -> Tensor:
+        attended = functional.scaled_dot_product_attention
+        return attended(query, query, query, dropout_p=self.dropout)
+
+
+class Loss(torch.nn.Module):
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        return functional.cross_entropy(logits, target)
+
+
+def reasons(program: Program) -> dict[str, str | None]:
+    return {use.composite: use.reason for use in program.compile("cpu").kernels}
+
+
+def test_the_registry_is_right_and_listed(registry: Path) -> None:
+    runner = CliRunner()
+    result = runner.invoke(app, ["check", str(registry)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    listed = runner.invoke(app, ["list", "--kernels"], env={"COLUMNS": "300"})
+    assert "cpu_kernels.losses:cross_entropy_loss" in listed.stdout
+
+
+def test_small_attention_keeps_its_decomposition() -> None:
+    small, large = (
+        composites.export(Attention(), (torch.empty(2, 6, length, 64),)) for length in (64, 128)
+    )
+    name = "ptxla.scaled_dot_product_attention"
+    assert "needs query.numel()" in str(reasons(small)[name])
+    assert reasons(large)[name] is None
+
+
+def test_dropout_is_left_to_the_decomposition() -> None:
+    program = composites.export(Attention(0.1).train(), (torch.empty(2, 6, 128, 64),))
+    assert "takes dropout_p = 0.0" in str(reasons(program)["ptxla.scaled_dot_product_attention"])
+
+
+def test_a_scale_that_does_not_lead_to_the_size_is_refused() -> None:
+    class Up(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return functional.interpolate(x, scale_factor=1.7, mode="bilinear")
+
+    program = composites.export(Up(), (torch.empty(2, 3, 16, 16),))
+    assert "takes no scale 1.7 from 16 to 27" in str(reasons(program)["ptxla.upsample_bilinear2d"])
+
+
+def test_a_forward_alone_runs_on_kernels() -> None:
+    """Its composite lacks what a backward needs, and the kernel returns it all the same."""
+    logits, target = torch.randn(5, 30), torch.randint(30, (5,))
+    step = composites.export(Loss(), (logits, target)).compile("cpu")
+    outputs, _ = step(step.init({}), logits, target)
+    assert step.kernels[0].kernel == "cpu_kernels.losses:cross_entropy_loss"
+    expected = functional.cross_entropy(logits, target)
+    np.testing.assert_allclose(outputs["out:0"], expected, rtol=2e-6)
+
+
+@pytest.mark.parametrize("label", [-1, 30])
+def test_a_label_out_of_range_is_an_error(label: int) -> None:
+    logits, target = torch.randn(5, 30), torch.tensor([1, 2, label, 3, -100])
+    step = composites.export(Loss(), (logits, target)).compile("cpu")
+    with pytest.raises(RunError, match=re.escape(f"label {label} of row 2 is neither in 0..29")):
+        step(step.init({}), logits, target)
+
+
+def test_an_index_out_of_range_is_an_error() -> None:
+    table = torch.nn.Embedding(2048, 192)
+
+    class Summed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = table
+
+        def forward(self, indices: Tensor) -> Tensor:
+            return self.table(indices).square().sum()
+
+    step = composites.export(Summed(), (torch.tensor([1, 2]),), train=True).compile("cpu")
+    with pytest.raises(RunError, match=r"index 2048 is not in 0\.\.2047"):
+        step(step.init(table_of(table)), torch.tensor([1, 2048]))
+
+
+def table_of(table: torch.nn.Embedding) -> dict[str, Tensor]:
+    return {"table.weight": table.weight.detach()}
+
+
+def test_a_training_step_has_the_numbers_of_one_without_kernels() -> None:
+    torch.manual_seed(0)
+    model, batch = causal_gpt(160, 512, 128, 2)
+    optimizer = partial(torch.optim.AdamW, lr=1e-3)
+    program = composites.export(model, (), kwargs=dict(batch), optimizer=optimizer)
+    losses: dict[str | None, list[float]] = {}
+    for kernels in ("auto", None):
+        step = program.compile("cpu", kernels)
+        state, losses[kernels] = step.init(model), []
+        for _ in range(5):
+            loss, state = step(state, **batch)
+            losses[kernels].append(float(loss))
+        taken = {use.composite for use in step.kernels if use.kernel is not None}
+        assert ("ptxla.cross_entropy_loss_backward" in taken) is (kernels == "auto")
+    np.testing.assert_allclose(losses["auto"], losses[None], rtol=1e-5)
+    assert losses["auto"][-1] < losses["auto"][0]
+
+
+# ---- compilation ----
+
+
+@pytest.fixture
+def library(registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module, with an empty cache of its own."""
+    monkeypatch.setenv("CPU_KERNELS_CACHE", str(tmp_path / "cache"))
+    module = importlib.import_module("cpu_kernels.library")
+    found = module._of_compiler
+    found.cache_clear()
+    yield module
+    found.cache_clear()
+
+
+def test_a_library_is_compiled_once(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = library.compiled("pooling")
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+    monkeypatch.setattr(library, "compiler", lambda: pytest.fail("it is compiled already"))
+    monkeypatch.setattr(library, "_key", lambda *_: path.stem.removeprefix("pooling-"))
+    assert library.compiled("pooling") == path
+
+
+def test_another_compiler_or_jaxlib_has_another_key(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {library._key("pooling", [], False), library._key("pooling", ["-O1"], False)}
+    monkeypatch.setattr(library, "version", lambda package: "0.0")
+    keys.add(library._key("pooling", [], False))
+    monkeypatch.setattr(library, "_of_compiler", lambda path: "other")
+    keys.add(library._key("pooling", [], False))
+    assert len(keys) == 4
+
+
+def test_without_a_compiler_the_error_says_what_to_do(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "/nowhere/g++")
+    with pytest.raises(library.CompilationError, match=r"'/nowhere/g\+\+' does not run .* install"):
+        library.compiled("pooling")
+
+
+def test_a_step_without_a_compiler_names_composite_and_kernel(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "/nowhere/g++")
+    library.register.cache_clear()
+    program = composites.export(Loss(), (torch.randn(5, 31), torch.randint(31, (5,))))
+    with pytest.raises(BindError, match=r"ptxla\.cross_entropy_loss: cross_entropy_loss .*CXX"):
+        program.compile("cpu")
+    library.register.cache_clear()
+
+
+def test_attention_without_torch_is_left_to_the_decomposition(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.register.cache_clear()
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    program = composites.export(Attention(), (torch.empty(2, 6, 144, 64),))
+    reason = reasons(program)["ptxla.scaled_dot_product_attention"]
+    assert "needs torch: pip install torch" in str(reason)
+    library.register.cache_clear()
