@@ -10,6 +10,7 @@
              legalize_chlo   replaces CHLO with StableHLO
              drop_cast_roundtrips, widen_dots  remove unnecessary casts
              unmerge_batch_dimensions  lets products keep the sharding of their batch dimensions
+             refine          chooses sizes for a program whose sizes vary
         -> inspect (a table, JSON or a page), run (numbers), Module.write
         -> compare (kernels against the decompositions that they replace)
 
@@ -29,12 +30,16 @@ from .comparison import (
     comparison_page,
     comparison_table,
 )
+from .dynamic_sizes.agreement import difference as program_difference
+from .dynamic_sizes.generalize import Generalized, Recording, generalize
+from .dynamic_sizes.refine import refine
 from .errors import (
     AttributeConversionError,
     BindError,
     BytecodeError,
     CompositeVersionError,
     CrashError,
+    DynamicSizeError,
     MissingJaxError,
     ParseError,
     PassError,
@@ -126,13 +131,16 @@ __all__ = [
     "Comparison",
     "CompositeVersionError",
     "CrashError",
+    "DynamicSizeError",
     "Executable",
+    "Generalized",
     "Limits",
     "MissingJaxError",
     "Module",
     "ParseError",
     "Pass",
     "PassError",
+    "Recording",
     "Report",
     "RunError",
     "SizeError",
@@ -164,6 +172,7 @@ __all__ = [
     "expand_select_and_scatter",
     "expand_tuples",
     "flatten_calls",
+    "generalize",
     "html_page",
     "inspect",
     "jax_function",
@@ -172,6 +181,8 @@ __all__ = [
     "legalize_reduce_inits",
     "narrow_scatter_indices",
     "order_inputs",
+    "program_difference",
+    "refine",
     "register_targets",
     "rename_decompositions",
     "rename_module",

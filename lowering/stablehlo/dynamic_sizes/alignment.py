@@ -58,7 +58,7 @@ class Aligned:
 
     @property
     def is_outermost(self) -> bool:
-        return self.first == self.outermost
+        return bool(self.first == self.outermost)
 
     def dimensions(self, result: int) -> tuple[Values, ...]:
         """The dimensions of a result."""

@@ -1,9 +1,9 @@
 """Constants whose shape or values depend on sizes, computed from the sizes.
 
-    dense<0.5> : tensor<5x4xf32>                     a scalar, broadcast
-    dense<0.2> : tensor<f32>   (1 / batch)           the size as f32, inverted
-    dense<[0, 1, 2, 3, 4]> : tensor<5xi64>           an iota
-    dense<[5, 4]> : tensor<2xi64>                    sizes side by side
+dense<0.5> : tensor<5x4xf32>                     a scalar, broadcast
+dense<0.2> : tensor<f32>   (1 / batch)           the size as f32, inverted
+dense<[0, 1, 2, 3, 4]> : tensor<5xi64>           an iota
+dense<[5, 4]> : tensor<2xi64>                    sizes side by side
 """
 
 from collections.abc import Callable, Sequence
@@ -122,7 +122,7 @@ class ConstantMaker:
             return None
         total: IrValue | None = None
         type_ = dynamic_type(shape, element)
-        for axis, values in enumerate(zip(*parts, strict=True), start=-1):  # type: ignore[arg-type]
+        for axis, values in enumerate(zip(*parts, strict=True), start=-1):
             defined = [value for value in values if value is not None]
             if not defined or not any(value != 0 for value in defined):
                 continue
@@ -212,7 +212,7 @@ def _steps(array: Any) -> list[Any] | None:
     if array.size == 0 or array.dtype.kind not in "iuf":
         return None
     offset = array.flat[0]
-    steps = []
+    steps: list[Any] = []
     total = np.full(array.shape, offset)
     with np.errstate(all="ignore"):
         for axis, size in enumerate(array.shape):
@@ -238,8 +238,8 @@ def _integer(inverse: Callable[[float], float], value: Any) -> int | None:
 
 
 def _kinds(element: str) -> tuple[str, ...]:
-    """The types to compute a function in. Small types do not have all sizes; Python, which frontends
-    compute such constants in, has f64."""
+    """The types to compute a function in. Small types do not have all sizes; Python, where such
+    constants come from, has f64."""
     return ("f64",) if element == "f64" else ("f32", "f64")
 
 

@@ -201,4 +201,3 @@ def _update_type(function: IrOperation) -> None:
         [value.type for value in last.operation.operands],
     )
     function.attributes["function_type"] = ir().TypeAttr.get(type_)
-

@@ -216,9 +216,7 @@ def _running(item: Rewrite) -> IrValue:
         dynamic_type(wide_shape, ir().IntegerType.get_signless(1)),
         [there, here],
         anchor,
-        comparison_direction=ir().Attribute.parse(
-            f"#stablehlo<comparison_direction {direction}>"
-        ),
+        comparison_direction=ir().Attribute.parse(f"#stablehlo<comparison_direction {direction}>"),
     )
     chosen = new("select", wide, [inside, spread, others_], anchor)
     reduce = ir().Operation.create(

@@ -148,10 +148,11 @@ def _check_static(module: IrModule) -> None:
     def visit(operation: IrOperation) -> None:
         for result in operation.results:
             if hasattr(result.type, "shape") and not result.type.has_static_shape:
-                label = composite_name(operation) if operation.name == COMPOSITE else operation.name
+                inside = operation.name == COMPOSITE
+                label = composite_name(operation) if inside else operation.name
                 raise DynamicSizeError(
-                    f"the size of {label}, {result.type}, does not follow from the inputs; decompose"
-                    " the composite that it is in, or use a newer jaxlib"
+                    f"the type of {label}, {result.type}, does not follow from the types of the"
+                    " inputs; this jaxlib cannot refine it"
                 )
 
     bindings.walk(module.operation, visit)
