@@ -200,7 +200,8 @@ class _Reader:
         if not isinstance(dim, Dim):
             raise ExportError(
                 f"dynamic_shapes: {place} must be a named dimension, as in torch.export.Dim("
-                f"'batch'), not {dim!r}; dimensions with one name have one size"
+                f"'batch'), not {dim!r}; dimensions of one name are equal, and hints such as"
+                " Dim.AUTO do not say which are"
             )
         root = getattr(dim, "root", dim)  # of `2*batch` it is `batch`
         name = root.__name__

@@ -60,10 +60,14 @@ def program_for_sizes(record: Record, arguments: DynamicArguments) -> Varying:
     recorded = [_recorded(record, arguments, sizes) for sizes in chosen]
     first, *others = recorded
     for sizes, other in zip(chosen[1:], others, strict=True):
-        if _names(other) != _names(first):
+        here, there = _names(first), _names(other)
+        if here != there:
+            # A name that only one has says more than another place or update.
+            name, what = min(here.keys() ^ there.keys() or here.keys())
             raise ExportError(
-                f"the program has other inputs or outputs at {_text(sizes)} than at"
-                f" {_text(chosen[0])}; the module must run the same operators at all sizes"
+                f"the program is a different one at {_text(chosen[0])} than at {_text(sizes)}"
+                f" ({what} {name}); the module must run the same operators at all sizes, so remove"
+                " what depends on the size, or keep the dimension fixed"
             )
     try:
         general = generalize(
@@ -102,13 +106,19 @@ def _recorded(record: Record, arguments: DynamicArguments, sizes: Mapping[str, i
         raise type(error)(f"at {_text(sizes)}: {error}") from error
     except Exception as error:  # the module's own
         raise ExportError(
-            f"the module fails at {_text(sizes)}: {type(error).__name__}: {error}; give bounds of"
-            " the sizes that it takes, as in torch.export.Dim('batch', min=8, max=64)"
+            f"the module fails at {_text(sizes)}: {type(error).__name__}: {error}; use one"
+            " Dim for dimensions that are equal, and give bounds of the sizes that it takes, as in"
+            " Dim('seq', min=8, max=512)"
         ) from error
 
 
-def _names(recorded: Recorded) -> list[tuple[str, str | None]]:
-    return [(value.name, value.updates) for value in (*recorded.inputs, *recorded.outputs)]
+def _names(recorded: Recorded) -> dict[tuple[str, str], tuple[int, str]]:
+    """Places and updates of inputs and outputs, by name and kind."""
+    return {
+        (value.name, kind): (place, value.updates or "")
+        for kind, values in (("input", recorded.inputs), ("output", recorded.outputs))
+        for place, value in enumerate(values)
+    }
 
 
 def _check(result: Varying, recorded: Recorded, sizes: str) -> None:

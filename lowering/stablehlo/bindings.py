@@ -303,8 +303,11 @@ def run_pipeline(module: IrModule, pipeline: str) -> None:
 
 
 def legalize_chlo(module: IrModule) -> None:
-    """Expand CHLO in place. Where sizes vary, the official pass leaves operations of the shape dialect
-    on indices, which have no versioned form; they become StableHLO on i32."""
+    """Expand CHLO in place.
+
+    Where sizes vary, the official pass writes operations of the shape dialect, which have no
+    versioned form. They become StableHLO too.
+    """
     run_pipeline(module, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
     if find_operations(module.operation, "shape.shape_of"):
         passes = "shape-legalize-to-stablehlo,canonicalize,cse"

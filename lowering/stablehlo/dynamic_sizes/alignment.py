@@ -46,6 +46,10 @@ class Aligned:
     """The operation of the function's own block, in the first recording, that it is or is in."""
     constants: Mapping[int, Together]
     """Operands that are constants, by position."""
+    operands: tuple[tuple[Values, ...], ...]
+    """The dimensions of each operand. They are read before the first recording is rewritten."""
+    results: tuple[tuple[Values, ...], ...]
+    """The dimensions of each result."""
 
     @property
     def first(self) -> IrOperation:
@@ -59,14 +63,6 @@ class Aligned:
     @property
     def is_outermost(self) -> bool:
         return bool(self.first == self.outermost)
-
-    def dimensions(self, result: int) -> tuple[Values, ...]:
-        """The dimensions of a result."""
-        return dimensions([operation.results[result] for operation in self.operations])
-
-    def operand_dimensions(self, operand: int) -> tuple[Values, ...]:
-        """The dimensions of an operand."""
-        return dimensions([operation.operands[operand] for operation in self.operations])
 
     @property
     def label(self) -> str:
@@ -149,11 +145,20 @@ class _Reader:
                 read = [self.numbers[n].get(value, -1) for n, value in enumerate(values)]
                 self._same(read, f"operand {position} of {label}: value", shown=False)
         self._attributes(operations)
-        item = Aligned(tuple(operations), outermost, constants)
-        self.operations.append(item)
-        for values in zip(*(o.results for o in operations), strict=True):
+        results = list(zip(*(o.results for o in operations), strict=True))
+        for values in results:
             self._same([_element(value) for value in values], f"result of {label}:")
             self._number(values)
+        operands = zip(*(o.operands for o in operations), strict=True)
+        self.operations.append(
+            Aligned(
+                tuple(operations),
+                outermost,
+                constants,
+                tuple(map(dimensions, operands)),
+                tuple(map(dimensions, results)),
+            )
+        )
         for regions in zip(*(o.regions for o in operations), strict=True):
             for blocks in zip(*(region.blocks for region in regions), strict=True):
                 self._block(blocks, outermost)

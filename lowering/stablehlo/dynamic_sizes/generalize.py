@@ -85,8 +85,7 @@ class _Generalization:
         mains = tuple(found["main"] for found in self.by_name)
         main = align(mains, list(map(str, self.recordings)))
         inputs = [dimensions(values) for values in main.arguments[: _argument_count(main)]]
-        last = main.operations[-1]
-        outputs = [last.operand_dimensions(n) for n in range(len(last.first.operands))]
+        outputs = main.operations[-1].operands
         self._check_inputs(inputs)
         self._function(main)
         for operation in reversed(self.replaced):
@@ -144,7 +143,6 @@ class _Generalization:
                 item.first.operands[position] = value
         if item.name in (COMPOSITE, CALL):
             self._refer(item)
-        shapes = [item.dimensions(n) for n in range(len(item.first.results))]
         value = dynamic_form(Rewrite(item, sizes))
         if value is not None:
             item.first.results[0].replace_all_uses_with(value)
@@ -152,13 +150,13 @@ class _Generalization:
             results = [value]
         else:
             results = list(item.first.results)
-            for result, shape in zip(results, shapes, strict=True):
+            for result, shape in zip(results, item.results, strict=True):
                 if any(map(is_dynamic, shape)):
                     result.set_type(dynamic_type(shape, result.type.element_type))
                     if "xla_shape" in item.first.attributes:
                         del item.first.attributes["xla_shape"]
         if item.is_outermost:
-            for result, shape in zip(results, shapes, strict=True):
+            for result, shape in zip(results, item.results, strict=True):
                 sizes.add(result, shape)
 
     def _refer(self, item: Aligned) -> None:

@@ -39,7 +39,7 @@ class Rewrite:
     @property
     def shape(self) -> tuple[Values, ...]:
         """The dimensions of the result."""
-        return self.aligned.dimensions(0)
+        return self.aligned.results[0]
 
     @property
     def type(self) -> IrType:
@@ -99,7 +99,7 @@ def _integers(operation: IrOperation, key: str) -> list[int]:
 
 
 def _broadcast(item: Rewrite) -> IrValue:
-    taken = item.aligned.operand_dimensions(0)
+    taken = item.aligned.operands[0]
     axes = _integers(item.before, "broadcast_dimensions")
     pairs = list(enumerate(zip(taken, (item.shape[axis] for axis in axes), strict=True)))
     stretched = [n for n, (size, result) in pairs if size != result]
@@ -131,7 +131,7 @@ def _slice(item: Rewrite) -> IrValue:
 def _dynamic_slice(item: Rewrite) -> IrValue:
     data, *starts = item.operands
     anchor, sizes = item.before, item.numbers("slice_sizes")
-    extent = item.vector(item.aligned.operand_dimensions(0), "a dimension")
+    extent = item.vector(item.aligned.operands[0], "a dimension")
     taken = item.vector(sizes, "the size")
     vector = taken.type
     single = ir().RankedTensorType.get([1], vector.element_type)
@@ -259,8 +259,7 @@ def dynamic_form(item: Rewrite) -> IrValue | None:
         DynamicSizeError: it has none.
     """
     name = item.aligned.name
-    results = range(len(item.before.results))
-    varies = any(any(map(is_dynamic, item.aligned.dimensions(r))) for r in results)
+    varies = any(any(map(is_dynamic, shape)) for shape in item.aligned.results)
     if name in _REFUSED and varies:
         raise DynamicSizeError(
             f"{name} has a result whose size varies, and {_REFUSED[name]}; keep that dimension"
