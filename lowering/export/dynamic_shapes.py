@@ -81,7 +81,8 @@ def recorded_sizes(dimensions: Sequence[Dimension]) -> list[dict[str, int]]:
     """The sizes at which a program is recorded: three of each dimension.
 
     In the first recording all have their own size. Then, one after the other, each has its smallest
-    one. The last recording, with other sizes of all, only checks what the others show.
+    one. The last recording, with other sizes of all, checks what the others show. It has even sizes,
+    because what a module does may depend on that.
 
     Raises:
         ExportError: a dimension has less than three sizes of at least 2.
@@ -100,22 +101,27 @@ def recorded_sizes(dimensions: Sequence[Dimension]) -> list[dict[str, int]]:
             )
         least = max(lowest, SMALLEST_RECORDED) if highest - lowest > 2 else lowest
         small[dimension.name] = least
-        for sizes in (first, last):
-            sizes[dimension.name] = _unused(least, highest, {*used, least})
+        for sizes, fits in ((first, _is_prime), (last, _is_twice_a_prime)):
+            sizes[dimension.name] = _unused(least, highest, {*used, least}, fits)
             used.add(sizes[dimension.name])
     single = [first | {name: size} for name, size in small.items()]
     return [first, *single, last]
 
 
-def _unused(least: int, highest: int, used: set[int]) -> int:
-    """A prime that no other dimension has, or where there is none another size."""
-    above = range(least + 1, highest + 1)
-    for fits in (_is_prime, lambda size: True):
-        for size in above:
-            if size not in used and fits(size):
-                return size
-    # All are taken by other dimensions: one that this dimension does not have itself.
-    return next(size for size in above if size != least)
+def _unused(least: int, highest: int, used: set[int], fits: Callable[[int], bool]) -> int:
+    """The smallest size that fits and that no other dimension has; where there is none, another
+    one."""
+    above = [size for size in range(least + 1, highest + 1) if size not in used]
+    for also in (fits, lambda size: size % 2 == 0, lambda size: True):
+        found = next(filter(also, above), None)
+        if found is not None:
+            return found
+    return highest
+
+
+def _is_twice_a_prime(number: int) -> bool:
+    """Whether a number is 14, 22, 26, …: even, and not a usual size of other dimensions."""
+    return number > 10 and number % 2 == 0 and _is_prime(number // 2)
 
 
 def _is_prime(number: int) -> bool:

@@ -53,8 +53,8 @@ def find_sum(values: Values, sizes: Sequence[Values]) -> Sum | None:
         values: one integer for each recording.
         sizes: the known sizes, with one integer for each recording.
 
-    A sum has at most two products beside its constant, and less unknown factors than there are
-    different recordings, so that at least one recording checks it.
+    A sum has at most two products beside its constant, and less unknown factors than its products
+    have different values, so that at least one recording checks it.
     """
     if len(set(values)) == 1:
         return constant(values[0])
@@ -65,10 +65,9 @@ def find_sum(values: Values, sizes: Sequence[Values]) -> Sum | None:
             return (Term(factor, numbers),)
     short = [item for item in products if len(item[0]) < LARGEST_DEGREE]
     for count in (1, 2):
-        if len({*zip(*sizes, strict=True)}) <= count + 1:
-            return None
         for chosen in combinations(short, count):
-            found = _solved(values, chosen)
+            different = {*zip(*(column for _, column in chosen), strict=True)}
+            found = _solved(values, chosen) if len(different) > count + 1 else None
             if found is not None:
                 return found
     return None
