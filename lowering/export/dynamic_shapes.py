@@ -101,22 +101,25 @@ def recorded_sizes(dimensions: Sequence[Dimension]) -> list[dict[str, int]]:
             )
         least = max(lowest, SMALLEST_RECORDED) if highest - lowest > 2 else lowest
         small[dimension.name] = least
+        own = {least}
         for sizes, fits in ((first, _is_prime), (last, _is_twice_a_prime)):
-            sizes[dimension.name] = _unused(least, highest, {*used, least}, fits)
-            used.add(sizes[dimension.name])
+            size = _chosen([n for n in range(least + 1, highest + 1) if n not in own], used, fits)
+            sizes[dimension.name] = size
+            own.add(size)
+        used |= own - {least}
     single = [first | {name: size} for name, size in small.items()]
     return [first, *single, last]
 
 
-def _unused(least: int, highest: int, used: set[int], fits: Callable[[int], bool]) -> int:
-    """The smallest size that fits and that no other dimension has; where there is none, another
+def _chosen(sizes: Sequence[int], used: set[int], fits: Callable[[int], bool]) -> int:
+    """The first size that fits and that no other dimension has; where there is none, another
     one."""
-    above = [size for size in range(least + 1, highest + 1) if size not in used]
+    free = [size for size in sizes if size not in used]
     for also in (fits, lambda size: size % 2 == 0, lambda size: True):
-        found = next(filter(also, above), None)
+        found = next(filter(also, free), None)
         if found is not None:
             return found
-    return highest
+    return sizes[-1]
 
 
 def _is_twice_a_prime(number: int) -> bool:

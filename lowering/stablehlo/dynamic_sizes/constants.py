@@ -75,7 +75,7 @@ class ConstantMaker:
         for inverse, apply, names in functions:
             integers = [_integer(inverse, value) for value in values]
             counts = tuple(number for number in integers if number is not None)
-            if len(counts) < len(values):
+            if len(counts) < len(values) or (names and not all(counts)):
                 continue
             expression = self.sizes.find(counts)
             if expression is None:
