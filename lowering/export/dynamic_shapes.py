@@ -22,6 +22,10 @@ from lowering.export.dimensions import Dimension
 SMALLEST_RECORDED = 3
 """Smaller sizes are those of many other dimensions, and 1 is broadcast."""
 
+LARGE = 1024
+LARGEST_TRIED = 4096
+"""A size above this is not recorded, because constants of the program might grow with it."""
+
 Size = Callable[[Mapping[str, int]], int]
 """A size, from that of each dimension."""
 
@@ -81,8 +85,8 @@ def recorded_sizes(dimensions: Sequence[Dimension]) -> list[dict[str, int]]:
     """The sizes at which a program is recorded: three of each dimension.
 
     In the first recording all have their own size. Then, one after the other, each has its smallest
-    one. The last recording, with other sizes of all, checks what the others show. It has even sizes,
-    because what a module does may depend on that.
+    one. The last recording, with other sizes of all, checks what the others show. Its sizes are
+    even where that is possible, because what a module does may depend on it.
 
     Raises:
         ExportError: a dimension has less than three sizes of at least 2.
@@ -109,6 +113,19 @@ def recorded_sizes(dimensions: Sequence[Dimension]) -> list[dict[str, int]]:
         used |= own - {least}
     single = [first | {name: size} for name, size in small.items()]
     return [first, *single, last]
+
+
+def large_sizes(dimensions: Sequence[Dimension]) -> dict[str, int]:
+    """The largest sizes, or where there are none large ones that are no usual sizes."""
+    found: dict[str, int] = {}
+    for dimension in dimensions:
+        least = max(LARGE, dimension.min)
+        if dimension.max is not None and dimension.max <= LARGEST_TRIED:
+            found[dimension.name] = dimension.max
+        else:
+            primes = (n for n in range(least + 1, 2 * least + 100) if _is_prime(n))
+            found[dimension.name] = next(n for n in primes if n not in found.values())
+    return found
 
 
 def _chosen(sizes: Sequence[int], used: set[int], fits: Callable[[int], bool]) -> int:

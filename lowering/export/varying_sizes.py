@@ -1,7 +1,7 @@
 """A program whose sizes vary, made from recordings of a module at several sizes.
 
 dimensions -> sizes to record at -> one program each -> the program for all sizes
-    -> checked at the last recording, and where a size may be 1 at a recording of that
+    -> checked at large sizes, and where a size may be 1 at a recording of that
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from composites.errors import CompositesError, ExportError
 from lowering.export.dimensions import Dimension
-from lowering.export.dynamic_shapes import DynamicArguments, recorded_sizes
+from lowering.export.dynamic_shapes import DynamicArguments, large_sizes, recorded_sizes
 from lowering.export.manifest import Value
 from lowering.stablehlo import (
     DynamicSizeError,
@@ -22,6 +22,7 @@ from lowering.stablehlo import (
     generalize,
     program_difference,
     refine,
+    type_difference,
 )
 
 
@@ -80,6 +81,10 @@ def program_for_sizes(record: Record, arguments: DynamicArguments) -> Varying:
             dimensions,
         )
         _check(result, recorded[-1], _text(chosen[-1]))
+        # A module may cut off what is too long, which small sizes do not show.
+        large = large_sizes(dimensions)
+        if any(size > sizes[name] for name, size in large.items() for sizes in chosen):
+            _check(result, _recorded(record, arguments, large), _text(large))
     except DynamicSizeError as error:
         raise ExportError(f"dynamic_shapes: {error}") from error
     # Recordings of size 1 have other operations: PyTorch broadcasts, and leaves out dimensions.
@@ -122,13 +127,15 @@ def _names(recorded: Recorded) -> dict[tuple[str, str], tuple[int, str]]:
 
 
 def _check(result: Varying, recorded: Recorded, sizes: str) -> None:
-    """Raise if the program, refined to the sizes of a recording, has not its results."""
+    """Raise if the program, refined to the sizes of a recording, has not its composites and
+    results."""
     module = refine(result.module, [value.type for value in recorded.inputs])
-    expected = ", ".join(value.type for value in recorded.outputs)
-    *_, last = module.ir.body.operations[0].regions[0].blocks[0].operations
-    found = ", ".join(str(value.type) for value in last.operands)
-    if found != expected:
-        raise DynamicSizeError(f"at {sizes} the results are {found}, and not {expected}")
+    differing = type_difference(module, recorded.module)
+    if differing:
+        raise DynamicSizeError(
+            f"the program is a different one at {sizes} than at the sizes below ({differing}); give"
+            " a largest size, as in Dim('seq', max=…), or keep the dimension fixed"
+        )
 
 
 def _holds_at(

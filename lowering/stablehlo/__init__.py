@@ -30,7 +30,7 @@ from .comparison import (
     comparison_page,
     comparison_table,
 )
-from .dynamic_sizes.agreement import difference as program_difference
+from .dynamic_sizes.agreement import program_difference, type_difference
 from .dynamic_sizes.generalize import Generalized, Recording, generalize
 from .dynamic_sizes.refine import refine
 from .errors import (
@@ -192,6 +192,7 @@ __all__ = [
     "strip_leftovers",
     "target_passes",
     "to_custom_call",
+    "type_difference",
     "unmerge_batch_dimensions",
     "unshare_decompositions",
     "widen_dots",

@@ -360,6 +360,18 @@ def test_a_branch_on_a_size(computed: Any) -> None:
     assert "has values that depend on a size in a way that is not known here" in number
 
 
+def test_what_large_sizes_show(computed: Any) -> None:
+    cut = computed(lambda m, x: m.linear(x[: min(x.shape[0], 512)]))
+    message = refused(cut.function, computed, **ROWS)
+    assert message.startswith(
+        "dynamic_shapes: the program is a different one at batch=1031 than at"
+    )
+    assert "(outputs of tensor<1031x4xf32>, and not tensor<512x4xf32>)" in message
+    shapes = ({0: Dim("batch", max=512)},)
+    program = composites.export(cut, (torch.ones(2, 4),), dynamic_shapes=shapes)
+    assert program.outputs[0].shape == ("batch", 4)
+
+
 def test_parity_is_seen(computed: Any) -> None:
     message = refused(lambda m, x: x * (x.shape[0] % 2 + 2), computed, **ROWS)
     assert "has values that depend on a size in a way that is not known here" in message
