@@ -20,7 +20,7 @@ Shape: TypeAlias = tuple[int | str, ...]
 `2*batch*seq + 1`. A `?` follows from the program alone."""
 
 UNKNOWN = "?"
-_EXPRESSION = re.compile(r"-?[\w*]+(?: [+-] [\w*]+)*")
+_SIGNS = re.compile(r"( [+-] )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +55,45 @@ class Dimension:
 
 def is_expression(text: str) -> bool:
     """Whether this is how `Shape` writes a size that varies."""
-    return text == UNKNOWN or _EXPRESSION.fullmatch(text) is not None
+    return text == UNKNOWN or all(
+        factor.isidentifier() or (factor.isascii() and factor.isdigit() and len(factor) < 19)
+        for _, factors in _terms(text)
+        for factor in factors
+    )
 
 
 def names_in(shape: Shape) -> set[str]:
     """The dimensions that a shape depends on."""
-    texts = (size for size in shape if isinstance(size, str))
-    return {name for text in texts for name in re.findall(r"[^\W\d]\w*", text)}
+    texts = [size for size in shape if isinstance(size, str)]
+    found = {factor for text in texts for _, factors in _terms(text) for factor in factors}
+    return {factor for factor in found if factor.isidentifier()}
+
+
+def _terms(text: str) -> list[tuple[int, list[str]]]:
+    """The sign and the factors of each term of an expression."""
+    first, *rest = _SIGNS.split(text.removeprefix("-"))
+    others = zip(rest[::2], rest[1::2], strict=True)
+    pairs = [("-" if text.startswith("-") else "+", first), *others]
+    return [(-1 if "-" in sign else 1, term.split("*")) for sign, term in pairs]
 
 
 def evaluated(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """A shape at one size of each dimension; it has no `?`."""
-    return tuple(_evaluated(size, sizes) if isinstance(size, str) else size for size in shape)
+    """A shape at one size of each dimension; it has no `?`.
+
+    Raises:
+        ProgramError: a size would be negative.
+    """
+    found = tuple(_evaluated(size, sizes) if isinstance(size, str) else size for size in shape)
+    if min(found, default=0) < 0:
+        at = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        raise ProgramError(f"the shape {written(shape)} has a negative size where {at}")
+    return found
 
 
 def _evaluated(text: str, sizes: Mapping[str, int]) -> int:
-    terms = re.findall(r"(-?) ?([\w*]+)", text)
     return sum(
-        (-1 if sign else 1)
-        * prod(sizes[factor] if factor in sizes else int(factor) for factor in term.split("*"))
-        for sign, term in terms
+        sign * prod(sizes[factor] if factor in sizes else int(factor) for factor in factors)
+        for sign, factors in _terms(text)
     )
 
 

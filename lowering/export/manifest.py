@@ -12,7 +12,7 @@ from reprlib import repr as shortened
 from typing import Any
 
 from composites.errors import ExportError, ProgramError
-from lowering.export.dimensions import Dimension, Shape, is_expression, names_in
+from lowering.export.dimensions import UNKNOWN, Dimension, Shape, is_expression, names_in
 from lowering.export.shardings import DeviceMesh, Spec
 from lowering.stablehlo import Module
 from lowering.stablehlo.run import function_types
@@ -136,6 +136,9 @@ def parse(content: bytes, source: str) -> Manifest:
         mesh = _mesh(document, [*inputs, *outputs])
         dimensions = _dimensions(document) if found == DYNAMIC_FORMAT else ()
         _check_names({dimension.name for dimension in dimensions}, [*inputs, *outputs])
+        open_input = next((value.name for value in inputs if UNKNOWN in value.shape), None)
+        if open_input is not None:
+            raise ValueError(f"the shape of the input {open_input!r} has a size that is not known")
         return Manifest(inputs, outputs, counts, _hashes(document), mesh, dimensions)
     except ValueError as error:
         raise ProgramError(f"{source} is damaged: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 from torch.export import Dim
 from typer.testing import CliRunner
@@ -20,7 +23,7 @@ import composites
 from composites import ExportError, Program, ProgramError
 from composites.cli.app import app
 from composites.cli.factories import load_factory
-from lowering.export.dimensions import Dimension
+from lowering.export.dimensions import Dimension, evaluated, is_expression, names_in
 from lowering.export.dynamic_shapes import recorded_sizes
 from lowering.stablehlo import Module, refine
 
@@ -202,12 +205,34 @@ def test_the_manifest_has_the_dimensions(tmp_path: Path) -> None:
         ({"dimensions": [{"name": "batch", "min": 0, "max": None}]}, "has no sizes"),
         ({"dimensions": [{"name": "a b", "min": 1, "max": None}]}, "must be a name"),
         ({"dimensions": 3}, "dimensions must be a list"),
+        ({"inputs": [{**manifest["inputs"][-1], "shape": ["?", 8]}]}, "a size that is not known"),
+        ({"inputs": [{**manifest["inputs"][-1], "shape": ["batch+", 8]}]}, "a list of sizes"),
     ):
         path.write_text(json.dumps(manifest | change))
         with pytest.raises(ProgramError, match=problem):
             Program.load(tmp_path / "program")
     composites.export(nn.Linear(4, 4), (torch.ones(2, 4),)).save(tmp_path / "fixed")
     assert json.loads((tmp_path / "fixed" / "manifest.json").read_text())["format"] == 2
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["batch", "seq", "2", "0", "*", " + ", " - ", "-", "?", " ", "²", "9" * 20]
+        ),
+        max_size=6,
+    ).map("".join)
+)
+def test_what_a_manifest_may_say_of_a_size(text: str) -> None:
+    sizes = {"batch": 3, "seq": 5}
+    if text == "?" or not is_expression(text) or names_in((text,)) - sizes.keys():
+        return
+    expected = eval(re.sub(r"\b0+(?=\d)", "", text), dict(sizes))  # Python has no 02
+    if expected < 0:
+        with pytest.raises(ProgramError, match="has a negative size where batch=3, seq=5"):
+            evaluated((text,), sizes)
+    else:
+        assert evaluated((text,), sizes) == (expected,)
 
 
 # ---- other modules ----
