@@ -381,7 +381,23 @@ def _backend() -> Backend:
     frontend = make_frontend()
     compiled_calls = CompiledCalls()
     compiled_calls.implement(frontend.dispatching.dispatch_key)
+    if frontend.dynamic_sizes is not None:
+        frontend.dynamic_sizes.before_each(_off_where_sizes_vary)
     return Backend(frontend, compiled_calls, wide_products.implement(frontend))
+
+
+def _off_where_sizes_vary() -> None:
+    """Turn all composites off, so that calls with a size that varies take the stock lowering."""
+    if active():
+        disable()
+        warnings.warn(
+            "a size of a tensor is marked as one that varies. Composites of a traced graph have"
+            " fixed sizes, so all are off now, and calls take the stock lowering."
+            " composites.enable turns them on again; composites.export(dynamic_shapes=…) exports"
+            " composites whose sizes vary",
+            CompositesWarning,
+            stacklevel=3,
+        )
 
 
 @lru_cache(maxsize=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,6 +73,14 @@ def export(
     sharding_form: Annotated[
         str, typer.Option(metavar="gspmd|shardy", help="How the StableHLO says it.")
     ] = "gspmd",
+    dynamic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ARGUMENT:DIM=NAME",
+            help="A dimension whose size varies, such as input_ids:0=batch, or with bounds,"
+            " input_ids:1=seq,min=2,max=512. It can be repeated; one name is one size.",
+        ),
+    ] = None,
 ) -> None:
     """Export a module's inference or training step as StableHLO with composites."""
     with clear_errors():
@@ -79,6 +88,7 @@ def export(
         from composites.functions import load_function
         from lowering.export.api import export as export_module
 
+        varying = list(map(_dynamic, dynamic or ()))
         shardings = dict(map(_sharding, shard or ()))
         sizes, form = _mesh(mesh), _form(sharding_form)
         module, args, kwargs = load_factory(factory)
@@ -95,6 +105,7 @@ def export(
             mesh=sizes,
             shardings=shardings,
             sharding_form=form,
+            dynamic_shapes=_dynamic_shapes(varying),
         )
         values = program.module_weights(module) if weights else None
         program.save(output, portable=portable, weights=values)
@@ -115,6 +126,51 @@ def _mesh(text: str) -> dict[str, int] | None:
             fail(f"--mesh {text}: write names and sizes of axes, such as data=2,model=4")
         sizes[name] = int(size)
     return sizes
+
+
+@dataclass(frozen=True)
+class _Dynamic:
+    """One use of --dynamic."""
+
+    argument: str
+    axis: int
+    name: str
+    bounds: dict[str, int]
+
+
+def _dynamic(text: str) -> _Dynamic:
+    """`input_ids:1=seq,max=512` in parts."""
+    place, _, rest = text.partition("=")
+    argument, _, axis = place.rpartition(":")
+    name, *bounds = map(str.strip, rest.split(","))
+    limits = dict(bound.split("=", 1) for bound in bounds if "=" in bound)
+    numbers = all(limit.isdecimal() for limit in (axis, *limits.values()))
+    known = len(limits) == len(bounds) and limits.keys() <= {"min", "max"}
+    if not (argument and name.isidentifier() and numbers and known):
+        fail(
+            f"--dynamic {text}: write an argument, a dimension and a name, such as"
+            " input_ids:0=batch or input_ids:1=seq,min=2,max=512"
+        )
+    return _Dynamic(argument, int(axis), name, {key: int(v) for key, v in limits.items()})
+
+
+def _dynamic_shapes(varying: list[_Dynamic]) -> dict[str, Any] | None:
+    """What torch.export takes. Bounds of a name may stand with any of its places."""
+    if not varying:
+        return None
+    from torch.export import Dim
+
+    bounds: dict[str, dict[str, int]] = {}
+    for item in varying:
+        bounds.setdefault(item.name, {}).update(item.bounds)
+    for name, limits in bounds.items():
+        if limits.get("max", limits.get("min", 0) + 1) <= limits.get("min", 0):
+            fail(f"--dynamic: the largest size of {name} must be above the smallest one")
+    dims = {name: Dim(name, **limits) for name, limits in bounds.items()}
+    shapes: dict[str, Any] = {}
+    for item in varying:
+        shapes.setdefault(item.argument, {})[item.axis] = dims[item.name]
+    return shapes
 
 
 def _form(text: str) -> Any:

@@ -23,6 +23,7 @@ import torch
 
 from composites.errors import ExportError
 from lowering import activation
+from lowering.export.dynamic_shapes import dynamic_arguments
 from lowering.export.manifest import Value
 from lowering.export.partitioning import annotation
 from lowering.export.program import Program
@@ -37,6 +38,7 @@ from lowering.export.tracing import (
     trace_inference,
     trace_training,
 )
+from lowering.export.varying_sizes import Recorded, program_for_sizes
 from lowering.stablehlo import (
     Module,
     Pass,
@@ -66,6 +68,7 @@ def export(
     mesh: Any = None,
     shardings: Mapping[str, Any] | None = None,
     sharding_form: Form = "gspmd",
+    dynamic_shapes: Any = None,
 ) -> Program:
     """Export a module's inference, its gradients, or a whole training step.
 
@@ -104,10 +107,17 @@ def export(
             their parameters are.
         sharding_form: how the StableHLO says this: `gspmd` (`mhlo.sharding`, which XLA's both
             partitioners read) or `shardy` (`sdy.sharding`).
+        dynamic_shapes: dimensions of arguments whose size varies, as torch.export takes them:
+            `{"x": {0: torch.export.Dim("batch", max=64)}}`, or a tuple with one item for each
+            argument. The program then has `?` in its types, and takes all sizes of these
+            `dimensions`. An `ExportedProgram` has its own. For inference only. The module is
+            recorded at several sizes; where a size may be 1, a program whose inputs have up to 1
+            GiB also runs once on the CPU, to see whether it holds there.
 
     Raises:
         ExportError: the loss is not a scalar, the module reads values while it runs, it computes
-            with a large tensor that is not an input, or a sharding does not fit.
+            with a large tensor that is not an input, a sharding does not fit, or it is a different
+            program at different sizes.
     """
     devices = _mesh(mesh, shardings, sharding_form)
     for_target = _passes_for(target, portable)
@@ -116,40 +126,70 @@ def export(
         raise ExportError("an ExportedProgram only supports inference; pass the module itself")
     if isinstance(args, torch.Tensor):
         raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
+    varying = dynamic_arguments(module, args, kwargs or {}, dynamic_shapes)
+    if varying is not None:
+        _check_may_vary(train, devices, target or ("portable" if portable else None))
     name = model_name(module)
     with _progress() as step, activation.for_export(ops, decompositions):
         frontend = activation.backend().frontend
-        step("tracing")
         if isinstance(module, torch.export.ExportedProgram):
             module = graph_of(module, frontend.tensors)  # its class is one of torch.fx
-        with nothing_kept(frontend, module):
-            if train:
-                traced = trace_training(
-                    frontend, module, args, kwargs or {}, optimizer, shared=devices is not None
-                )
+
+        def record(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recorded:
+            shared = devices is not None
+            step("tracing")
+            with nothing_kept(frontend, module):
+                if train:
+                    traced = trace_training(
+                        frontend, module, args, kwargs, optimizer, shared=shared
+                    )
+                else:
+                    traced = trace_inference(frontend, module, args, kwargs, shared=shared)
+                step("lowering to StableHLO")
+                recorded = traced.lower(recording_of(frontend))
+            step("cleaning")
+            inputs, outputs = _sharded(
+                recorded.inputs, _outputs(recorded), traced.marks, devices, shardings or {}
+            )
+            cleaning = _cleaning(recorded, share_decompositions, name)
+            if devices is None:
+                _check_unmarked(recorded.module)
             else:
-                traced = trace_inference(
-                    frontend, module, args, kwargs or {}, shared=devices is not None
-                )
-            step("lowering to StableHLO")
-            recorded = traced.lower(recording_of(frontend))
-        step("cleaning")
-        if recorded.clean:
-            sharing = [] if share_decompositions else [unshare_decompositions]
-            cleaning: list[Pass] = [*sharing, rename_decompositions]
-        else:
-            cleaning = clean_passes(share=share_decompositions)
-        cleaning.append(partial(rename_module, name=name))
-        inputs, outputs = _sharded(
-            recorded.inputs, _outputs(recorded), traced.marks, devices, shardings or {}
-        )
-        if devices is None:
-            _check_unmarked(recorded.module)
-        else:
-            cleaning.append(annotation(inputs, outputs, devices, sharding_form))
-        graph = run_passes(recorded.module, cleaning, verify=False)  # verified once, below
-        lowered = run_passes(graph, [*passes, *for_target])
-    return Program(lowered, inputs, outputs, devices)
+                cleaning.append(annotation(inputs, outputs, devices, sharding_form))
+            # Verified once, below.
+            return Recorded(run_passes(recorded.module, cleaning, verify=False), inputs, outputs)
+
+        if varying is None:
+            found = record(args, kwargs or {})
+            lowered = run_passes(found.module, [*passes, *for_target])
+            return Program(lowered, found.inputs, found.outputs, devices)
+        general = program_for_sizes(record, varying)
+        cleaned = run_passes(general.module, [rename_decompositions, *passes])
+        return Program(cleaned, general.inputs, general.outputs, dimensions=general.dimensions)
+
+
+def _cleaning(recorded: Lowered, share: bool, name: str) -> list[Pass]:
+    """The passes that make a recorded graph readable."""
+    if recorded.clean:
+        sharing = [] if share else [unshare_decompositions]
+        return [*sharing, rename_decompositions, partial(rename_module, name=name)]
+    return [*clean_passes(share=share), partial(rename_module, name=name)]
+
+
+def _check_may_vary(train: bool, devices: DeviceMesh | None, target: str | None) -> None:
+    """Raise for what cannot be exported with sizes that vary."""
+    for given, what, instead in (
+        (train, "a training step", "export one step for each size"),
+        (devices is not None, "a program for several devices", "export it at each size"),
+        (
+            target is not None,
+            f"a program for target={target!r}",
+            "leave out the target, and lower the program at a size: program.at(batch=…).save(…),"
+            f" then composites lower --target {target}",
+        ),
+    ):
+        if given:
+            raise ExportError(f"{what} cannot have dynamic shapes; {instead}")
 
 
 def _passes_for(target: str | None, portable: bool) -> Sequence[Pass]:
@@ -200,7 +240,7 @@ def _sharded(
                 f"{name} is marked as {mark}; pass mesh=, the mesh that it was marked with"
             )
         return inputs, outputs
-    shapes = {value.name: value.shape for value in inputs}
+    shapes = {value.name: value.sizes for value in inputs}
     known: dict[str, Any] = {}
     for name, mark in marks.items():
         if name in shapes:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from reprlib import repr as shortened
 from typing import Any
 
 from composites.errors import ExportError, ProgramError
+from lowering.export.dimensions import UNKNOWN, Dimension, Shape, is_expression, names_in
 from lowering.export.shardings import DeviceMesh, Spec
 from lowering.stablehlo import Module
 from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
 
 FORMAT = 2
-"""Version of manifest.json. Format 1 has no `sha256`."""
+"""Version of manifest.json where all sizes are fixed. Format 1 has no `sha256`."""
+DYNAMIC_FORMAT = 3
+"""Version where sizes vary. It also has `dimensions`, and shapes with their names. Programs whose
+sizes are fixed keep the older format, so that older versions read them."""
 
 NAME = "manifest.json"
 TEXT = "program.mlir"
@@ -35,7 +39,8 @@ class Value:
     name: str
     """`param:encoder.0.weight`, `buffer:…`, `state:….exp_avg`, `arg:0`, `kwarg:…`, `rng_seed`;
     of outputs also `loss`, `grad:…` and `out:…`."""
-    shape: tuple[int, ...]
+    shape: Shape
+    """Sizes; of a program with dimensions that vary, also expressions such as `batch`."""
     dtype: str
     """Element type as StableHLO names it, such as `f32`."""
     updates: str | None = None
@@ -54,8 +59,16 @@ class Value:
 
     @property
     def type(self) -> str:
-        """The tensor type as MLIR text, such as `tensor<2x4xf32>`."""
-        return f"tensor<{'x'.join([*map(str, self.shape), self.dtype])}>"
+        """The tensor type as MLIR text, such as `tensor<2x4xf32>`; a size that varies is `?`."""
+        sizes = ["?" if isinstance(size, str) else str(size) for size in self.shape]
+        return f"tensor<{'x'.join([*sizes, self.dtype])}>"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape of a value whose sizes are fixed."""
+        found = tuple(size for size in self.shape if isinstance(size, int))
+        assert len(found) == len(self.shape), self
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +83,14 @@ class Manifest:
     """Hashes of the other files by name; empty for format 1."""
     mesh: DeviceMesh | None = None
     """The mesh that shardings refer to. Older versions read such a program as one for a device."""
+    dimensions: tuple[Dimension, ...] = ()
+    """Those whose size varies."""
 
     @property
     def text(self) -> str:
         """The content of the file."""
         content: dict[str, Any] = {
-            "format": FORMAT,
+            "format": DYNAMIC_FORMAT if self.dimensions else FORMAT,
             "inputs": [value.data for value in self.inputs],
             "outputs": [value.data for value in self.outputs],
             "composites": dict(self.composites),
@@ -83,6 +98,8 @@ class Manifest:
         }
         if self.mesh is not None:
             content["mesh"] = dict(self.mesh.axes)
+        if self.dimensions:
+            content["dimensions"] = [asdict(dimension) for dimension in self.dimensions]
         return json.dumps(content, indent=2) + "\n"
 
 
@@ -107,8 +124,8 @@ def parse(content: bytes, source: str) -> Manifest:
     except ValueError as error:
         raise ProgramError(f"{source} is not JSON: {error}") from error
     found = document.get("format") if isinstance(document, dict) else None
-    if type(found) is not int or found not in (1, FORMAT):  # True is equal to 1
-        raise ProgramError(f"{source} has format {shortened(found)}; this version reads 1 and 2")
+    if type(found) is not int or found not in (1, FORMAT, DYNAMIC_FORMAT):  # True is equal to 1
+        raise ProgramError(f"{source} has format {shortened(found)}; this version reads 1 to 3")
     try:
         inputs, outputs = (_values(document, key) for key in ("inputs", "outputs"))
         counts = _typed(document, "composites", dict)
@@ -117,7 +134,12 @@ def parse(content: bytes, source: str) -> Manifest:
         if found == 1:
             return Manifest(inputs, _with_possible_updates(inputs, outputs), counts)
         mesh = _mesh(document, [*inputs, *outputs])
-        return Manifest(inputs, outputs, counts, _hashes(document), mesh)
+        dimensions = _dimensions(document) if found == DYNAMIC_FORMAT else ()
+        _check_names({dimension.name for dimension in dimensions}, [*inputs, *outputs])
+        open_input = next((value.name for value in inputs if UNKNOWN in value.shape), None)
+        if open_input is not None:
+            raise ValueError(f"the shape of the input {open_input!r} has a size that is not known")
+        return Manifest(inputs, outputs, counts, _hashes(document), mesh, dimensions)
     except ValueError as error:
         raise ProgramError(f"{source} is damaged: {error}") from error
 
@@ -131,7 +153,7 @@ def _value(item: Any, place: str) -> Value:
     if not isinstance(item, dict):
         raise ValueError(f"{place} must be an object, not {shortened(item)}")
     shape = _typed(item, "shape", list, f"{place}.")
-    if not all(type(size) is int and size >= 0 for size in shape):
+    if not all(_is_size(size) for size in shape):
         raise ValueError(f"{place}.shape must be a list of sizes, not {shortened(shape)}")
     updates = None if item.get("updates", "") is None else _typed(item, "updates", str, f"{place}.")
     name, dtype = (_typed(item, key, str, f"{place}.") for key in ("name", "dtype"))
@@ -142,6 +164,39 @@ def _value(item: Any, place: str) -> Value:
     if not all(isinstance(a, list) and all(isinstance(n, str) for n in a) for a in axes):
         raise ValueError(f"{place}.sharding must be a list of lists of axes")
     return Value(name, tuple(shape), dtype, updates, tuple(map(tuple, axes)))
+
+
+def _is_size(size: Any) -> bool:
+    return is_expression(size) if isinstance(size, str) else type(size) is int and size >= 0
+
+
+def _dimensions(document: Mapping[str, Any]) -> tuple[Dimension, ...]:
+    items = _typed(document, "dimensions", list)
+    return tuple(_dimension(item, f"dimensions[{number}]") for number, item in enumerate(items))
+
+
+def _dimension(item: Any, place: str) -> Dimension:
+    if not isinstance(item, dict):
+        raise ValueError(f"{place} must be an object, not {shortened(item)}")
+    name = _typed(item, "name", str, f"{place}.")
+    if not name.isidentifier():
+        raise ValueError(f"{place}.name must be a name, not {shortened(name)}")
+    least = _typed(item, "min", int, f"{place}.")
+    most = None if item.get("max", "") is None else _typed(item, "max", int, f"{place}.")
+    if least < 1 or (most is not None and most < least):
+        raise ValueError(f"{place} has no sizes: min {least}, max {most}")
+    return Dimension(name, least, most)
+
+
+def _check_names(known: Collection[str], values: Sequence[Value]) -> None:
+    for value in values:
+        unknown = names_in(value.shape) - set(known)
+        varies = any(isinstance(size, str) for size in value.shape)
+        if unknown or (varies and not known):
+            raise ValueError(
+                f"the shape of {value.name!r} is {shortened(list(value.shape))}, and there is no"
+                f" such dimension"
+            )
 
 
 def _mesh(document: Mapping[str, Any], values: Sequence[Value]) -> DeviceMesh | None:
@@ -156,7 +211,7 @@ def _mesh(document: Mapping[str, Any], values: Sequence[Value]) -> DeviceMesh | 
             assert value.sharding is not None
             if len(value.sharding) != len(value.shape):
                 raise ValueError(f"the sharding of {value.name} has another rank")
-            mesh.spec(value.sharding, value.shape, value.name)
+            mesh.spec(value.sharding, value.sizes, value.name)
     except ExportError as error:
         raise ValueError(str(error)) from error
     return mesh

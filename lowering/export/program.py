@@ -16,7 +16,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +26,7 @@ from composites.errors import MissingPackageError, ProgramError, did_you_mean
 from composites.files import replace_folder
 from lowering.export import manifest
 from lowering.export.arrays import array, check_type, dtype_name
+from lowering.export.dimensions import Dimension, checked_sizes, evaluated, sizes_of
 from lowering.export.manifest import Manifest, Value
 from lowering.export.partitioning import DividedProgram, annotation
 from lowering.export.shardings import DeviceMesh
@@ -38,7 +39,11 @@ from lowering.stablehlo import (
     StableHLOError,
     compile_module,
     composite_count,
+    refine,
 )
+from lowering.stablehlo.dtypes import shape_and_element_type
+from lowering.stablehlo.run import function_types
+from lowering.stablehlo.symbols import functions
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class Program:
     """In the order of the results of `@main`."""
     mesh: DeviceMesh | None = None
     """The devices that shardings of inputs and outputs refer to."""
+    dimensions: tuple[Dimension, ...] = ()
+    """Those whose size varies, and is `?` in the StableHLO."""
 
     @cached_property
     def mlir(self) -> str:
@@ -63,8 +70,29 @@ class Program:
         """The number of calls of each composite, by name."""
         return composite_count(self.module)
 
+    def at(self, **sizes: int) -> Program:
+        """The program at one size of each of its `dimensions`, with its composites.
+
+        Args:
+            sizes: by dimension, such as `batch=4, seq=128`.
+
+        Raises:
+            ProgramError: a size is missing, unknown, or outside of the dimension's bounds.
+            DynamicSizeError: the program cannot have these sizes.
+        """
+        chosen = checked_sizes(self.dimensions, sizes)
+        if not chosen:
+            return self
+        inputs = tuple(replace(v, shape=evaluated(v.shape, chosen)) for v in self.inputs)
+        module = refine(self.module, [value.type for value in inputs])
+        outputs = tuple(
+            replace(value, shape=shape)
+            for value, shape in zip(self.outputs, _result_shapes(module), strict=True)
+        )
+        return Program(module, inputs, outputs)
+
     def run(self, *arrays: Any, platform: str = "cpu", mesh: Any = None) -> dict[str, Any]:
-        """Run the program with jax's PJRT client.
+        """Run the program with jax's PJRT client. Each size of its `dimensions` is compiled once.
 
         Args:
             arrays: one array for each input, in order, or a single mapping from input names to
@@ -94,6 +122,8 @@ class Program:
                 " for each of its inputs, or one mapping from their names"
             )
         given = [array(value.name, given) for value, given in zip(self.inputs, arrays, strict=True)]
+        if self.dimensions:
+            return self._at_sizes_of(given).run(*given, platform=platform, mesh=mesh)
         run = self._executable(platform) if mesh is None else self._divided(mesh)
         results = run(*given)
         return {value.name: result for value, result in zip(self.outputs, results, strict=True)}
@@ -126,7 +156,8 @@ class Program:
                 JAX_COMPILATION_CACHE_DIR.
 
         Raises:
-            ProgramError: the mesh has other axes than the program's, or there is no such kernel.
+            ProgramError: the mesh has other axes than the program's, there is no such kernel, or
+                the program's sizes vary.
             BindError: a kernel fails for a call; the message names both.
             UnknownCompositeError: the program has no composite of a given name.
             RunError: no such platform, or XLA rejects the program.
@@ -134,6 +165,12 @@ class Program:
         if platform is not None and (not isinstance(platform, str) or not platform):
             raise ProgramError(
                 f"the platform must be a name such as 'cpu' or 'cuda', not {platform!r}"
+            )
+        if self.dimensions:
+            given = ", ".join(f"{dimension.name}=…" for dimension in self.dimensions)
+            raise ProgramError(
+                "a program whose sizes vary is compiled at one size; write"
+                f" program.at({given}).compile()"
             )
         return Step.of(
             self.module,
@@ -187,7 +224,9 @@ class Program:
         if weights is not None:
             files[manifest.WEIGHTS] = self._packed(weights)
         hashes = {name: manifest.digest(content) for name, content in files.items()}
-        written = Manifest(self.inputs, self.outputs, self.composites, hashes, self.mesh)
+        written = Manifest(
+            self.inputs, self.outputs, self.composites, hashes, self.mesh, self.dimensions
+        )
         files[manifest.NAME] = written.text.encode()
         try:
             replace_folder(path, files, partial(_check_replaceable, path))
@@ -220,7 +259,7 @@ class Program:
                 )
         try:
             module = Module.from_bytes(text, str(path / manifest.TEXT), limits=limits)
-            program = cls(module, read.inputs, read.outputs, read.mesh)
+            program = cls(module, read.inputs, read.outputs, read.mesh, read.dimensions)
             differs = manifest.difference(module, read.inputs, read.outputs)
             differs = differs or manifest.count_difference(read.composites, program.composites)
         except MissingJaxError:
@@ -230,6 +269,16 @@ class Program:
         if differs:
             raise ProgramError(f"{source} does not describe {manifest.TEXT}: {differs}")
         return program
+
+    def _at_sizes_of(self, arrays: Sequence[Any]) -> Program:
+        """The program at the sizes that these inputs have."""
+        inputs = [(value.name, value.shape) for value in self.inputs]
+        sizes = sizes_of(self.dimensions, inputs, [tuple(given.shape) for given in arrays])
+        cache: dict[tuple[int, ...], Program] = self.__dict__.setdefault("_refined", {})
+        key = tuple(sizes.values())
+        if key not in cache:
+            cache[key] = self.at(**sizes)
+        return cache[key]
 
     def _executable(self, platform: str) -> Executable:
         cache: dict[str, Executable] = self.__dict__.setdefault("_executables", {})
@@ -300,6 +349,13 @@ class Program:
         tensors |= {f"buffer:{name}": value for name, value in module.named_buffers()}
         known = {value.name for value in self.inputs}
         return {name: value for name, value in tensors.items() if name in known}
+
+
+def _result_shapes(module: Module) -> list[tuple[int, ...]]:
+    """The shapes of what `@main` returns, where all sizes are fixed."""
+    types = function_types(functions(module.ir)["main"])[1]
+    found = [shape_and_element_type(type_) for type_ in types]
+    return [item[0] for item in found if item is not None]
 
 
 # ---- the folder ----

@@ -377,9 +377,9 @@ class Step:
         values = {}
         for value in self._roles.state:
             dtype = numpy_dtype(value.dtype)
-            numbers = np.zeros(value.shape)
+            numbers = np.zeros(value.sizes)
             if value.name.startswith(("param:", "buffer:")):
-                numbers = np.abs(random.standard_normal(value.shape)) * 0.02
+                numbers = np.abs(random.standard_normal(value.sizes)) * 0.02
             values[value.name] = numbers.astype(dtype)
         return self._on_device(Weights(values, {}, {}))
 

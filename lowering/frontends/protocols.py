@@ -333,6 +333,13 @@ class Labels(Protocol):
         """The innermost label of the call that an HLO instruction comes from, if it had one."""
 
 
+class DynamicSizes(Protocol):
+    """Tensors whose sizes vary in the graph, which computations cannot have."""
+
+    def before_each(self, call: Callable[[], None]) -> None:
+        """Call a function before a size of a tensor becomes one that varies."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frontend:
     """The parts of a frontend."""
@@ -350,4 +357,6 @@ class Frontend:
     running: Running | None = None
     """None: entries cannot be verified."""
     labels: Labels | None = None
+    dynamic_sizes: DynamicSizes | None = None
+    """None: no size varies."""
     """None: it cannot be said which call an instruction comes from."""

@@ -10,6 +10,7 @@
              legalize_chlo   replaces CHLO with StableHLO
              drop_cast_roundtrips, widen_dots  remove unnecessary casts
              unmerge_batch_dimensions  lets products keep the sharding of their batch dimensions
+             refine          chooses sizes for a program whose sizes vary
         -> inspect (a table, JSON or a page), run (numbers), Module.write
         -> compare (kernels against the decompositions that they replace)
 
@@ -29,12 +30,16 @@ from .comparison import (
     comparison_page,
     comparison_table,
 )
+from .dynamic_sizes.agreement import program_difference, type_difference
+from .dynamic_sizes.generalize import Generalized, Recording, generalize
+from .dynamic_sizes.refine import refine
 from .errors import (
     AttributeConversionError,
     BindError,
     BytecodeError,
     CompositeVersionError,
     CrashError,
+    DynamicSizeError,
     MissingJaxError,
     ParseError,
     PassError,
@@ -156,13 +161,16 @@ __all__ = [
     "Comparison",
     "CompositeVersionError",
     "CrashError",
+    "DynamicSizeError",
     "Executable",
+    "Generalized",
     "Limits",
     "MissingJaxError",
     "Module",
     "ParseError",
     "Pass",
     "PassError",
+    "Recording",
     "Report",
     "RunError",
     "SizeError",
@@ -197,6 +205,7 @@ __all__ = [
     "expand_tuples",
     "flatten_calls",
     "flatten_scatter_indices",
+    "generalize",
     "html_page",
     "inspect",
     "jax_function",
@@ -209,6 +218,8 @@ __all__ = [
     "order_inputs",
     "pad_dilated_inputs",
     "reduce_booleans_as_i32",
+    "program_difference",
+    "refine",
     "register_targets",
     "rename_decompositions",
     "rename_module",
@@ -218,6 +229,7 @@ __all__ = [
     "strip_leftovers",
     "target_passes",
     "to_custom_call",
+    "type_difference",
     "unmerge_batch_dimensions",
     "unshare_decompositions",
     "use_booleans",

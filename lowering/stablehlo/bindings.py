@@ -303,6 +303,18 @@ def run_pipeline(module: IrModule, pipeline: str) -> None:
         raise VerificationError(f"{pipeline}: {_first_diagnostic(error)[2]}") from None
 
 
+def legalize_chlo(module: IrModule) -> None:
+    """Expand CHLO in place.
+
+    Where sizes vary, the official pass writes operations of the shape dialect, which have no
+    versioned form. They become StableHLO too.
+    """
+    run_pipeline(module, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
+    if find_operations(module.operation, "shape.shape_of"):
+        passes = "shape-legalize-to-stablehlo,canonicalize,cse"
+        run_pipeline(module, f"builtin.module(func.func({passes}))")
+
+
 def verify(module: IrModule) -> None:
     """Raise `VerificationError` if the module breaks a rule of its dialects."""
     try:

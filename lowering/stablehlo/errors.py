@@ -85,6 +85,15 @@ class UnsupportedOperationError(StableHLOError):
     """A pass has no rule for an operation."""
 
 
+class DynamicSizeError(StableHLOError):
+    """A program cannot have a dimension whose size varies, or not with the size that is given."""
+
+    def __init__(self, message: str, composite: str | None = None) -> None:
+        self.composite = composite
+        """The composite whose decomposition it is about; None outside of composites."""
+        super().__init__(message)
+
+
 class SizeError(StableHLOError):
     """The result would be too large, because functions use each other many times over."""
 

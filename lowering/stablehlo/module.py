@@ -90,9 +90,8 @@ class Module:
             VersionError: no such version, or it cannot hold the module; the message says which can.
         """
         copy = self.copy_ir()
-        bindings.run_pipeline(
-            copy, "builtin.module(func.func(chlo-legalize-to-stablehlo),strip-debuginfo)"
-        )
+        bindings.legalize_chlo(copy)
+        bindings.run_pipeline(copy, "builtin.module(strip-debuginfo)")
         return bindings.serialize_portable(copy, version)
 
     def verify(self) -> None:

@@ -229,8 +229,8 @@ def test_a_manifest_that_cannot_be_read(small: Any, tmp_path: Path) -> None:
     refused(lambda: Program.load(tmp_path), f"{manifest} cannot be read: No such file or directory")
     program.save(tmp_path)
     content = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(content | {"format": 3}))
-    refused(lambda: Program.load(tmp_path), f"{manifest} has format 3; this version reads 1 and 2")
+    manifest.write_text(json.dumps(content | {"format": 4}))
+    refused(lambda: Program.load(tmp_path), f"{manifest} has format 4; this version reads 1 to 3")
     manifest.write_text(json.dumps({"format": 2, "outputs": []}))
     refused(lambda: Program.load(tmp_path), f"{manifest} is damaged: inputs is missing")
     manifest.write_text('{"format"')
@@ -376,7 +376,7 @@ def test_a_format_that_is_none(found: Any, folder: Path) -> None:
     change(folder, lambda m: m.update(format=found))
     refused(
         lambda: Program.load(folder),
-        f"{folder / 'manifest.json'} has format {found!r}; this version reads 1 and 2",
+        f"{folder / 'manifest.json'} has format {found!r}; this version reads 1 to 3",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowering.frontends.protocols import Frontend
 from lowering.frontends.torch_xla.dispatcher import XlaDispatching
+from lowering.frontends.torch_xla.dynamic_sizes import XlaDynamicSizes
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.labels import XlaLabels
 from lowering.frontends.torch_xla.random import XlaRandomNumbers
@@ -30,4 +31,5 @@ def make_frontend() -> Frontend:
         recording=XlaRecording(graph),
         running=XlaRunning(),
         labels=XlaLabels(),
+        dynamic_sizes=XlaDynamicSizes(),
     )

@@ -9,7 +9,7 @@ from ..options import switch
 @in_place
 def legalize_chlo(module: IrModule) -> None:
     """Expand every CHLO operation with the official pass `chlo-legalize-to-stablehlo`."""
-    bindings.run_pipeline(module, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
+    bindings.legalize_chlo(module)
 
 
 OPTIONS = switch("--legalize-chlo", legalize_chlo, "Expand CHLO operations to StableHLO.")

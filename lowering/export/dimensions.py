@@ -1,0 +1,155 @@
+"""Dimensions of inputs and outputs whose size varies. Needs no torch.
+
+dimensions batch (1 to 64), seq (2 or more)
+input  arg:0  ("batch", "seq", 768)
+output out:0  ("batch*seq", 768)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeAlias
+
+from composites.errors import ProgramError, did_you_mean
+
+Shape: TypeAlias = tuple[int | str, ...]
+"""Sizes, or for those that vary how they follow from the dimensions, such as `batch` and
+`2*batch*seq + 1`. A `?` follows from the program alone."""
+
+UNKNOWN = "?"
+_SIGNS = re.compile(r"( [+-] )")
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A size that is chosen when the program is refined or run."""
+
+    name: str
+    min: int
+    max: int | None
+    """None if there is no largest one."""
+
+    @property
+    def range(self) -> str:
+        """The sizes that it can have, for messages."""
+        return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
+
+    def check(self, size: Any) -> int:
+        """A size as an integer.
+
+        Raises:
+            ProgramError: the dimension cannot have it.
+        """
+        if isinstance(size, bool) or not isinstance(size, int):
+            raise ProgramError(f"the size of {self.name} must be an integer, not {size!r}")
+        if size < self.min or (self.max is not None and size > self.max):
+            raise ProgramError(
+                f"{self.name} is {size}, and this program is for {self.range}; export it again"
+                f" with other bounds, as in torch.export.Dim({self.name!r}, min=…, max=…)"
+            )
+        return size
+
+
+def is_expression(text: str) -> bool:
+    """Whether this is how `Shape` writes a size that varies."""
+    return text == UNKNOWN or all(
+        factor.isidentifier() or (factor.isascii() and factor.isdigit() and len(factor) < 19)
+        for _, factors in _terms(text)
+        for factor in factors
+    )
+
+
+def names_in(shape: Shape) -> set[str]:
+    """The dimensions that a shape depends on."""
+    texts = [size for size in shape if isinstance(size, str)]
+    found = {factor for text in texts for _, factors in _terms(text) for factor in factors}
+    return {factor for factor in found if factor.isidentifier()}
+
+
+def _terms(text: str) -> list[tuple[int, list[str]]]:
+    """The sign and the factors of each term of an expression."""
+    first, *rest = _SIGNS.split(text.removeprefix("-"))
+    others = zip(rest[::2], rest[1::2], strict=True)
+    pairs = [("-" if text.startswith("-") else "+", first), *others]
+    return [(-1 if "-" in sign else 1, term.split("*")) for sign, term in pairs]
+
+
+def evaluated(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """A shape at one size of each dimension; it has no `?`.
+
+    Raises:
+        ProgramError: a size would be negative.
+    """
+    found = tuple(_evaluated(size, sizes) if isinstance(size, str) else size for size in shape)
+    if min(found, default=0) < 0:
+        at = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        raise ProgramError(f"the shape {written(shape)} has a negative size where {at}")
+    return found
+
+
+def _evaluated(text: str, sizes: Mapping[str, int]) -> int:
+    return sum(
+        sign * prod(sizes[factor] if factor in sizes else int(factor) for factor in factors)
+        for sign, factors in _terms(text)
+    )
+
+
+def checked_sizes(dimensions: Sequence[Dimension], given: Mapping[str, Any]) -> dict[str, int]:
+    """One size for each dimension, as somebody has given them.
+
+    Raises:
+        ProgramError: one is missing, unknown, or one that the dimension cannot have.
+    """
+    known = [dimension.name for dimension in dimensions]
+    for name in given:
+        if name not in known:
+            raise ProgramError(
+                f"the program has no dimension {name!r}{did_you_mean(name, known)}; it has:"
+                f" {', '.join(known) or 'none that varies'}"
+            )
+    missing = [name for name in known if name not in given]
+    if missing:
+        raise ProgramError(f"sizes are missing: {', '.join(missing)}")
+    return {dimension.name: dimension.check(given[dimension.name]) for dimension in dimensions}
+
+
+def sizes_of(
+    dimensions: Sequence[Dimension],
+    inputs: Sequence[tuple[str, Shape]],
+    shapes: Sequence[tuple[int, ...]],
+) -> dict[str, int]:
+    """The size of each dimension, from the arrays that a program is called with.
+
+    Args:
+        inputs: names and shapes of the program's inputs.
+        shapes: the shapes of the arrays.
+
+    Raises:
+        ProgramError: an array has another rank or size than its input.
+    """
+    names = {dimension.name for dimension in dimensions}
+    found: dict[str, int] = {}
+    for (name, shape), given in zip(inputs, shapes, strict=True):
+        if len(shape) != len(given):
+            raise ProgramError(
+                f"{name} has shape {written(shape)}, but its value has shape {given}"
+            )
+        for size, actual in zip(shape, given, strict=True):
+            if isinstance(size, str) and size in names:
+                found.setdefault(size, actual)
+    sizes = checked_sizes(dimensions, found)
+    for (name, shape), given in zip(inputs, shapes, strict=True):
+        if evaluated(shape, sizes) != given:
+            at = ", ".join(f"{key}={size}" for key, size in sizes.items())
+            raise ProgramError(
+                f"{name} has shape {written(shape)}, but its value has shape {given} where {at}"
+            )
+    return sizes
+
+
+def written(shape: Shape) -> str:
+    """A shape for messages."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

@@ -1,0 +1,31 @@
+"""torch_xla's sizes that vary: `_xla_mark_dynamic`, which its own export of a program calls.
+
+torch_xla's lowerings follow such a size. A computation has fixed shapes, and the conversion of a
+graph that calls one with such a tensor fails. Which tensors have such sizes cannot be asked: a
+tensor that is computed from a marked one has the shape of the example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch_xla
+
+_XLAC = torch_xla._XLAC
+
+
+class XlaDynamicSizes:
+    """See `lowering.frontends.protocols.DynamicSizes`."""
+
+    @staticmethod
+    def before_each(call: Callable[[], None]) -> None:
+        original = _XLAC._xla_mark_dynamic
+
+        @wraps(original)
+        def marked(*arguments: Any, **keywords: Any) -> Any:
+            call()
+            return original(*arguments, **keywords)
+
+        _XLAC._xla_mark_dynamic = marked

@@ -1,0 +1,158 @@
+"""refine: a program whose sizes vary, at one size of each argument.
+
+    func.func @main(%arg0: tensor<?x4xf32>) -> tensor<?x4xf32>
+        =>
+    func.func @main(%arg0: tensor<5x4xf32>) -> tensor<5x4xf32>
+
+The official passes do the work: `stablehlo-refine-arguments`, `stablehlo-refine-shapes` and
+`stablehlo-canonicalize-dynamism`. They follow calls but not composites, so composites are calls in
+between, each of a function of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import bindings
+from ..bindings import (
+    IrModule,
+    IrOperation,
+    attributes,
+    building,
+    defining_operation,
+    find_operations,
+    ir,
+)
+from ..composites import composite_name
+from ..errors import DynamicSizeError, VerificationError
+from ..module import Module
+from ..passes.drop_unused_functions import drop_unused_functions
+from ..passes.flatten_calls import flatten_calls
+from ..passes.rename_decompositions import rename_decompositions
+from ..passes.share_decompositions import share_decompositions
+from ..passes.unshare_decompositions import unshare_decompositions
+from ..pipeline import run_passes
+from ..run import function_types
+from ..symbols import CALL, COMPOSITE, functions, target
+
+_BARRIER = "stablehlo.optimization_barrier"
+
+
+def refine(module: Module, inputs: Sequence[str]) -> Module:
+    """The program for arguments of these types, with its composites.
+
+    Args:
+        inputs: a tensor type for each argument of `@main`, such as `tensor<5x4xf32>`.
+
+    Raises:
+        DynamicSizeError: the program cannot have these sizes.
+    """
+    prepared = run_passes(module, [flatten_calls, unshare_decompositions], verify=False)
+    result = prepared.copy_ir()
+    composites = _as_calls(result)
+    types = ",".join(inputs)
+    try:
+        bindings.run_pipeline(
+            result,
+            f"builtin.module(stablehlo-refine-arguments{{types={types}}},stablehlo-refine-shapes,"
+            "func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes,"
+            "func.func(canonicalize,cse))",
+        )
+    except VerificationError as error:
+        raise DynamicSizeError(f"the program cannot have inputs of {types}: {error}") from error
+    _as_composites(result, composites)
+    _check_static(result)
+    cleaned = run_passes(
+        drop_unused_functions(Module(result)), [share_decompositions, rename_decompositions]
+    )
+    cleaned.verify()
+    return cleaned
+
+
+def is_dynamic(module: Module) -> bool:
+    """Whether an input of `@main` has a dimension whose size varies."""
+    main = functions(module.ir).get("main")
+    return main is not None and any("?" in type_ for type_ in function_types(main)[0])
+
+
+@dataclass(frozen=True)
+class _Composite:
+    """What a call does not say of the composite that it stands for."""
+
+    given: Mapping[str, Any]
+    operands: int
+
+
+def _as_calls(module: IrModule) -> dict[str, _Composite]:
+    """Composites, by the function that is called instead."""
+    kept: dict[str, _Composite] = {}
+    for composite in find_operations(module.operation, COMPOSITE):
+        name = target(composite)
+        kept[name] = _Composite(attributes(composite), len(composite.operands))
+        with building(composite.context):
+            call = ir().Operation.create(
+                CALL,
+                results=[result.type for result in composite.results],
+                operands=[_guarded(value, composite) for value in composite.operands],
+                attributes={"callee": ir().FlatSymbolRefAttr.get(name)},
+                ip=ir().InsertionPoint(composite),
+            )
+        _replace(composite, call)
+    return kept
+
+
+def _guarded(value: Any, before: IrOperation) -> Any:
+    """A value that the pass does not take for a size. It moves integer constants that start a
+    list of operands into the function."""
+    if value.type.rank or not isinstance(value.type.element_type, ir().IntegerType):
+        return value
+    return (
+        ir()
+        .Operation.create(
+            _BARRIER, results=[value.type], operands=[value], ip=ir().InsertionPoint(before)
+        )
+        .results[0]
+    )
+
+
+def _as_composites(module: IrModule, kept: Mapping[str, _Composite]) -> None:
+    for call in find_operations(module.operation, CALL):
+        composite = kept[target(call)]
+        assert len(call.operands) == composite.operands
+        operands = []
+        for value in call.operands:
+            owner = defining_operation(value)
+            guarded = owner is not None and owner.name == _BARRIER and not value.type.rank
+            operands.append(owner.operands[0] if owner is not None and guarded else value)
+        with building(call.context):
+            made = ir().Operation.create(
+                COMPOSITE,
+                results=[result.type for result in call.results],
+                operands=operands,
+                attributes=dict(composite.given),
+                ip=ir().InsertionPoint(call),
+            )
+        _replace(call, made)
+    for barrier in find_operations(module.operation, _BARRIER):
+        if not any(list(result.uses) for result in barrier.results):
+            barrier.erase()
+
+
+def _replace(before: IrOperation, after: IrOperation) -> None:
+    for old, new in zip(before.results, after.results, strict=True):
+        old.replace_all_uses_with(new)
+    before.erase()
+
+
+def _check_static(module: IrModule) -> None:
+    def visit(operation: IrOperation) -> None:
+        for result in operation.results:
+            if hasattr(result.type, "shape") and not result.type.has_static_shape:
+                inside = operation.name == COMPOSITE
+                label = composite_name(operation) if inside else operation.name
+                raise DynamicSizeError(
+                    f"the type of {label}, {result.type}, does not follow from the types of the"
+                    " inputs; this jaxlib cannot refine it"
+                )
+
+    bindings.walk(module.operation, visit)

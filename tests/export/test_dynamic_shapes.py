@@ -1,0 +1,564 @@
+"""Exports whose sizes vary: numbers at several sizes against PyTorch, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.export import Dim
+from typer.testing import CliRunner
+
+import composites
+from composites import ExportError, Program, ProgramError
+from composites.cli.app import app
+from composites.cli.factories import load_factory
+from lowering.export.dimensions import Dimension, evaluated, is_expression, names_in
+from lowering.export.dynamic_shapes import recorded_sizes
+from lowering.stablehlo import Module, refine
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "models.py"
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, and a call of it at any size of batch and of seq."""
+
+    module: nn.Module
+    call: Callable[[int, int], Tensors]
+    """Keyword arguments."""
+    dims: Mapping[str, Mapping[int, str]]
+    """Which of their dimensions vary."""
+
+    def export(self, **options: Any) -> Program:
+        named = {"batch": Dim("batch", max=64), "seq": Dim("seq", min=2, max=16)}
+        shapes = {
+            name: {axis: named[dim] for axis, dim in axes.items()}
+            for name, axes in self.dims.items()
+        }
+        return composites.export(self.module, (), self.call(2, 8), dynamic_shapes=shapes, **options)
+
+    def values(self, program: Program, kwargs: Tensors) -> Tensors:
+        known: Tensors = {f"param:{n}": p.detach() for n, p in self.module.named_parameters()}
+        known |= {f"buffer:{name}": buffer for name, buffer in self.module.named_buffers()}
+        known |= {f"kwarg:{name}": tensor for name, tensor in kwargs.items()}
+        return {value.name: known[value.name] for value in program.inputs}
+
+    def outputs(self, kwargs: Tensors) -> Tensors:
+        with torch.no_grad():
+            result = self.module(**kwargs)
+        if isinstance(result, torch.Tensor):
+            return {"out:0": result}
+        results = result if isinstance(result, Mapping) else dict(enumerate(result))
+        return {f"out:{key}": tensor for key, tensor in results.items()}
+
+
+class Mlp(nn.Sequential):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x)
+
+
+def mlp() -> Model:
+    module = Mlp(nn.Linear(8, 12), nn.LayerNorm(12), nn.GELU(), nn.Linear(12, 4), nn.Softmax(-1))
+    return Model(module, lambda b, s: {"x": torch.randn(b, 8)}, {"x": {0: "batch"}})
+
+
+def conv_net() -> Model:
+    """Batch and height vary; the size of its pool's result follows from the height."""
+    module, _, _ = load_factory(f"{EXAMPLES}:conv_net")
+    return Model(
+        module.eval(),
+        lambda b, s: {"images": torch.randn(b, 3, s, 16)},
+        {"images": {0: "batch", 2: "seq"}},
+    )
+
+
+def vit() -> Model:
+    module, _, _ = load_factory(f"{EXAMPLES}:vit")
+    return Model(
+        module.eval(),
+        lambda b, s: {"pixel_values": torch.randn(b, 3, 16, 16)},
+        {"pixel_values": {0: "batch"}},
+    )
+
+
+def tokens(b: int, s: int, *names: str) -> Tensors:
+    torch.manual_seed(b + s)
+    found = {name: torch.randint(1, 128, (b, s)) for name in names if name != "attention_mask"}
+    if "attention_mask" in names:
+        found["attention_mask"] = torch.ones(b, s, dtype=torch.int64)
+        found["attention_mask"][0, -1] = 0
+    return found
+
+
+def language_model(module: nn.Module, *names: str) -> Model:
+    varying = {name: {0: "batch", 1: "seq"} for name in names}
+    return Model(module.eval(), lambda b, s: tokens(b, s, *names), varying)
+
+
+def bert() -> Model:
+    module, _, _ = load_factory(f"{EXAMPLES}:bert")
+    return language_model(module, "input_ids", "attention_mask", "labels")
+
+
+def gpt2() -> Model:
+    module, _, _ = load_factory(f"{EXAMPLES}:gpt2")
+    return language_model(module, "input_ids")
+
+
+def llama() -> Model:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=128,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=32,
+        use_cache=False,
+    )
+    return language_model(LlamaForCausalLM(config), "input_ids", "attention_mask")
+
+
+MODELS = {f.__name__: f for f in (mlp, conv_net, vit, bert, gpt2, llama)}
+
+
+@cache
+def model_named(name: str) -> Model:
+    torch.manual_seed(0)
+    return MODELS[name]()
+
+
+@cache
+def exported(name: str) -> Program:
+    return model_named(name).export()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_at_three_sizes(name: str, agree: Any, tmp_path: Path) -> None:
+    model, program = model_named(name), exported(name)
+    fixed = composites.export(model.module, (), model.call(2, 8))
+    assert program.composites == fixed.composites
+    assert len(program.composites) > 1
+    program.save(tmp_path / "program")
+    loaded = Program.load(tmp_path / "program")
+    assert loaded.dimensions == program.dimensions
+    assert program.dimensions[0] == Dimension("batch", 1, 64)
+    for b, s in ((3, 10), (1, 7), (8, 16)):
+        kwargs = model.call(b, s)
+        agree(loaded.run(model.values(program, kwargs)), model.outputs(kwargs))
+
+
+def test_the_program_at_a_size(agree: Any) -> None:
+    model, program = model_named("bert"), exported("bert")
+    shapes = {value.name: value.shape for value in program.inputs}
+    assert shapes["kwarg:input_ids"] == ("batch", "seq")
+    assert [(v.name, v.shape) for v in program.outputs] == [
+        ("out:loss", ()),
+        ("out:logits", ("batch", "seq", 128)),
+    ]
+    assert "tensor<?x?xi64>" in program.mlir
+    fixed = program.at(batch=3, seq=5)
+    assert "?" not in fixed.mlir
+    assert not fixed.dimensions
+    assert fixed.outputs[1].shape == (3, 5, 128)
+    assert fixed.composites == program.composites
+    kwargs = model.call(3, 5)
+    agree(fixed.run(model.values(program, kwargs)), model.outputs(kwargs))
+
+
+def test_the_artifact_refines_to_the_same_numbers(tmp_path: Path) -> None:
+    model, program = model_named("bert"), exported("bert")
+    program.save(tmp_path / "program")
+    artifact = Module.read(tmp_path / "program" / "program.mlirbc")
+    fixed = program.at(batch=2, seq=6)
+    refined = refine(artifact, [value.type for value in fixed.inputs])
+    values = model.values(program, model.call(2, 6))
+    got = Program(refined, fixed.inputs, fixed.outputs).run(values)
+    for name, expected in program.run(values).items():
+        np.testing.assert_allclose(got[name], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_manifest_has_the_dimensions(tmp_path: Path) -> None:
+    exported("mlp").save(tmp_path / "program")
+    path = tmp_path / "program" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    assert manifest["format"] == 3
+    assert manifest["dimensions"] == [{"name": "batch", "min": 1, "max": 64}]
+    assert manifest["inputs"][-1]["shape"] == ["batch", 8]
+    for change, problem in (
+        ({"dimensions": []}, "there is no such dimension"),
+        ({"dimensions": [{"name": "batch", "min": 0, "max": None}]}, "has no sizes"),
+        ({"dimensions": [{"name": "a b", "min": 1, "max": None}]}, "must be a name"),
+        ({"dimensions": 3}, "dimensions must be a list"),
+        ({"inputs": [{**manifest["inputs"][-1], "shape": ["?", 8]}]}, "a size that is not known"),
+        ({"inputs": [{**manifest["inputs"][-1], "shape": ["batch+", 8]}]}, "a list of sizes"),
+    ):
+        path.write_text(json.dumps(manifest | change))
+        with pytest.raises(ProgramError, match=problem):
+            Program.load(tmp_path / "program")
+    composites.export(nn.Linear(4, 4), (torch.ones(2, 4),)).save(tmp_path / "fixed")
+    assert json.loads((tmp_path / "fixed" / "manifest.json").read_text())["format"] == 2
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["batch", "seq", "2", "0", "*", " + ", " - ", "-", "?", " ", "²", "9" * 20]
+        ),
+        max_size=6,
+    ).map("".join)
+)
+def test_what_a_manifest_may_say_of_a_size(text: str) -> None:
+    sizes = {"batch": 3, "seq": 5}
+    if text == "?" or not is_expression(text) or names_in((text,)) - sizes.keys():
+        return
+    expected = eval(re.sub(r"\b0+(?=\d)", "", text), dict(sizes))  # Python has no 02
+    if expected < 0:
+        with pytest.raises(ProgramError, match="has a negative size where batch=3, seq=5"):
+            evaluated((text,), sizes)
+    else:
+        assert evaluated((text,), sizes) == (expected,)
+
+
+# ---- other modules ----
+
+
+BATCH, SEQ = Dim("batch"), Dim("seq")
+
+
+def rows(module: Any, x: torch.Tensor) -> torch.Tensor:
+    """Positions, a mean, a root of the size, a triangle, and rows beside each other."""
+    count = x.shape[0]
+    position = torch.arange(count, device=x.device)[:, None] * 3 + count
+    mask = torch.tril(torch.ones(count, count, device=x.device))
+    mixed = mask @ module.linear(x) / count**0.5 + x.mean()
+    return torch.cat([mixed + position, x[:1].expand(count, 4), x.flip(0).roll(1, 0)], 1)
+
+
+def sums(module: Any, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x.cumsum(0), x.var(0), nn.functional.pad(x, (0, 0, 1, 2)), x[1:] - x[:-1], x[-1]
+
+
+def twice(module: Any, x: torch.Tensor) -> torch.Tensor:
+    return module.linear(x.repeat(2, 1)).reshape(-1, 2, 4).flatten(1)
+
+
+@pytest.mark.parametrize("function", [rows, sums, twice])
+def test_sizes_in_a_modules_own_python(function: Any, computed: Any, agree: Any) -> None:
+    module = computed(function)
+    program = composites.export(module, (torch.ones(2, 4),), dynamic_shapes=({0: BATCH},))
+    for count in (2, 9, 20):
+        x = torch.randn(count, 4)
+        with torch.no_grad():
+            result = module(x)
+        results = result if isinstance(result, tuple) else (result,)
+        got = program.run(values(module, program, x))
+        agree(got, {f"out:{n}": tensor for n, tensor in enumerate(results)})
+
+
+def values(module: nn.Module, program: Program, *args: torch.Tensor) -> Tensors:
+    known = {f"param:{name}": p.detach() for name, p in module.named_parameters()}
+    known |= {f"arg:{number}": tensor for number, tensor in enumerate(args)}
+    return {value.name: known[value.name] for value in program.inputs}
+
+
+def test_nested_arguments_and_derived_dimensions(computed: Any) -> None:
+    def function(module: Any, pair: Any, *, other: torch.Tensor) -> torch.Tensor:
+        return torch.cat([pair["x"], pair["more"][0]]) + other
+
+    x, y = torch.randn(3, 4), torch.randn(6, 4)
+    call: tuple[Any, ...] = ({"x": x, "more": [x.clone()]},)
+
+    class Pair(nn.Module):
+        def forward(self, pair: Any, *, other: torch.Tensor) -> torch.Tensor:
+            return function(self, pair, other=other)
+
+    program = composites.export(
+        Pair(),
+        call,
+        {"other": y},
+        dynamic_shapes={
+            "pair": {"x": {0: BATCH}, "more": [(BATCH, None)]},
+            "other": {0: 2 * BATCH, 1: 4},
+        },
+    )
+    assert [(v.name, v.shape) for v in program.inputs] == [
+        ("arg:0.x", ("batch", 4)),
+        ("arg:0.more.0", ("batch", 4)),
+        ("kwarg:other", ("2*batch", 4)),
+    ]
+    got = program.run({"arg:0.x": x, "arg:0.more.0": x, "kwarg:other": y})
+    np.testing.assert_array_equal(got["out:0"], torch.cat([x, x]) + y)
+    with pytest.raises(ProgramError, match=r"kwarg:other has shape \(2\*batch, 4\), but its value"):
+        program.run({"arg:0.x": x, "arg:0.more.0": x, "kwarg:other": x})
+
+
+def test_an_exported_program_has_its_own_dimensions(agree: Any) -> None:
+    model = model_named("mlp")
+    x = model.call(4, 0)["x"]
+    graph = torch.export.export(
+        model.module, (x,), dynamic_shapes=({0: Dim("rows", min=2, max=32)},)
+    )
+    program = composites.export(graph, (x,))
+    (dimension,) = program.dimensions
+    assert (dimension.min, dimension.max) == (2, 32)
+    assert program.composites == exported("mlp").composites
+    for count in (2, 6, 32):
+        kwargs = model.call(count, 0)
+        given = model.values(exported("mlp"), kwargs)
+        given["arg:0"] = given.pop("kwarg:x")
+        agree(program.run(given), model.outputs(kwargs))
+    with pytest.raises(ExportError, match="has its dynamic shapes already"):
+        composites.export(graph, (x,), dynamic_shapes=({0: BATCH},))
+
+
+def test_passes_see_the_sizes_that_vary() -> None:
+    model = model_named("mlp")
+    seen: list[str] = []
+
+    def look(module: Module) -> Module:
+        seen.append(module.text)
+        return module
+
+    model.export(passes=[look])
+    assert "tensor<?x8xf32>" in seen[0]
+
+
+# ---- size 1 ----
+
+
+def test_a_size_of_one_that_is_another_program(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x) if x.shape[0] > 1 else x)
+    program = composites.export(module, (x,), dynamic_shapes=({0: BATCH},))
+    assert program.dimensions == (Dimension("batch", 2, None),)
+    with pytest.raises(ProgramError, match="batch is 1, and this program is for 2 or more"):
+        program.at(batch=1)
+
+
+def test_a_size_of_one_that_gives_other_numbers(computed: Any, x: torch.Tensor) -> None:
+    """The variance of one row is not a number, and this module replaces it."""
+    module = computed(lambda self, x: x.var(0) if x.shape[0] != 1 else x.sum(0))
+    program = composites.export(module, (x,), dynamic_shapes=({0: BATCH},))
+    assert program.dimensions[0].min == 2
+
+
+# ---- refusals ----
+
+
+def refused(function: Any, computed: Any, *args: torch.Tensor, **options: Any) -> str:
+    with pytest.raises(ExportError) as raised:
+        composites.export(computed(function), args or (torch.ones(2, 4),), **options)
+    return str(raised.value)
+
+
+ROWS: dict[str, Any] = {"dynamic_shapes": ({0: BATCH},)}
+
+
+def test_a_branch_on_a_size(computed: Any) -> None:
+    same = refused(
+        lambda m, x: m.linear(x).tanh() if x.shape[0] > 4 else m.linear(x).sin(), computed, **ROWS
+    )
+    assert same.startswith(
+        "dynamic_shapes: the program is a different one at batch=5 than at batch=3 (operation"
+        " stablehlo.tanh and stablehlo.sine)"
+    )
+    other = refused(lambda m, x: m.linear(x) if x.shape[0] > 4 else x, computed, **ROWS)
+    assert other.startswith(
+        "the program is a different one at batch=5 than at batch=3 (input param:linear.bias)"
+    )
+    number = refused(lambda m, x: x * (2 if x.shape[0] > 4 else 3), computed, **ROWS)
+    assert "has values that depend on a size in a way that is not known here" in number
+
+
+def test_what_large_sizes_show(computed: Any) -> None:
+    cut = computed(lambda m, x: m.linear(x[: min(x.shape[0], 512)]))
+    message = refused(cut.function, computed, **ROWS)
+    assert message.startswith(
+        "dynamic_shapes: the program is a different one at batch=1031 than at"
+    )
+    assert "(outputs of tensor<1031x4xf32>, and not tensor<512x4xf32>)" in message
+    shapes = ({0: Dim("batch", max=512)},)
+    program = composites.export(cut, (torch.ones(2, 4),), dynamic_shapes=shapes)
+    assert program.outputs[0].shape == ("batch", 4)
+
+
+def test_parity_is_seen(computed: Any) -> None:
+    message = refused(lambda m, x: x * (x.shape[0] % 2 + 2), computed, **ROWS)
+    assert "has values that depend on a size in a way that is not known here" in message
+
+
+def test_dimensions_that_turn_out_to_be_equal(computed: Any) -> None:
+    x = torch.ones(2, 4)
+    message = refused(
+        lambda m, x, y: x + y, computed, x, x.clone(), dynamic_shapes=({0: BATCH}, {0: SEQ})
+    )
+    assert message.startswith("the module fails at batch=5, seq=7: ")
+    assert "use one Dim for dimensions that are equal" in message
+
+
+def test_a_dimension_of_a_weight(computed: Any) -> None:
+    message = refused(lambda m, x: m.linear(x), computed, dynamic_shapes=({1: BATCH},))
+    assert message.startswith("the module fails at batch=5: ")
+
+
+def test_a_dimension_that_nothing_reads(computed: Any) -> None:
+    x = torch.ones(2, 4)
+    message = refused(
+        lambda m, x, y: m.linear(x), computed, x, x.clone(), dynamic_shapes=({0: BATCH}, {0: SEQ})
+    )
+    assert message == (
+        "dynamic_shapes: the program reads no argument with the dimension seq, so it cannot know"
+        " its size; keep it fixed"
+    )
+
+
+def test_an_attribute_that_would_vary(computed: Any) -> None:
+    message = refused(
+        lambda m, x: nn.functional.layer_norm(x, x.shape[1:]),
+        computed,
+        dynamic_shapes=({1: BATCH},),
+    )
+    assert message.startswith(
+        "dynamic_shapes: the attribute composite_attributes of ptxla.layer_norm is {"
+    )
+    assert "normalized_shape = dense<5>" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"train": True}, "a training step"),
+        ({"optimizer": partial(torch.optim.SGD, lr=0.1)}, "a training step"),
+        ({"mesh": {"data": 2}}, "a program for several devices"),
+        ({"target": "iree"}, "a program for target='iree'"),
+        ({"portable": True}, "a program for target='portable'"),
+    ],
+)
+def test_what_has_fixed_sizes(options: dict[str, Any], what: str, computed: Any) -> None:
+    message = refused(lambda m, x: m.linear(x).sum(), computed, **ROWS, **options)
+    assert message.startswith(f"{what} cannot have dynamic shapes; ")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "problem"),
+    [
+        ({"z": {0: BATCH}}, "the call has no argument 'z'"),
+        ({"x": {2: BATCH}}, "x has 2 dimensions, and no dimension 2"),
+        ({"x": BATCH}, "x is a tensor; describe its dimensions"),
+        ({"x": (BATCH,)}, "x has 2 dimensions, and 1 are described"),
+        ({"x": {0: Dim.AUTO}}, "dimension 0 of x must be a named dimension"),
+        ({"x": {0: 3}}, "dimension 0 of x is 2, not 3"),
+        ({"x": {0: BATCH, 1: Dim("batch", max=9)}}, "batch has two ranges"),
+        (({0: BATCH}, None), "dynamic_shapes describes 2 arguments, and the call has 1"),
+        (BATCH, "dynamic_shapes must be a mapping from names of arguments"),
+        ({"x": {0: Dim("batch", max=3)}}, "batch has less than three sizes of 2 or more"),
+    ],
+)
+def test_dynamic_shapes_that_do_not_fit(shapes: Any, problem: str) -> None:
+    class Linear(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x)
+
+    with pytest.raises(ExportError) as raised:
+        composites.export(Linear(4, 4), (torch.ones(2, 4),), dynamic_shapes=shapes)
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("shapes", [{}, (), ({},), (None,), ({0: None, 1: Dim.STATIC},), ((2, 4),)])
+def test_nothing_that_varies(shapes: Any) -> None:
+    program = composites.export(nn.Linear(4, 4), (torch.ones(2, 4),), dynamic_shapes=shapes)
+    assert not program.dimensions
+    assert program.inputs[-1].shape == (2, 4)
+
+
+def test_sizes_that_a_program_does_not_have() -> None:
+    program, model = exported("mlp"), model_named("mlp")
+    for sizes, problem in (
+        ({"bath": 3}, "the program has no dimension 'bath'; did you mean 'batch'?; it has: batch"),
+        ({}, "sizes are missing: batch"),
+        ({"batch": 65}, "batch is 65, and this program is for 1 to 64; export it again"),
+        ({"batch": "4"}, "the size of batch must be an integer, not '4'"),
+    ):
+        given: dict[str, Any] = dict(sizes)
+        with pytest.raises(ProgramError) as raised:
+            program.at(**given)
+        assert problem in str(raised.value)
+    known = model.values(program, model.call(3, 0))
+    for x, problem in (
+        (torch.ones(3, 9), "kwarg:x has shape (batch, 8), but its value has shape (3, 9)"),
+        (torch.ones(8), "kwarg:x has shape (batch, 8), but its value has shape (8,)"),
+        (torch.ones(99, 8), "batch is 99, and this program is for 1 to 64"),
+    ):
+        with pytest.raises(ProgramError) as raised:
+            program.run(known | {"kwarg:x": x})
+        assert problem in str(raised.value)
+    with pytest.raises(ProgramError, match=r"write program\.at\(batch=…\)\.compile\(\)"):
+        program.compile()
+
+
+# ---- sizes to record at ----
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [[(1, None)], [(1, None), (2, None), (2, 16)], [(1, 4)], [(2, 4), (2, 4)], [(14, 16), (8, 10)]],
+)
+def test_each_dimension_is_recorded_at_three_sizes(bounds: Any) -> None:
+    dimensions = [Dimension(f"d{n}", *pair) for n, pair in enumerate(bounds)]
+    recorded = recorded_sizes(dimensions)
+    assert len(recorded) == len(dimensions) + 2
+    for dimension in dimensions:
+        sizes = {sizes[dimension.name] for sizes in recorded}
+        assert len(sizes) == 3
+        assert min(sizes) >= max(2, dimension.min)
+        assert dimension.max is None or max(sizes) <= dimension.max
+        assert {size % 2 for size in sizes} == {0, 1}
+
+
+# ---- the command ----
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    file = tmp_path / "models.py"
+    file.write_text(
+        "import torch\n"
+        "class Net(torch.nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        return torch.nn.functional.gelu(super().forward(x))\n"
+        "def net():\n"
+        "    return Net(4, 4), (torch.ones(2, 3, 4),)\n"
+    )
+
+    def start(*arguments: str) -> Any:
+        output = str(tmp_path / "net")
+        return CliRunner().invoke(app, ["export", f"{file}:net", "-o", output, *arguments])
+
+    result = start("--dynamic", "x:0=batch", "--dynamic", "x:1=seq,min=2,max=32")
+    assert result.exit_code == 0, result.output
+    program = Program.load(tmp_path / "net")
+    assert program.dimensions == (Dimension("batch", 1, None), Dimension("seq", 2, 32))
+    assert program.inputs[-1].shape == ("batch", "seq", 4)
+    for text in ("x=batch", "x:0", "x:a=batch", "x:0=batch,least=3", "x:0=batch,max=many", ":0=b"):
+        result = start("--dynamic", text)
+        assert result.exit_code != 0
+        assert "write an argument, a dimension and a name" in result.output
+    result = start("--dynamic", "x:0=batch,min=8,max=4")
+    assert "the largest size of batch must be above the smallest one" in result.output
+    result = start("--dynamic", "y:0=batch")
+    assert "the call has no argument 'y'" in result.output
