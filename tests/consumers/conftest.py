@@ -60,7 +60,7 @@ def make_subject(
     module.train(name == "conv_net" and train)
     program = export(module, args, kwargs, train=train, optimizer=optimizer, **options)
     state = {
-        value.name: torch.full(value.shape, STATE[value.name.rpartition(".")[2]])
+        value.name: torch.full(value.sizes, STATE[value.name.rpartition(".")[2]])
         for value in program.inputs
         if value.name.startswith("state:")
     }

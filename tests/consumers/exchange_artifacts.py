@@ -45,7 +45,7 @@ def write(folder: Path) -> None:
         named |= {f"arg:{number}": value for number, value in enumerate(args)}
         named |= {f"kwarg:{key}": value for key, value in kwargs.items()}
         # The state of the optimizer, as it may be some steps on.
-        named |= {v.name: torch.full(v.shape, 0.3) for v in program.inputs if v.name not in named}
+        named |= {v.name: torch.full(v.sizes, 0.3) for v in program.inputs if v.name not in named}
         values = [named[value.name].detach().numpy().copy() for value in program.inputs]
         program.save(folder / name / "program")
         save_arrays(folder / name / VALUES, values)

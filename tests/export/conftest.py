@@ -118,7 +118,7 @@ def state_like(value: Value) -> np.ndarray:
     if value.name.endswith(".step"):
         return np.asarray(10, np.float32)
     random = np.random.default_rng(len(value.name))
-    return np.asarray(random.uniform(0.1, 0.2, value.shape), np.float32)
+    return np.asarray(random.uniform(0.1, 0.2, value.sizes), np.float32)
 
 
 @cache

@@ -99,7 +99,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
     program.save(folder / "step")
     named = program.module_weights(model) | {"kwarg:input_ids": tokens, "kwarg:labels": tokens}
     state = {
-        v.name: named[v.name].detach().numpy() if v.name in named else np.zeros(v.shape, np.float32)
+        v.name: named[v.name].detach().numpy() if v.name in named else np.zeros(v.sizes, np.float32)
         for v in program.inputs
     }
     losses = []
