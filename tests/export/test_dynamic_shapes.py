@@ -148,7 +148,13 @@ def exported(name: str) -> Program:
     return model_named(name).export()
 
 
-@pytest.mark.parametrize("name", MODELS)
+LARGER = ("vit", "llama")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.exhaustive if n in LARGER else ()) for n in MODELS],
+)
 def test_a_model_at_three_sizes(name: str, agree: Any, tmp_path: Path) -> None:
     model, program = model_named(name), exported(name)
     fixed = composites.export(model.module, (), model.call(2, 8))
