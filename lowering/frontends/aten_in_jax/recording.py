@@ -1,0 +1,77 @@
+"""A function of tensors as a graph of aten operators. Nothing is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from composites import torch_internals
+from composites.torch_internals import pytree
+from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their rules)
+    convolutions,
+    creation,
+    elementwise,
+    indexing,
+    pooling,
+    products,
+    reductions,
+    shapes,
+)
+from lowering.frontends.aten_in_jax.dtypes import torch_dtype
+from lowering.frontends.aten_in_jax.table import RULES
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """A recorded function. Its inputs are the operands that are present, and its outputs tensors
+    in one list."""
+
+    module: torch.fx.GraphModule
+
+
+def record(
+    function: Callable[..., Any], operands: Sequence[Any | None], *, decompose: bool = True
+) -> Graph:
+    """Record a function of tensors.
+
+    Args:
+        function: returns tensors in any nesting; those that are None are left out.
+        operands: arrays, or other things with shape and dtype; None for an absent one. The function
+            gets tensors in their places, and None.
+        decompose: whether operators are decomposed into those that have rules. Operators that
+            PyTorch decomposes above autograd are decomposed in any case.
+    """
+    present = [operand for operand in operands if operand is not None]
+
+    def of_present(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        rest = iter(tensors)
+        results = function(*(None if operand is None else next(rest) for operand in operands))
+        return [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
+
+    mode = torch_internals.fake_mode()
+    with mode, sdpa_kernel(SDPBackend.MATH):
+        inputs = [torch.empty(tuple(x.shape), dtype=torch_dtype(x.dtype)) for x in present]
+        module = make_fx(of_present, decomposition_table=_table(decompose))(*inputs)
+        if any(map(_writes, module.graph.nodes)):
+            whole = torch.func.functionalize(module, remove="mutations_and_views")
+            module = make_fx(whole, decomposition_table=_table(decompose))(*inputs)
+    module.graph.eliminate_dead_code()
+    return Graph(module)
+
+
+@cache
+def _table(decompose: bool) -> Mapping[Any, Callable[..., Any]]:
+    if not decompose:
+        return {}
+    known = torch_internals.all_decompositions()
+    return {operator: function for operator, function in known.items() if operator not in RULES}
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    return torch_internals.writes_to_an_argument(node.target)
