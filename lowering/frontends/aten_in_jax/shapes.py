@@ -12,7 +12,7 @@ from lowering.frontends.aten_in_jax.table import rule
 
 
 @rule(
-    "aten::alias", "aten::clone", "aten::contiguous", "aten::detach", "aten::lift_fresh",
+    "aten::alias", "aten::alias_copy", "aten::clone", "aten::detach_copy", "aten::contiguous", "aten::detach", "aten::lift_fresh",
     "aten::lift_fresh_copy", "aten::positive",
 )  # fmt: skip
 def _same(dtype: Any, /, x: Any, **_: Any) -> Any:

@@ -46,6 +46,11 @@ def overload(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), plain), kind or "default")
 
 
+def has_rule(operator: Any) -> bool:
+    """Whether an operator has a rule. Items of results need none."""
+    return operator in RULES or not hasattr(operator, "overloadpacket")
+
+
 def rule_of(operator: Any) -> Rule:
     """The rule of an operator.
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive, jaxpr_as_fun
+from jax.extend.core import Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 from lowering.frontends.jax.internals import bind_composite, parse_attributes_of
@@ -100,7 +100,8 @@ def trace(function: Callable[..., Any], types: Sequence[Any]) -> Any:
     Raises:
         ValueError: the function holds an array, which would have to be an operand.
     """
-    jaxpr = jax.make_jaxpr(function)(*types)
+    traced = jax.make_jaxpr(function)(*types)
+    jaxpr = jax.make_jaxpr(partial(_inlined, traced))(*types)
     if jaxpr.consts:
         shapes = ", ".join(f"{c.dtype}{list(jnp.shape(c))}" for c in jaxpr.consts)
         raise ValueError(
@@ -108,6 +109,27 @@ def trace(function: Callable[..., Any], types: Sequence[Any]) -> Any:
             " numbers, as with jnp.full"
         )
     return jaxpr
+
+
+def _inlined(jaxpr: Any, *operands: Any) -> list[Any]:
+    """A traced function without the calls of jitted functions, which would be functions of the
+    module beside the decomposition."""
+    values = dict(zip(jaxpr.jaxpr.constvars, jaxpr.consts, strict=True))
+    values |= dict(zip(jaxpr.jaxpr.invars, operands, strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, Literal) else values[atom]
+
+    for equation in jaxpr.jaxpr.eqns:
+        read_operands = [read(atom) for atom in equation.invars]
+        if equation.primitive.name in ("jit", "pjit"):
+            results = _inlined(equation.params["jaxpr"], *read_operands)
+        else:
+            functions, parameters = equation.primitive.get_bind_params(equation.params)
+            results = equation.primitive.bind(*functions, *read_operands, **parameters)
+            results = results if equation.primitive.multiple_results else [results]
+        values |= dict(zip(equation.outvars, results, strict=True))
+    return [read(atom) for atom in jaxpr.jaxpr.outvars]
 
 
 # ---- the call ----
