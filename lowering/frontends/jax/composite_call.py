@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax.extend.core import Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from lowering.frontends.jax.internals import bind_composite, parse_attributes_of
+from lowering.frontends.jax.internals import bind_composite, parse_attributes_of, run_equation
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,7 @@ def _inlined(jaxpr: Any, *operands: Any) -> list[Any]:
         if equation.primitive.name in ("jit", "pjit"):
             results = _inlined(equation.params["jaxpr"], *read_operands)
         else:
-            functions, parameters = equation.primitive.get_bind_params(equation.params)
-            results = equation.primitive.bind(*functions, *read_operands, **parameters)
-            results = results if equation.primitive.multiple_results else [results]
+            results = run_equation(equation, read_operands)
         values |= dict(zip(equation.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.jaxpr.outvars]
 

@@ -49,3 +49,13 @@ def bind_composite(
         *operands, name=name, version=version, attributes=flat, **{_FUNCTION: function}
     )
     return found
+
+
+def run_equation(equation: Any, operands: Sequence[Any]) -> list[Any]:
+    """The results of one operation of a traced function, for other operands."""
+    parameters = equation.primitive.get_bind_params(equation.params)
+    functions: Sequence[Any] = ()
+    if isinstance(parameters, tuple):  # before jax 0.10
+        functions, parameters = parameters
+    results = equation.primitive.bind(*functions, *operands, **parameters)
+    return list(results) if equation.primitive.multiple_results else [results]
