@@ -59,7 +59,7 @@ class EntryFunction:
             [_parameter(argument) for argument in self._definition.signature.arguments]
         )
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:
         bound = self.__signature__.bind(*arguments, **keywords)
         bound.apply_defaults()
         arrays: list[Any] = []
