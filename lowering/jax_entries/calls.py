@@ -263,6 +263,16 @@ class Call:
         saves = entry.operands if entry.saves is None else entry.saves
         return tuple(n for n, name in enumerate(names) if name in saves)
 
+    def axes_of(self, saved: Sequence[int | None], results: int) -> tuple[int | None, ...]:
+        """The axes of the operands that are present, from those of what the backward takes. An
+        operand that it does not take has one."""
+        taken = self._taken(results)
+        return tuple(
+            saved[taken.index(n)] if n in taken else 0
+            for n, type_ in enumerate(self._types)
+            if type_ is not None
+        )
+
     def _names_of_operands(self) -> tuple[str, ...]:
         entry, groups = self.definition.entry, self._captured[0].groups
         return entry.operands if groups is None else operand_names(entry.operands, groups)
@@ -350,7 +360,7 @@ class Call:
         such call."""
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
         arrays = [
-            jax.ShapeDtypeStruct((size, *type_.shape), type_.dtype) if n in numbers else type_
+            _wider(type_, size) if n in numbers else type_
             for n, type_ in enumerate(self.arrays)
         ]
         first = next((type_ for type_ in self._types if type_ is not None), None)
@@ -360,7 +370,7 @@ class Call:
             name: _moved(value, rank) if name in counted else value
             for name, value in self.values.items()
         }
-        call = Call(self.definition, values, tuple(map(strong, arrays)), self.invoke)
+        call = Call(self.definition, values, tuple(arrays), self.invoke)
         try:
             return call if call.unmet is None and call.kind is not None else None
         except (LoweringError, InvalidCallError):  # not a call of the operator
@@ -383,23 +393,36 @@ class _DerivedBackward:
         raise AssertionError("the gradient of the decomposition is taken")
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
-        """See `Rules`. All operands have one more dimension, or the call is no composite."""
-        forward = self.forward.moved(size, (0,) * len(self.forward.order))
+        """See `Rules`."""
+        original = self.forward.backward_kind(self.grads, self.wanted, self.saved)
+        for all_operands in (False, True):
+            chosen = (0,) * len(axes) if all_operands else axes
+            kind = self._moved(size, chosen)
+            if kind is not None and _has_meaning(kind, original, size, chosen):
+                return kind, all_operands
+        return None
+
+    def _moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
+        """The backward of the forward with one more dimension at the front of these operands."""
+        rest = iter(axes)
+        of_each = [None if t is None else next(rest) for t in (*self.grads, *self.saved)]
+        of_saved = of_each[len(self.grads) :]
+        forward = self.forward.moved(size, self.forward.axes_of(of_saved, len(self.grads)))
         if forward is None:
             return None
-
-        def wider(type_: Any | None) -> Any | None:
-            if type_ is None:
-                return None
-            return strong(jax.ShapeDtypeStruct((size, *type_.shape), type_.dtype))
-
-        grads, saved = tuple(map(wider, self.grads)), tuple(map(wider, self.saved))
-        original = self.forward.backward_kind(self.grads, self.wanted, self.saved)
+        types = [
+            type_ if axis is None else _wider(type_, size)
+            for type_, axis in zip((*self.grads, *self.saved), of_each, strict=True)
+        ]
+        grads, saved = tuple(types[: len(self.grads)]), tuple(types[len(self.grads) :])
         try:
-            kind = forward.backward_kind(grads, self.wanted, saved)
-        except (LoweringError, InvalidCallError):
+            return forward.backward_kind(grads, self.wanted, saved)
+        except (LoweringError, InvalidCallError):  # the gradients are not those of such a call
             return None
-        return (kind, True) if _has_meaning(kind, original, size, (0,) * len(axes)) else None
+
+
+def _wider(type_: Any, size: int) -> Any:
+    return strong(jax.ShapeDtypeStruct((size, *type_.shape), type_.dtype))
 
 
 def _has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:

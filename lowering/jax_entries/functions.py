@@ -36,27 +36,27 @@ class EntryFunction:
     """
 
     def __init__(self, definition: Definition, invoke: Any) -> None:
-        self._definition = definition
+        self.definition = definition
         self._invoke = invoke
         self._calls: dict[Any, Call] = {}
         self.__name__ = self.__qualname__ = definition.entry.name
         self.__module__ = "composites.jax"
 
     def __repr__(self) -> str:
-        return f"<composites.jax function {self._definition.entry.qualified}>"
+        return f"<composites.jax function {self.definition.entry.qualified}>"
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        entry = self._definition.entry
+        entry = self.definition.entry
         return (
             f"The composite {entry.composite_name}, version {entry.version}.\n\n"
-            f"{self._definition.signature.schema}"
+            f"{self.definition.signature.schema}"
         )
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
         return inspect.Signature(
-            [_parameter(argument) for argument in self._definition.signature.arguments]
+            [_parameter(argument) for argument in self.definition.signature.arguments]
         )
 
     def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:
@@ -74,13 +74,13 @@ class EntryFunction:
         try:
             found = self._calls.get(key)
         except TypeError as error:
-            entry = self._definition.entry
+            entry = self.definition.entry
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: an argument is neither an array, a number,"
                 f" text, a dtype, None, nor a list of these ({error})"
             ) from error
         if found is None:
-            found = Call(self._definition, values, types, self._invoke)
+            found = Call(self.definition, values, types, self._invoke)
             if len(self._calls) >= _KINDS:
                 self._calls.clear()
             self._calls[key] = found
@@ -88,10 +88,10 @@ class EntryFunction:
 
     def _value(self, name: str, value: Any, arrays: list[Any]) -> Any:
         """An argument with a `Slot` in the place of each array, which is added to `arrays`."""
-        argument = self._definition.signature.argument(name)
+        argument = self.definition.signature.argument(name)
         assert argument is not None
         is_operand = argument.kind in ("tensor", "tensors", "optional_tensors") or (
-            argument.kind == "other" and name in self._definition.entry.operands
+            argument.kind == "other" and name in self.definition.entry.operands
         )
         return _taken(value, is_operand, argument, arrays)
 

@@ -166,7 +166,7 @@ def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
         results = saved[: len(kind.jaxpr.out_avals)]
         found = iter(_derivative_p.bind(*primals, *saved, *given, kind=kind, wanted=wanted))
     pushed = [
-        next(found) if _is_differentiable(result) else ad.Zero.from_primal_value(result)
+        next(found) if _is_differentiable(result) else ad.Zero(jax.typeof(result).to_tangent_aval())
         for result in results
     ]
     return results, pushed
