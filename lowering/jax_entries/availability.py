@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import torch
 
 from composites.errors import CompositesError, UnusableFunctionError
+from composites.functions import find_function
 from lowering.example_calls import ExampleCall, NoExample, example_calls
 from lowering.frontends.aten_in_jax import jax_dtype
 from lowering.jax_entries.definition import Definition
@@ -50,7 +52,7 @@ def _reason(entries: Entries, definition: Definition) -> str | None:
     if isinstance(examples, NoExample):
         return examples.reason
     try:
-        trace_example(entries, definition, examples[0])
+        trace_example(entries, definition, _uncertain(definition, examples[0]))
     except (CompositesError, UnusableFunctionError) as error:
         return str(error)
     return None
@@ -62,12 +64,53 @@ def examples_of(definition: Definition) -> tuple[ExampleCall, ...] | NoExample:
     Raises:
         LoweringError: it has none.
     """
-    entry, signature = definition.entry, definition.signature
+    entry = definition.entry
     if entry.op is None or entry.adapt is None:
         return example_calls(entry)
-    # The entry's example has the arguments of its operator, not those of its decomposition.
-    same = tuple((n, v) for n, v in entry.example if signature.argument(n) is not None)
-    return example_calls(replace(entry, op=None, example=same))
+    examples = example_calls(entry)
+    if isinstance(examples, NoExample):
+        return examples
+    return _adapted(definition, examples[0])
+
+
+def _uncertain(definition: Definition, example: ExampleCall) -> ExampleCall:
+    """An example whose guessed numbers are one half: as a probability, 1 draws no numbers."""
+    given = dict(definition.entry.example)
+    guessed = {
+        a.name: 0.5
+        for a in definition.signature.arguments
+        if a.kind == "float" and not a.has_default and not a.optional and a.name not in given
+    }
+    known = {name: guessed.get(name, value) for name, value in example.values.items()}
+    return replace(example, values=known)
+
+
+class _Reached(Exception):
+    """`adapt` has called the composite."""
+
+
+def _adapted(definition: Definition, example: ExampleCall) -> tuple[ExampleCall, ...] | NoExample:
+    """An example call of an operator, as the entry's `adapt` passes it on."""
+    assert definition.entry.adapt is not None
+    signature = inspect.signature(definition.function)
+    found: list[dict[str, Any]] = []
+
+    def composite(*arguments: Any, **keywords: Any) -> Any:
+        bound = signature.bind(*arguments, **keywords)
+        bound.apply_defaults()
+        found.append(dict(bound.arguments))
+        raise _Reached
+
+    positional, keywords = example.arguments()
+    try:
+        find_function(definition.entry.adapt)(composite, *positional, **keywords)
+    except _Reached:
+        keyword_only = {a.name for a in definition.signature.arguments if a.keyword_only}
+        call = replace(example, values=found[0], keyword_only=frozenset(keyword_only))
+        return (replace(call, function=definition.function),)
+    except CompositesError as error:
+        return NoExample(str(error))
+    return NoExample(f"{definition.entry.adapt} does not make the example a composite")
 
 
 def trace_example(entries: Entries, definition: Definition, example: ExampleCall) -> None:

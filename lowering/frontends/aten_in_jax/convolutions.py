@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from composites.operators import wide_products  # noqa: F401  (composites::convolution)
 from lowering.frontends.aten_in_jax.table import rule
 
 
@@ -25,6 +26,7 @@ def _convolve(
     transposed: bool,
     output_padding: Sequence[int],
     groups: int,
+    wide: Any = None,
 ) -> Any:
     rank = x.ndim - 2
     stride, padding = _all_of(stride, rank), _all_of(padding, rank)
@@ -35,6 +37,7 @@ def _convolve(
         return lax.conv_general_dilated(
             x, weight, stride, [(p, p) for p in padding],
             rhs_dilation=dilation, dimension_numbers=numbers, feature_group_count=groups,
+            preferred_element_type=wide,
         )  # fmt: skip
     # The gradient of a convolution: the kernel is turned round, its channels change places within
     # each group, and the operand has holes.
@@ -50,6 +53,7 @@ def _convolve(
     return lax.conv_general_dilated(
         x, kernel, [1] * rank, pads, lhs_dilation=stride, rhs_dilation=dilation,
         dimension_numbers=numbers, feature_group_count=groups,
+        preferred_element_type=wide,
     )  # fmt: skip
 
 
@@ -57,6 +61,12 @@ def _convolve(
 def _convolution(dtype: Any, /, x: Any, weight: Any, bias: Any, *geometry: Any) -> Any:
     result = _convolve(x, weight, *geometry)
     return result if bias is None else result + bias.reshape(-1, *[1] * (x.ndim - 2))
+
+
+@rule("composites::convolution")
+def _wide_convolution(dtype: Any, /, x: Any, weight: Any, *arguments: Any) -> Any:
+    *geometry, _ = arguments
+    return _convolve(x, weight, *geometry, dtype)
 
 
 @rule("aten::convolution_backward")

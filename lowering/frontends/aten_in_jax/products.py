@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from composites.operators import wide_products  # noqa: F401  (it defines composites::matmul)
 from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import rule
 
@@ -16,7 +17,7 @@ def _product(dtype: Any, /, a: Any, b: Any) -> Any:
     return jnp.matmul(a, b)
 
 
-@rule("aten::mm.dtype", "aten::bmm.dtype")
+@rule("aten::mm.dtype", "aten::bmm.dtype", "composites::matmul")
 def _wide_product(dtype: Any, /, a: Any, b: Any, out_dtype: Any) -> Any:
     return jnp.matmul(a, b, preferred_element_type=dtype)
 

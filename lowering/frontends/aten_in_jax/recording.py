@@ -61,6 +61,8 @@ def record(
         if any(map(_writes, module.graph.nodes)):
             whole = torch.func.functionalize(module, remove="mutations_and_views")
             module = make_fx(whole, decomposition_table=_table(decompose))(*inputs)
+            _drop_writes_to_inputs(module.graph)
+    _reshape_strided(module.graph)
     module.graph.eliminate_dead_code()
     return Graph(module)
 
@@ -71,6 +73,28 @@ def _table(decompose: bool) -> Mapping[Any, Callable[..., Any]]:
         return {}
     known = torch_internals.all_decompositions()
     return {operator: function for operator, function in known.items() if operator not in RULES}
+
+
+def _reshape_strided(graph: torch.fx.Graph) -> None:
+    """Write views by strides as shapes where they only say another shape. Arrays have no strides.
+
+    Decompositions of PyTorch (2.9: native_group_norm) make such views of contiguous tensors.
+    """
+    for node in graph.nodes:
+        if node.target != torch.ops.aten.as_strided.default:
+            continue
+        before, after = node.args[0].meta["val"], node.meta["val"]
+        same = before.numel() == after.numel() and after.storage_offset() == 0
+        if same and before.is_contiguous() and after.is_contiguous():
+            node.target = torch.ops.aten.reshape.default
+            node.args = node.args[:2]
+
+
+def _drop_writes_to_inputs(graph: torch.fx.Graph) -> None:
+    """Remove what functionalizing leaves for its caller. Operands of composites do not change."""
+    for node in reversed(graph.nodes):
+        if _writes(node) and not node.users:
+            graph.erase_node(node)
 
 
 def _writes(node: torch.fx.Node) -> bool:
