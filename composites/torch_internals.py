@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any, TypeAlias
 
 import torch
@@ -97,6 +98,20 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
 def all_decompositions() -> dict[Any, Callable[..., Any]]:
     """`decompositions`, with those to core aten operators where PyTorch has two of one."""
     return {**decompositions(), **core_aten_decompositions()}
+
+
+_whole = torch.library.Library("composites_whole", "DEF")
+
+
+@cache
+def whole_operator(overload: Any) -> Any:
+    """An operator with the schema of another one that PyTorch decomposes wherever it is traced. It
+    is traced as itself."""
+    name = f"{overload._schema.name}_{overload._overloadname}".replace("::", "_")
+    arguments = str(overload._schema).partition("(")[2]
+    _whole.define(f"{name}({arguments}")
+    _whole.impl(name, overload.decompose, "CompositeExplicitAutograd")
+    return getattr(torch.ops.composites_whole, name).default
 
 
 def writes_to_an_argument(target: Any) -> bool:

@@ -195,11 +195,47 @@ class Call:
     ) -> list[Any]:
         """See `Rules`."""
         backward = self.definition.backward
+        known = self._differentiable_results(wanted)
+        pairs = zip(grads, known, strict=False)
+        if any(grad is not None and not is_known for grad, is_known in pairs):
+            return self._transposed(operands, grads, wanted)
         if backward is None:
             return self._derived(operands, results, grads, wanted)
         if backward.entry.gradients:
             return self._explicit(backward, operands, results, grads, wanted)
         return self._of_operator(backward, operands, results, grads, wanted)
+
+    def _differentiable_results(self, wanted: tuple[bool, ...]) -> tuple[bool, ...]:
+        """For each result, whether PyTorch gives it a gradient. Empty if all have one."""
+        key = ("results", wanted)
+        if key not in self._backwards:
+            backward = self.definition.backward
+            self._backwards[key] = (
+                ()
+                if backward is not None and backward.entry.gradients
+                else self._lowered(
+                    lambda: meaning.differentiable(
+                        self.definition, self._captured[0], self._types, self._whole(wanted)
+                    )
+                )
+            )
+        return self._backwards[key]  # type: ignore[no-any-return]
+
+    def _transposed(
+        self, operands: Sequence[Any], grads: Sequence[Any | None], wanted: tuple[bool, ...]
+    ) -> list[Any]:
+        """The gradient of the decomposition, where PyTorch takes a result for a constant that the
+        program differentiates."""
+
+        def of_wanted(*chosen: Any) -> list[Any]:
+            rest = iter(chosen)
+            pairs = zip(operands, wanted, strict=True)
+            results = self.kind.decomposition(*(next(rest) if w else x for x, w in pairs))
+            return [r for r, grad in zip(results, grads, strict=True) if grad is not None]
+
+        chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
+        pull = jax.vjp(of_wanted, *chosen)[1]
+        return list(pull([grad for grad in grads if grad is not None]))
 
     def _derived(
         self,
@@ -315,6 +351,8 @@ class Call:
         wanted: tuple[bool, ...],
     ) -> list[Any]:
         """The gradients as PyTorch's autograd computes them, with the composite of an operator."""
+        assert backward.entry.op is not None
+        operator = find_overload(find_operator(backward.entry.op))
         types = tuple(_strong_or_none(grad) for grad in grads)
         key = (types, wanted)
         if key not in self._backwards:
@@ -327,10 +365,9 @@ class Call:
                     self._types,
                     types,
                     self._whole(wanted),
+                    operator,
                 )
             )
-        assert backward.entry.op is not None
-        operator = find_overload(find_operator(backward.entry.op))
 
         def claim(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
             if target != operator:

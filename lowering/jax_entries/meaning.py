@@ -112,6 +112,31 @@ def backward(
     return lambda *arrays: aten_in_jax.evaluate(graph, arrays)
 
 
+def differentiable(
+    definition: Definition,
+    captured: Captured,
+    types: Sequence[Any | None],
+    wanted: Sequence[bool],
+) -> tuple[bool, ...]:
+    """For each result, whether PyTorch gives it a gradient."""
+    if definition.is_jax:
+        return ()
+    found: list[bool] = []
+
+    def run(*operands: torch.Tensor | None) -> Any:
+        with torch.enable_grad():  # type: ignore[no-untyped-call]
+            leaves = [
+                t if t is None else t.detach().requires_grad_(asked)
+                for t, asked in zip(operands, wanted, strict=True)
+            ]
+            results = definition.entry.exposed(captured.call(definition.function, *leaves))
+        found[:] = [result.requires_grad for result in pytree.tree_leaves(results)]
+        return [result.detach() for result in pytree.tree_leaves(results)]
+
+    aten_in_jax.record(run, types, decompose=False)
+    return tuple(found)
+
+
 class OperatorBackward:
     """What PyTorch's autograd does after an operator: a graph of operators, one of which has an
     entry."""
@@ -123,6 +148,7 @@ class OperatorBackward:
         types: Sequence[Any | None],
         grads: Sequence[Any | None],
         wanted: Sequence[bool],
+        backward: Any,
     ) -> None:
         count = sum(grad is not None for grad in grads)
 
@@ -140,7 +166,7 @@ class OperatorBackward:
 
         self._operator = operator
         operands = [*(grad for grad in grads if grad is not None), *types]
-        self._graph = aten_in_jax.record(of_tensors, operands, decompose=False)
+        self._graph = aten_in_jax.record(of_tensors, operands, decompose=False, kept=backward)
 
     def run(
         self,

@@ -36,7 +36,11 @@ class Graph:
 
 
 def record(
-    function: Callable[..., Any], operands: Sequence[Any | None], *, decompose: bool = True
+    function: Callable[..., Any],
+    operands: Sequence[Any | None],
+    *,
+    decompose: bool = True,
+    kept: Any = None,
 ) -> Graph:
     """Record a function of tensors.
 
@@ -46,7 +50,12 @@ def record(
             gets tensors in their places, and None.
         decompose: whether operators are decomposed into those that have rules. Operators that
             PyTorch decomposes above autograd are decomposed in any case.
+        kept: an operator that is not decomposed, whatever PyTorch does.
     """
+    table = dict(_table(decompose))
+    whole = None
+    if kept is not None and torch_internals.decomposition_of(kept) is not None:
+        whole = table[kept] = torch_internals.whole_operator(kept)
     present = [operand for operand in operands if operand is not None]
 
     def of_present(*tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -57,11 +66,14 @@ def record(
     mode = torch_internals.fake_mode()
     with mode, sdpa_kernel(SDPBackend.MATH):
         inputs = [torch.empty(tuple(x.shape), dtype=torch_dtype(x.dtype)) for x in present]
-        module = make_fx(of_present, decomposition_table=_table(decompose))(*inputs)
+        module = make_fx(of_present, decomposition_table=table)(*inputs)
         if any(map(_writes, module.graph.nodes)):
-            whole = torch.func.functionalize(module, remove="mutations_and_views")
-            module = make_fx(whole, decomposition_table=_table(decompose))(*inputs)
+            pure = torch.func.functionalize(module, remove="mutations_and_views")
+            module = make_fx(pure, decomposition_table=table)(*inputs)
             _drop_writes_to_inputs(module.graph)
+    for node in module.graph.nodes:
+        if whole is not None and node.target == whole:
+            node.target = kept
     _reshape_strided(module.graph)
     module.graph.eliminate_dead_code()
     return Graph(module)
