@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from composites import attribute_types
 from composites.attribute_types import UnsupportedValueError
@@ -15,11 +16,12 @@ from composites.errors import InvalidCallError, LoweringError, UnsupportedCallEr
 from composites.registry.operators import find_operator, find_overload
 from lowering.dispatch.autograd.definition import local_name, result_name
 from lowering.dispatch.operand_lists import operand_names, regrouped
+from lowering.frontends.aten_in_jax import is_symbolic
 from lowering.frontends.jax.composite_call import Kind, bind, trace
 from lowering.jax_entries import meaning
 from lowering.jax_entries.capturing import Captured, capture
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.equality import is_same
+from lowering.jax_entries.traced import depends_on, is_same
 
 Invoke = Callable[[Definition, Mapping[str, Any]], Any]
 """Calls another entry, with its arguments by name."""
@@ -99,6 +101,8 @@ class Call:
             return "an operand is no array"
         if captured.unmet is not None:
             return captured.unmet
+        if self.definition.entry.when.where and any(map(is_symbolic, self.arrays)):
+            return "a condition cannot be evaluated for sizes that are symbols"
         try:
             self._attributes  # noqa: B018
         except UnsupportedValueError as error:
@@ -195,30 +199,34 @@ class Call:
     ) -> list[Any]:
         """See `Rules`."""
         backward = self.definition.backward
-        known = self._differentiable_results(wanted)
-        pairs = zip(grads, known, strict=False)
-        if any(grad is not None and not is_known for grad, is_known in pairs):
-            return self._transposed(operands, grads, wanted)
+        constant = self._constant_results(wanted)
+        if constant:
+            reached = depends_on(self.kind.jaxpr, wanted)
+            if any(grads[n] is not None and reached[n] for n in constant):
+                return self._transposed(operands, grads, wanted)
+            grads = [None if n in constant else grad for n, grad in enumerate(grads)]
+            if all(grad is None for grad in grads):
+                chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
+                return [jnp.zeros(x.shape, x.dtype) for x in chosen]
         if backward is None:
             return self._derived(operands, results, grads, wanted)
         if backward.entry.gradients:
             return self._explicit(backward, operands, results, grads, wanted)
         return self._of_operator(backward, operands, results, grads, wanted)
 
-    def _differentiable_results(self, wanted: tuple[bool, ...]) -> tuple[bool, ...]:
-        """For each result, whether PyTorch gives it a gradient. Empty if all have one."""
+    def _constant_results(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
+        """The results to which PyTorch gives no gradient, by number."""
+        backward = self.definition.backward
+        if backward is not None and backward.entry.gradients:
+            return ()
         key = ("results", wanted)
         if key not in self._backwards:
-            backward = self.definition.backward
-            self._backwards[key] = (
-                ()
-                if backward is not None and backward.entry.gradients
-                else self._lowered(
-                    lambda: meaning.differentiable(
-                        self.definition, self._captured[0], self._types, self._whole(wanted)
-                    )
+            found = self._lowered(
+                lambda: meaning.differentiable(
+                    self.definition, self._captured[0], self._types, self._whole(wanted)
                 )
             )
+            self._backwards[key] = tuple(n for n, has_one in enumerate(found) if not has_one)
         return self._backwards[key]  # type: ignore[no-any-return]
 
     def _transposed(

@@ -226,6 +226,8 @@ def spread(arrays: Sequence[Any], types: Sequence[Any | None]) -> Iterator[Any]:
 
 
 def stand_in(type_: Any) -> torch.Tensor:
-    """A tensor with the shape and dtype of an array, for conditions and attributes."""
-    return torch.empty(tuple(type_.shape), dtype=aten_in_jax.torch_dtype(type_.dtype), device="meta")
+    """A tensor with the shape and dtype of an array, for conditions and attributes. A size
+    that is a symbol is any number."""
+    sizes = [size if isinstance(size, int) else 2 for size in type_.shape]
+    return torch.empty(sizes, dtype=aten_in_jax.torch_dtype(type_.dtype), device="meta")
 

@@ -11,7 +11,7 @@ functions.
 
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype, torch_dtype
 from lowering.frontends.aten_in_jax.evaluation import evaluate
-from lowering.frontends.aten_in_jax.recording import Graph, record
+from lowering.frontends.aten_in_jax.recording import Graph, is_symbolic, record
 from lowering.frontends.aten_in_jax.table import UnknownOperatorError, has_rule
 
-__all__ = ["Graph", "UnknownOperatorError", "evaluate", "has_rule", "jax_dtype", "record", "torch_dtype"]
+__all__ = ["Graph", "UnknownOperatorError", "evaluate", "has_rule", "is_symbolic", "jax_dtype", "record", "torch_dtype"]

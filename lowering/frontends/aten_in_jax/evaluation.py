@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -57,8 +56,10 @@ def evaluate(
 def _result(
     node: torch.fx.Node, arguments: tuple[Any, ...], keywords: dict[str, Any], claim: Claim | None
 ) -> Any:
-    if node.target is operator.getitem:
-        return arguments[0][arguments[1]]
+    if getattr(node.target, "__module__", None) == "_operator":  # also arithmetic of sizes
+        return node.target(*arguments)
+    if node.target is torch.ops.aten.sym_size.int:
+        return arguments[0].shape[arguments[1]]
     if claim is not None:
         claimed = claim(node.target, arguments, keywords)
         if claimed is not NotImplemented:

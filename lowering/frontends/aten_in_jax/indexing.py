@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import UnknownOperatorError, rule
@@ -88,11 +89,33 @@ def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> An
 def _scatter_reduce(
     dtype: Any, /, x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
-    if not include_self or reduce == "mean":
-        raise UnknownOperatorError(f"aten::scatter_reduce of {reduce}, include_self={include_self}")
-    place, part = _place(x, dim, index), _part(source, index)
+    part = _part(source, index)
+    if not include_self:  # elements that something is written to begin without their own value
+        x = _place(x, dim, index).set(_neutral(reduce, dtype))
+    place = _place(x, dim, index)
+    if reduce == "mean":
+        count = jnp.full(x.shape, 1, jnp.int32)
+        if not include_self:
+            count = _place(count, dim, index).set(0)
+        count = _place(count, dim, index).add(1)
+        total = place.add(part)
+        count = jnp.maximum(count, 1)
+        if jnp.issubdtype(dtype, jnp.integer):
+            return jnp.floor_divide(total, count.astype(dtype))
+        return total / count.astype(dtype)
     named = {"sum": place.add, "prod": place.multiply, "amax": place.max, "amin": place.min}
     return named[reduce](part)
+
+
+def _neutral(reduce: str, dtype: Any) -> Any:
+    """The value that changes no result of a reduction."""
+    if reduce in ("amax", "amin"):
+        sign = -1 if reduce == "amax" else 1
+        if jnp.issubdtype(dtype, jnp.floating):
+            return as_type(sign * np.inf, dtype)
+        limits = jnp.iinfo(dtype)
+        return as_type(limits.min if sign < 0 else limits.max, dtype)
+    return as_type(1 if reduce == "prod" else 0, dtype)
 
 
 @rule("aten::index_add")

@@ -9,6 +9,11 @@ from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from composites import torch_internals
@@ -24,7 +29,10 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
     shapes,
 )
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
-from lowering.frontends.aten_in_jax.table import RULES
+from lowering.frontends.aten_in_jax.table import RULES, UnknownOperatorError
+
+
+_PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,20 +71,67 @@ def record(
         results = function(*(None if operand is None else next(rest) for operand in operands))
         return [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
 
-    mode = torch_internals.fake_mode()
+    shapes = None if all(map(_is_static, present)) else ShapeEnv()
+    mode = torch_internals.fake_mode(shapes)
     with mode, sdpa_kernel(SDPBackend.MATH):
-        inputs = [torch.empty(tuple(x.shape), dtype=torch_dtype(x.dtype)) for x in present]
+        inputs = _inputs(present, mode)
         module = make_fx(of_present, decomposition_table=table)(*inputs)
         if any(map(_writes, module.graph.nodes)):
             pure = torch.func.functionalize(module, remove="mutations_and_views")
             module = make_fx(pure, decomposition_table=table)(*inputs)
             _drop_writes_to_inputs(module.graph)
+    _check_sizes(shapes)
     for node in module.graph.nodes:
         if whole is not None and node.target == whole:
             node.target = kept
     _reshape_strided(module.graph)
     module.graph.eliminate_dead_code()
     return Graph(module)
+
+
+def is_symbolic(type_: Any) -> bool:
+    """Whether a size of an array is a symbol, as in `jax.export` with symbolic shapes."""
+    return not _is_static(type_)
+
+
+def _is_static(type_: Any) -> bool:
+    return all(isinstance(size, int) for size in type_.shape)
+
+
+def _inputs(present: Sequence[Any], mode: Any) -> list[torch.Tensor]:
+    """Tensors without values. Sizes that are one symbol in JAX are one symbol in PyTorch, to which
+    a prime number stands for it."""
+    if all(map(_is_static, present)):
+        return [torch.empty(tuple(x.shape), dtype=torch_dtype(x.dtype)) for x in present]
+    numbers: dict[Any, int] = {}
+    inputs = []
+    for x in present:
+        sizes = [
+            size if isinstance(size, int) else numbers.setdefault(size, _PRIMES[len(numbers)])
+            for size in x.shape
+        ]
+        kinds = [DimDynamic.STATIC if isinstance(n, int) else DimDynamic.DUCK for n in x.shape]
+        with torch_internals.without_modes():
+            tensor = torch.empty(sizes, dtype=torch_dtype(x.dtype))
+        context = StatelessSymbolicContext(dynamic_sizes=kinds)
+        inputs.append(mode.from_tensor(tensor, symbolic_context=context))
+    return inputs
+
+
+def _check_sizes(shapes: ShapeEnv | None) -> None:
+    """Check that a graph with symbols holds for all their values.
+
+    Raises:
+        UnknownOperatorError: PyTorch took a branch that depends on one.
+    """
+    guards = [] if shapes is None else shapes.guards
+    for guard in guards:
+        written = str(guard.expr)
+        if not written.startswith("Ne(") and written != "True":
+            raise UnknownOperatorError(
+                f"the decomposition depends on a size that is a symbol here ({written}); write this"
+                " size as a number"
+            )
 
 
 @cache

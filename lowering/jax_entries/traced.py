@@ -1,4 +1,4 @@
-"""Whether two traced functions are the same operations on the same operands.
+"""What traced functions are: whether two are the same operations, and what their results depend on.
 
 Both are written as expressions over their operands, in which equal operations are one. What a
 broadcast says in several ways is written in one: in two steps or one, and by sizes or by the
@@ -7,6 +7,7 @@ operation that follows. Two functions that compute the same in other ways are di
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,16 @@ def is_same(one: Any, other: Any) -> bool:
     """Whether two closed jaxprs are the same operations."""
     expressions = _Expressions()
     return expressions.results(one) == expressions.results(other)
+
+
+def depends_on(jaxpr: Any, chosen: Sequence[bool]) -> list[bool]:
+    """For each result of a closed jaxpr, whether an operation leads to it from one of the chosen
+    operands."""
+    reached = {v for v, asked in zip(jaxpr.jaxpr.invars, chosen, strict=True) if asked}
+    for equation in jaxpr.jaxpr.eqns:
+        if any(not isinstance(atom, Literal) and atom in reached for atom in equation.invars):
+            reached.update(equation.outvars)
+    return [not isinstance(atom, Literal) and atom in reached for atom in jaxpr.jaxpr.outvars]
 
 
 class _Expressions:
