@@ -208,11 +208,15 @@ class Call:
             if all(grad is None for grad in grads):
                 chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
                 return [jnp.zeros(x.shape, x.dtype) for x in chosen]
+        # The gradients of PyTorch are the conjugates of those of JAX.
+        grads = [grad if grad is None else _conjugate(grad) for grad in grads]
         if backward is None:
-            return self._derived(operands, results, grads, wanted)
-        if backward.entry.gradients:
-            return self._explicit(backward, operands, results, grads, wanted)
-        return self._of_operator(backward, operands, results, grads, wanted)
+            found = self._derived(operands, results, grads, wanted)
+        elif backward.entry.gradients:
+            found = self._explicit(backward, operands, results, grads, wanted)
+        else:
+            found = self._of_operator(backward, operands, results, grads, wanted)
+        return [_conjugate(gradient) for gradient in found]
 
     def _constant_results(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
         """The results to which PyTorch gives no gradient, by number."""
@@ -467,7 +471,7 @@ class _DerivedBackward:
 
 
 def _wider(type_: Any, size: int) -> Any:
-    return strong(jax.ShapeDtypeStruct((size, *type_.shape), type_.dtype))
+    return jax.ShapeDtypeStruct((size, *type_.shape), type_.dtype, **_varying(type_))
 
 
 def _has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:
@@ -489,12 +493,20 @@ def strong(array: Any) -> Any:
 
 def _varying(type_: Any) -> dict[str, Any]:
     """The axes of a mesh over which an array inside `jax.shard_map` varies."""
-    axes = getattr(type_, "vma", None)
-    return {"vma": axes} if axes else {}
+    axes = getattr(type_, "vma", None)  # before jax 0.10
+    if axes:
+        return {"vma": axes}
+    axes = getattr(type_, "manual_axis_type", None)
+    plain = axes is None or not (axes.varying or axes.unreduced or axes.reduced)
+    return {} if plain else {"manual_axis_type": axes}
 
 
 def _strong_or_none(array: Any | None) -> Any | None:
     return None if array is None else strong(array)
+
+
+def _conjugate(array: Any) -> Any:
+    return jnp.conj(array) if jnp.iscomplexobj(array) else array
 
 
 def _texts(attributes: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:

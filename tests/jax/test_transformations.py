@@ -131,7 +131,8 @@ def test_remat(subject: Any) -> None:
 
     found = compare(jax.grad(loss(subject.run)), jax.grad(loss(subject.plain)), X)
     assert found[subject.backward] == 2
-    assert found[subject.name] == 4  # each is computed again
+    # Each is computed again, unless the backward of the last one takes its operand only.
+    assert found[subject.name] == (3 if subject.name == "ptxla.gelu" else 4)
 
 
 def test_while_loop(subject: Any) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import torch
 
 from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.frontends.aten_in_jax.recording import Graph
 from lowering.frontends.aten_in_jax.table import UnknownOperatorError, rule_of
+from lowering.frontends.jax.composite_call import constant
 
 Claim = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """Takes an operator and its arguments, and returns its results, or NotImplemented."""
@@ -83,13 +83,12 @@ def _cast(results: Any, dtypes: Any) -> Any:
 
 
 def _constant(tensor: torch.Tensor) -> Any:
-    """A constant of the graph. One number is no operand, and an array would have to be one.
+    """A constant of the graph.
 
     Raises:
-        UnknownOperatorError: it has several elements.
+        UnknownOperatorError: it is large.
     """
-    if tensor.numel() != 1:
-        raise UnknownOperatorError(
-            f"the decomposition holds a tensor of shape {list(tensor.shape)} that is no operand"
-        )
-    return jnp.full(tuple(tensor.shape), tensor.item(), jax_dtype(tensor.dtype))
+    try:
+        return constant(tensor.tolist()).astype(jax_dtype(tensor.dtype))
+    except ValueError as error:
+        raise UnknownOperatorError(str(error)) from error

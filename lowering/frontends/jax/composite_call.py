@@ -17,10 +17,16 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from lowering.frontends.jax.internals import bind_composite, parse_attributes_of, run_equation
+from lowering.frontends.jax.internals import (
+    bind_composite,
+    has_symbols,
+    parse_attributes_of,
+    run_equation,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +107,42 @@ def trace(function: Callable[..., Any], types: Sequence[Any]) -> Any:
         ValueError: the function holds an array, which would have to be an operand.
     """
     traced = jax.make_jaxpr(function)(*types)
-    jaxpr = jax.make_jaxpr(partial(_inlined, traced))(*types)
-    if jaxpr.consts:
-        shapes = ", ".join(f"{c.dtype}{list(jnp.shape(c))}" for c in jaxpr.consts)
+    return jax.make_jaxpr(partial(_inlined, traced))(*types)
+
+
+_LARGEST = 64
+"""How many numbers a constant can have."""
+
+
+def constant(array: Any) -> Any:
+    """A small array, written with numbers. An array itself would be one more operand.
+
+    Raises:
+        ValueError: it is not small.
+    """
+    values = np.asarray(array)
+    if values.size > _LARGEST:
         raise ValueError(
-            f"the decomposition holds arrays that are not operands ({shapes}); make constants from"
-            " numbers, as with jnp.full"
+            f"the decomposition holds an array that is no operand, {values.dtype}"
+            f"{list(values.shape)}; make constants from numbers, as with jnp.full"
         )
-    return jaxpr
+    if values.size == 0 or (values == values.flat[0]).all():
+        return jnp.full(values.shape, values.flat[0] if values.size else 0, values.dtype)
+    single = [jnp.full((1,), value, values.dtype) for value in values.flat]
+    return jnp.concatenate(single).reshape(values.shape)
 
 
 def _inlined(jaxpr: Any, *operands: Any) -> list[Any]:
     """A traced function without the calls of jitted functions, which would be functions of the
     module beside the decomposition."""
-    values = dict(zip(jaxpr.jaxpr.constvars, jaxpr.consts, strict=True))
+    held = map(constant, jaxpr.consts)
+    values = dict(zip(jaxpr.jaxpr.constvars, held, strict=True))
     values |= dict(zip(jaxpr.jaxpr.invars, operands, strict=True))
 
     def read(atom: Any) -> Any:
-        return atom.val if isinstance(atom, Literal) else values[atom]
+        if isinstance(atom, Literal):  # since jax 0.8 this may be an array
+            return constant(atom.val) if np.ndim(atom.val) else atom.val
+        return values[atom]
 
     for equation in jaxpr.jaxpr.eqns:
         read_operands = [read(atom) for atom in equation.invars]
@@ -210,9 +234,20 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     return results, [0] * len(results)
 
 
+def _lower_call(context: Any, *operands: Any, kind: Kind) -> Any:
+    # JAX (0.7.1 to 0.12) gives each function of a module with symbolic sizes these sizes as further
+    # operands, so that no composite has the operands of its decomposition.
+    function = _decomposed if has_symbols(context) else _composite
+    return mlir.lower_fun(function, multiple_results=True)(context, *operands, kind=kind)
+
+
+def _decomposed(*operands: Any, kind: Kind) -> list[Any]:
+    return kind.decomposition(*operands)
+
+
 _call_p.def_abstract_eval(_abstract_call)
 _call_p.def_impl(_run_call)
-mlir.register_lowering(_call_p, mlir.lower_fun(_composite, multiple_results=True))
+mlir.register_lowering(_call_p, _lower_call)
 ad.primitive_jvps[_call_p] = _push_forward_call
 batching.primitive_batchers[_call_p] = _batch_call
 

@@ -59,3 +59,8 @@ def run_equation(equation: Any, operands: Sequence[Any]) -> list[Any]:
         functions, parameters = parameters
     results = equation.primitive.bind(*functions, *operands, **parameters)
     return list(results) if equation.primitive.multiple_results else [results]
+
+
+def has_symbols(context: Any) -> bool:
+    """Whether a module that is lowered has symbolic sizes, as `jax.export` makes them."""
+    return bool(context.module_context.shape_poly_state.dim_vars)

@@ -178,7 +178,8 @@ def signatures(text: str) -> list[str]:
 
 def composite_names(text: str) -> list[str]:
     """The names of a program's composites, sorted."""
-    return sorted(signature(c).name for c in composites_of(Module.parse(text).ir))
+    module = Module.parse(text)
+    return sorted(signature(c).name for c in composites_of(module.ir))
 
 
 def differentiable(arrays: Sequence[Any]) -> list[int]:
