@@ -471,7 +471,7 @@ class _DerivedBackward:
 
 
 def _wider(type_: Any, size: int) -> Any:
-    return jax.ShapeDtypeStruct((size, *type_.shape), type_.dtype, **_varying(type_))
+    return jax.ShapeDtypeStruct((size, *type_.shape), type_.dtype)
 
 
 def _has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:
@@ -488,17 +488,7 @@ def _has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -
 def strong(array: Any) -> Any:
     """The type of an array, which JAX does not change for the sake of a number."""
     type_ = jax.typeof(array) if not isinstance(array, jax.ShapeDtypeStruct) else array
-    return jax.ShapeDtypeStruct(type_.shape, type_.dtype, **_varying(type_))
-
-
-def _varying(type_: Any) -> dict[str, Any]:
-    """The axes of a mesh over which an array inside `jax.shard_map` varies."""
-    axes = getattr(type_, "vma", None)  # before jax 0.10
-    if axes:
-        return {"vma": axes}
-    axes = getattr(type_, "manual_axis_type", None)
-    plain = axes is None or not (axes.varying or axes.unreduced or axes.reduced)
-    return {} if plain else {"manual_axis_type": axes}
+    return jax.ShapeDtypeStruct(type_.shape, type_.dtype)
 
 
 def _strong_or_none(array: Any | None) -> Any | None:

@@ -26,6 +26,8 @@ from lowering.frontends.jax.internals import (
     has_symbols,
     parse_attributes_of,
     run_equation,
+    vary_alike,
+    varying_as,
 )
 
 
@@ -96,7 +98,7 @@ class Kind:
 
 def bind(kind: Kind, operands: Sequence[Any]) -> list[Any]:
     """One call of a composite. The operands have the types of the kind's decomposition."""
-    results: list[Any] = _call_p.bind(*operands, kind=kind)
+    results: list[Any] = _call_p.bind(*vary_alike(operands), kind=kind)
     return results
 
 
@@ -165,8 +167,8 @@ def _composite(*operands: Any, kind: Kind) -> list[Any]:
     return bind_composite(kind.name, kind.version, attributes, kind.jaxpr, operands)
 
 
-def _abstract_call(*_: Any, kind: Kind) -> Any:
-    return kind.jaxpr.out_avals
+def _abstract_call(*operands: Any, kind: Kind) -> Any:
+    return varying_as(kind.jaxpr.out_avals, operands)
 
 
 @cache
@@ -188,7 +190,8 @@ def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
     else:
         saved = bind(saving, primals)
         results = saved[: len(kind.jaxpr.out_avals)]
-        found = iter(_derivative_p.bind(*primals, *saved, *given, kind=kind, wanted=wanted))
+        values = vary_alike([*primals, *saved, *given])
+        found = iter(_derivative_p.bind(*values, kind=kind, wanted=wanted))
     pushed = [
         next(found) if _is_differentiable(result) else ad.Zero(jax.typeof(result).to_tangent_aval())
         for result in results
@@ -264,8 +267,8 @@ def _push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> list[Any]:
     return _derivative(kind, wanted, values[: len(wanted)], values[len(values) - sum(wanted) :])
 
 
-def _abstract_push(*_: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
-    return [aval.update(weak_type=False) for aval in kind.jaxpr.out_avals if _is_differentiable(aval)]
+def _abstract_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
+    return varying_as(list(filter(_is_differentiable, kind.jaxpr.out_avals)), values)
 
 
 @cache

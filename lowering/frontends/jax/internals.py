@@ -14,6 +14,7 @@ import jax
 from jax._src.interpreters.mlir import register_attribute_handler
 from jax._src.lax.lax import _composite_lowering, composite_p
 from jax.interpreters import mlir
+from jax.sharding import NamedSharding, PartitionSpec
 
 # The parameter that holds the traced function.
 _FUNCTION = "jaxpr" if "jaxpr" in inspect.signature(_composite_lowering).parameters else "call_jaxpr"
@@ -64,3 +65,46 @@ def run_equation(equation: Any, operands: Sequence[Any]) -> list[Any]:
 def has_symbols(context: Any) -> bool:
     """Whether a module that is lowered has symbolic sizes, as `jax.export` makes them."""
     return bool(context.module_context.shape_poly_state.dim_vars)
+
+
+def vary_alike(operands: Sequence[Any]) -> list[Any]:
+    """Operands inside `jax.shard_map`, each of which varies over all axes of the mesh over which
+    one does. The gradient of one that did not is then summed over them, as JAX does for its own
+    operations."""
+    axes = [_axes(jax.typeof(operand)) for operand in operands]
+    every = frozenset().union(*axes)
+    return [
+        x if own == every else _vary(x, tuple(sorted(every - own)))
+        for x, own in zip(operands, axes, strict=True)
+    ]
+
+
+def varying_as(avals: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    """Types of results that vary over the axes of the mesh over which the operands do."""
+    first = next((o for o in operands if _axes(o)), None)
+    if first is None:
+        return list(avals)
+    mesh = first.sharding.mesh
+    return [
+        first.update(
+            shape=aval.shape,
+            dtype=aval.dtype,
+            weak_type=False,
+            sharding=NamedSharding(mesh, PartitionSpec(*[None] * len(aval.shape))),
+        )
+        for aval in avals
+    ]
+
+
+def _axes(type_: Any) -> frozenset[Any]:
+    """The axes of a mesh over which an array varies."""
+    if hasattr(type_, "vma"):
+        return frozenset(type_.vma)
+    found = getattr(type_, "manual_axis_type", None)
+    return frozenset() if found is None else frozenset(found.varying)
+
+
+def _vary(array: Any, axes: tuple[Any, ...]) -> Any:
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(array, axes, to="varying")
+    return jax.lax.pvary(array, axes)
