@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any, TypeAlias
 
 import torch
 from torch._C._dynamo import eval_frame
-from torch._decomp import decomposition_table
+from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._prims_common import wrappers
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad, grad_mode
 from torch.utils import _pytree as pytree
@@ -92,6 +93,30 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         and overload.namespace == "aten"
         and not overload._schema.is_mutable
     }
+
+
+def all_decompositions() -> dict[Any, Callable[..., Any]]:
+    """`decompositions`, with those to core aten operators where PyTorch has two of one."""
+    return {**decompositions(), **core_aten_decompositions()}
+
+
+_whole = torch.library.Library("composites_whole", "DEF")
+
+
+@cache
+def whole_operator(overload: Any) -> Any:
+    """An operator with the schema of another one that PyTorch decomposes wherever it is traced. It
+    is traced as itself."""
+    name = f"{overload._schema.name}_{overload._overloadname}".replace("::", "_")
+    arguments = str(overload._schema).partition("(")[2]
+    _whole.define(f"{name}({arguments}")
+    _whole.impl(name, overload.decompose, "CompositeExplicitAutograd")
+    return getattr(torch.ops.composites_whole, name).default
+
+
+def writes_to_an_argument(target: Any) -> bool:
+    """Whether what a node of a graph calls is an operator that writes to an argument."""
+    return isinstance(target, torch._ops.OpOverload) and bool(target._schema.is_mutable)
 
 
 def forget_dispatch(overload: Any) -> None:
@@ -393,6 +418,14 @@ def exporting() -> Iterator[None]:
         yield
     finally:
         torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = before
+
+
+def fake_mode(shapes: Any = None) -> AbstractContextManager[Any]:
+    """A context in which tensors have shapes and dtypes, and no values.
+
+    `shapes` is a `ShapeEnv`, if some sizes are symbols.
+    """
+    return FakeTensorMode(allow_non_fake_inputs=True, shape_env=shapes)
 
 
 def is_metadata_check(target: Any) -> bool:

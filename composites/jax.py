@@ -1,0 +1,73 @@
+"""The entries of registries as functions of JAX arrays.
+
+`composites.jax.gelu(x, approximate="tanh")` is `ptxla.gelu` in the program, as in PyTorch programs,
+and its gradient is `ptxla.gelu_backward`. Each entry is an attribute of this module, by its name;
+`dir(composites.jax)` has all names. `entry` finds one with its namespace, and `available` says which
+entries JAX programs can have.
+
+Importing this module imports neither JAX nor PyTorch. The first function that is looked up imports
+both, without torch_xla.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lowering.jax_entries.availability import Availability
+    from lowering.jax_entries.entries import Entries
+    from lowering.jax_entries.functions import EntryFunction
+
+__all__ = ["available", "entry"]  # and one name for each entry
+
+
+def entry(name: str) -> EntryFunction:
+    """The entry of a name such as `gelu`, `acme.gelu` or `acme.gelu@2`, as a function.
+
+    Raises:
+        AllowlistError: there is none, or several vendors have one of this name.
+        MissingPackageError: torch or jax is not installed.
+    """
+    return _entries().find(name)
+
+
+def available(*names: str) -> tuple[Availability, ...]:
+    """Which entries JAX programs can have, and why they cannot have others.
+
+    Each entry is traced with an example call, and its gradient, so that all of them take a minute.
+
+    Args:
+        names: entries; all of them by default.
+    """
+    from lowering.jax_entries.availability import availability
+
+    return availability(_entries(), names)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_entries().names]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from composites.errors import AllowlistError
+
+    try:
+        return entry(name)
+    except AllowlistError as error:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {error}") from error
+
+
+def _entries() -> Entries:
+    from composites.errors import MissingPackageError
+
+    try:
+        return import_module("lowering.jax_entries.entries").entries()  # type: ignore[no-any-return]
+    except ModuleNotFoundError as error:
+        if error.name not in ("jax", "jaxlib", "torch"):
+            raise
+        raise MissingPackageError(
+            f"composites.jax needs {error.name}; pip install jax torch"
+        ) from error

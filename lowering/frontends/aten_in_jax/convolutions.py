@@ -1,0 +1,78 @@
+"""Rules of convolutions and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from composites.operators import wide_products  # noqa: F401  (composites::convolution)
+from lowering.frontends.aten_in_jax.table import rule
+
+
+def _all_of(values: Sequence[int], rank: int) -> list[int]:
+    return list(values) * rank if len(values) == 1 else list(values)
+
+
+def _convolve(
+    x: Any,
+    weight: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    wide: Any = None,
+) -> Any:
+    rank = x.ndim - 2
+    stride, padding = _all_of(stride, rank), _all_of(padding, rank)
+    dilation, output_padding = _all_of(dilation, rank), _all_of(output_padding, rank)
+    spatial = "DHW"[-rank:]
+    numbers = (f"NC{spatial}", f"OI{spatial}", f"NC{spatial}")
+    if not transposed:
+        return lax.conv_general_dilated(
+            x, weight, stride, [(p, p) for p in padding],
+            rhs_dilation=dilation, dimension_numbers=numbers, feature_group_count=groups,
+            preferred_element_type=wide,
+        )  # fmt: skip
+    # The gradient of a convolution: the kernel is turned round, its channels change places within
+    # each group, and the operand has holes.
+    inputs, outputs = weight.shape[0] // groups, weight.shape[1]
+    sizes = weight.shape[2:]
+    kernel = weight.reshape(groups, inputs, outputs, *sizes)
+    kernel = jnp.swapaxes(kernel, 1, 2).reshape(groups * outputs, inputs, *sizes)
+    kernel = jnp.flip(kernel, tuple(range(2, 2 + rank)))
+    pads = [
+        (d * (size - 1) - p, d * (size - 1) - p + more)
+        for d, size, p, more in zip(dilation, sizes, padding, output_padding, strict=True)
+    ]
+    return lax.conv_general_dilated(
+        x, kernel, [1] * rank, pads, lhs_dilation=stride, rhs_dilation=dilation,
+        dimension_numbers=numbers, feature_group_count=groups,
+        preferred_element_type=wide,
+    )  # fmt: skip
+
+
+@rule("aten::convolution")
+def _convolution(dtype: Any, /, x: Any, weight: Any, bias: Any, *geometry: Any) -> Any:
+    result = _convolve(x, weight, *geometry)
+    return result if bias is None else result + bias.reshape(-1, *[1] * (x.ndim - 2))
+
+
+@rule("composites::convolution")
+def _wide_convolution(dtype: Any, /, x: Any, weight: Any, *arguments: Any) -> Any:
+    *geometry, _ = arguments
+    return _convolve(x, weight, *geometry, dtype)
+
+
+@rule("aten::convolution_backward")
+def _convolution_backward(dtypes: Any, /, grad: Any, x: Any, weight: Any, sizes: Any, *rest: Any) -> Any:
+    *geometry, mask = rest
+    _, pull = jax.vjp(lambda a, b: _convolve(a, b, *geometry), x, weight)
+    of_x, of_weight = pull(grad)
+    of_bias = jnp.sum(grad, (0, *range(2, grad.ndim))) if mask[2] else None
+    return of_x if mask[0] else None, of_weight if mask[1] else None, of_bias

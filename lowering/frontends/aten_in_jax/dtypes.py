@@ -1,0 +1,76 @@
+"""Dtypes of PyTorch and of JAX."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+
+from composites.element_types import PYTORCH_NAMES
+from lowering.stablehlo.dtypes import numpy_dtype
+from lowering.stablehlo.run import enable_x64
+
+_NUMPY = {getattr(torch, name): numpy_dtype(type_) for type_, name in PYTORCH_NAMES.items()}
+_TORCH = {dtype: torch_name for torch_name, dtype in _NUMPY.items()}
+
+__all__ = ["common_dtype", "enable_x64", "has_x64", "jax_dtype", "torch_dtype"]
+
+
+def has_x64() -> bool:
+    """Whether JAX has 64-bit types now."""
+    return bool(jax.config.jax_enable_x64)
+
+
+def jax_dtype(dtype: torch.dtype) -> Any:
+    """The dtype of JAX's arrays for one of PyTorch. Without 64-bit types it has 32 bits."""
+    return jax.dtypes.canonicalize_dtype(_NUMPY[dtype])
+
+
+def torch_dtype(dtype: Any) -> torch.dtype:
+    """The dtype that PyTorch sees for one of an array.
+
+    Without 64-bit types, i32 is what JAX has in the place of PyTorch's i64, which its operators
+    ask for where they take indices.
+
+    Raises:
+        TypeError: PyTorch does not have it.
+    """
+    found = _TORCH.get(jnp.dtype(dtype))
+    if found is None:
+        raise TypeError(f"PyTorch has no tensors of {jnp.dtype(dtype).name}")
+    if found is torch.int32 and not has_x64():
+        return torch.int64
+    return found
+
+
+def common_dtype(*values: Any) -> Any:
+    """The dtype in which PyTorch computes with these arrays and numbers."""
+    return jax_dtype(_result_type(tuple(map(_stand_in, values))))
+
+
+def _stand_in(value: Any) -> Any:
+    if hasattr(value, "dtype") and hasattr(value, "ndim"):
+        return torch_dtype(value.dtype), min(value.ndim, 1)
+    return type(value)
+
+
+@cache
+def _result_type(described: tuple[Any, ...]) -> torch.dtype:
+    values = [_value(one) for one in described]
+    found = values[0]
+    if len(values) == 1:
+        return found.dtype  # type: ignore[no-any-return]
+    result = torch.result_type(found, values[1])
+    for other in values[2:]:
+        result = torch.result_type(torch.empty(0, dtype=result, device="meta"), other)
+    return result
+
+
+def _value(described: Any) -> Any:
+    if isinstance(described, tuple):
+        dtype, rank = described
+        return torch.empty((0,) * rank, dtype=dtype, device="meta")
+    return described(1)

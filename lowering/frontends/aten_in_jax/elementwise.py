@@ -1,0 +1,194 @@
+"""Rules of operators that compute each element by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lowering.frontends.aten_in_jax.dtypes import common_dtype, jax_dtype
+from lowering.frontends.aten_in_jax.table import RULES, overload, rule
+
+
+def as_type(value: Any, dtype: Any) -> Any:
+    """An array or a number in a dtype. A number stays a literal of the program."""
+    if hasattr(value, "ndim"):
+        return value if value.dtype == dtype else value.astype(dtype)
+    return np.asarray(value).astype(dtype)[()]
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """In the dtype of the result, which is a float for integers where the operator says so."""
+    return lambda dtype, x: function(as_type(x, dtype))
+
+
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "acos": jnp.arccos, "acosh": jnp.arccosh, "asin": jnp.arcsin, "asinh": jnp.arcsinh,
+    "atan": jnp.arctan, "atanh": jnp.arctanh, "bitwise_not": jnp.bitwise_not, "ceil": jnp.ceil,
+    "cos": jnp.cos, "cosh": jnp.cosh, "digamma": lax.digamma, "erf": lax.erf, "erfc": lax.erfc,
+    "erfinv": lax.erf_inv, "exp": jnp.exp, "exp2": jnp.exp2, "expm1": jnp.expm1,
+    "floor": jnp.floor, "lgamma": lax.lgamma, "log": jnp.log, "log10": jnp.log10,
+    "log1p": jnp.log1p, "log2": jnp.log2, "neg": jnp.negative, "reciprocal": jnp.reciprocal,
+    "relu": lambda x: jnp.maximum(x, as_type(0, x.dtype)), "rsqrt": lax.rsqrt,
+    "sigmoid": jax.nn.sigmoid, "sign": jnp.sign, "sin": jnp.sin, "sinh": jnp.sinh,
+    "sqrt": jnp.sqrt, "tan": jnp.tan, "tanh": jnp.tanh, "trunc": jnp.trunc, "round": jnp.round,
+    "conj_physical": jnp.conj, "sgn": jnp.sign,
+}  # fmt: skip
+for _name, _function in _UNARY.items():
+    RULES[overload(f"aten::{_name}")] = _unary(_function)
+
+_OF_OPERAND: dict[str, Callable[[Any], Any]] = {
+    "abs": jnp.abs, "angle": jnp.angle, "isinf": jnp.isinf, "isnan": jnp.isnan,
+    "logical_not": jnp.logical_not, "imag": jnp.imag, "real": jnp.real,
+}  # fmt: skip
+for _name, _function in _OF_OPERAND.items():
+    RULES[overload(f"aten::{_name}")] = lambda dtype, x, function=_function: function(x)
+
+
+@rule("aten::_conj", "aten::resolve_conj")
+def _conj(dtype: Any, /, x: Any) -> Any:
+    return x if dtype == x.dtype and not jnp.iscomplexobj(x) else jnp.conj(x)
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def run(dtype: Any, a: Any, b: Any) -> Any:
+        return function(as_type(a, dtype), as_type(b, dtype))
+
+    return run
+
+
+def _compared(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def run(dtype: Any, a: Any, b: Any) -> Any:
+        common = common_dtype(a, b)
+        return function(as_type(a, common), as_type(b, common))
+
+    return run
+
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "mul.Tensor": jnp.multiply, "mul.Scalar": jnp.multiply, "maximum": jnp.maximum,
+    "minimum": jnp.minimum, "atan2": jnp.arctan2, "bitwise_and.Tensor": jnp.bitwise_and,
+    "bitwise_and.Scalar": jnp.bitwise_and, "bitwise_or.Tensor": jnp.bitwise_or,
+    "bitwise_or.Scalar": jnp.bitwise_or, "bitwise_xor.Tensor": jnp.bitwise_xor,
+    "bitwise_xor.Scalar": jnp.bitwise_xor, "fmod.Tensor": jnp.fmod, "fmod.Scalar": jnp.fmod,
+    "remainder.Tensor": jnp.remainder, "remainder.Scalar": jnp.remainder, "fmax": jnp.fmax,
+    "fmin": jnp.fmin, "floor_divide": jnp.floor_divide, "copysign.Tensor": jnp.copysign,
+    "logaddexp": jnp.logaddexp, "hypot": jnp.hypot,
+}  # fmt: skip
+for _name, _both in _BINARY.items():
+    RULES[overload(f"aten::{_name}")] = _binary(_both)
+
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": jnp.equal, "ge": jnp.greater_equal, "gt": jnp.greater, "le": jnp.less_equal,
+    "lt": jnp.less, "ne": jnp.not_equal,
+}  # fmt: skip
+for _name, _both in _COMPARED.items():
+    for _kind in ("Tensor", "Scalar"):
+        RULES[overload(f"aten::{_name}.{_kind}")] = _compared(_both)
+for _name, _both in {
+    "logical_and": jnp.logical_and, "logical_or": jnp.logical_or, "logical_xor": jnp.logical_xor
+}.items():  # fmt: skip
+    RULES[overload(f"aten::{_name}")] = lambda dtype, a, b, function=_both: function(a, b)
+
+
+def _scaled(b: Any, alpha: Any, dtype: Any) -> Any:
+    b = as_type(b, dtype)
+    return b if alpha == 1 else b * as_type(alpha, dtype)
+
+
+@rule("aten::add.Tensor", "aten::add.Scalar")
+def _add(dtype: Any, /, a: Any, b: Any, alpha: Any = 1) -> Any:
+    return jnp.add(as_type(a, dtype), _scaled(b, alpha, dtype))
+
+
+@rule("aten::sub.Tensor", "aten::sub.Scalar")
+def _sub(dtype: Any, /, a: Any, b: Any, alpha: Any = 1) -> Any:
+    return jnp.subtract(as_type(a, dtype), _scaled(b, alpha, dtype))
+
+
+@rule("aten::rsub.Scalar", "aten::rsub.Tensor")
+def _rsub(dtype: Any, /, a: Any, b: Any, alpha: Any = 1) -> Any:
+    return jnp.subtract(as_type(b, dtype), _scaled(a, alpha, dtype))
+
+
+@rule("aten::div.Tensor", "aten::div.Scalar", "aten::true_divide.Tensor")
+def _div(dtype: Any, /, a: Any, b: Any) -> Any:
+    return jnp.true_divide(as_type(a, dtype), as_type(b, dtype))
+
+
+@rule("aten::div.Tensor_mode", "aten::div.Scalar_mode")
+def _div_mode(dtype: Any, /, a: Any, b: Any, rounding_mode: str | None = None) -> Any:
+    a, b = as_type(a, dtype), as_type(b, dtype)
+    if rounding_mode == "floor":
+        return jnp.floor_divide(a, b)
+    if rounding_mode == "trunc":
+        return lax.div(*jnp.broadcast_arrays(a, b)) if _is_integer(dtype) else jnp.trunc(a / b)
+    return jnp.true_divide(a, b)
+
+
+def _is_integer(dtype: Any) -> bool:
+    return bool(jnp.issubdtype(dtype, jnp.integer))
+
+
+@rule("aten::pow.Tensor_Scalar")
+def _pow_scalar(dtype: Any, /, x: Any, exponent: Any) -> Any:
+    x = as_type(x, dtype)
+    if float(exponent).is_integer() and abs(exponent) <= 64:
+        return lax.integer_pow(x, int(exponent))
+    if exponent == 0.5:
+        return jnp.sqrt(x)
+    return jnp.power(x, as_type(exponent, dtype))
+
+
+@rule("aten::pow.Tensor_Tensor", "aten::pow.Scalar")
+def _pow(dtype: Any, /, x: Any, exponent: Any) -> Any:
+    return jnp.power(as_type(x, dtype), as_type(exponent, dtype))
+
+
+@rule("aten::where.self", "aten::where.ScalarOther", "aten::where.ScalarSelf", "aten::where.Scalar")
+def _where(dtype: Any, /, condition: Any, a: Any, b: Any) -> Any:
+    return jnp.where(condition, as_type(a, dtype), as_type(b, dtype))
+
+
+@rule("aten::masked_fill.Scalar", "aten::masked_fill.Tensor")
+def _masked_fill(dtype: Any, /, x: Any, mask: Any, value: Any) -> Any:
+    return jnp.where(mask, as_type(value, dtype), x)
+
+
+@rule("aten::clamp", "aten::clamp.Tensor")
+def _clamp(dtype: Any, /, x: Any, low: Any = None, high: Any = None) -> Any:
+    x = as_type(x, dtype)
+    if low is not None:
+        x = jnp.maximum(x, as_type(low, dtype))
+    return x if high is None else jnp.minimum(x, as_type(high, dtype))
+
+
+@rule("aten::clamp_min", "aten::clamp_min.Tensor")
+def _clamp_min(dtype: Any, /, x: Any, low: Any) -> Any:
+    return _clamp(dtype, x, low)
+
+
+@rule("aten::clamp_max", "aten::clamp_max.Tensor")
+def _clamp_max(dtype: Any, /, x: Any, high: Any) -> Any:
+    return _clamp(dtype, x, None, high)
+
+
+@rule("aten::_to_copy", "aten::copy", "prims::convert_element_type", "aten::to.dtype")
+def _to_copy(dtype: Any, /, x: Any, *further: Any, **_: Any) -> Any:
+    if further and hasattr(further[0], "ndim"):  # aten::copy
+        return jnp.broadcast_to(as_type(further[0], dtype), x.shape)
+    return as_type(x, dtype)
+
+
+@rule("aten::view.dtype")
+def _bits(dtype: Any, /, x: Any, wanted: Any) -> Any:
+    return lax.bitcast_convert_type(x, jax_dtype(wanted))
+
+
+@rule("aten::complex")
+def _complex(dtype: Any, /, real: Any, imaginary: Any) -> Any:
+    return lax.complex(real, imaginary)

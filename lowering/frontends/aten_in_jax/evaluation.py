@@ -1,0 +1,94 @@
+"""Running a recorded graph on JAX arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from composites.torch_internals import pytree
+from lowering.frontends.aten_in_jax.dtypes import jax_dtype
+from lowering.frontends.aten_in_jax.recording import Graph
+from lowering.frontends.aten_in_jax.table import UnknownOperatorError, rule_of
+from lowering.frontends.jax.composite_call import constant
+
+Claim = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+"""Takes an operator and its arguments, and returns its results, or NotImplemented."""
+
+
+def evaluate(
+    graph: Graph,
+    arrays: Sequence[Any],
+    *,
+    claim: Claim | None = None,
+    known: Mapping[torch.fx.Node, Any] | None = None,
+) -> list[Any]:
+    """Run a graph.
+
+    Args:
+        arrays: the operands that are present.
+        claim: is asked first what an operator gives.
+        known: results of nodes, which are then not run.
+
+    Raises:
+        UnknownOperatorError: an operator has no rule.
+    """
+    inputs = iter(arrays)
+    values: dict[torch.fx.Node, Any] = dict(known or {})
+    for node in graph.module.graph.nodes:
+        if node.op == "placeholder":
+            values[node] = next(inputs)
+        elif node in values:
+            continue
+        elif node.op == "get_attr":
+            values[node] = _constant(getattr(graph.module, node.target))
+        elif node.op == "call_function":
+            arguments = torch.fx.node.map_arg(node.args, values.__getitem__)
+            keywords = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
+            values[node] = _result(node, arguments, dict(keywords), claim)
+        elif node.op == "output":
+            found = torch.fx.node.map_arg(node.args[0], values.__getitem__)
+            return list(found)
+    raise AssertionError("a graph has an output")
+
+
+def _result(
+    node: torch.fx.Node, arguments: tuple[Any, ...], keywords: dict[str, Any], claim: Claim | None
+) -> Any:
+    if getattr(node.target, "__module__", None) == "_operator":  # also arithmetic of sizes
+        return node.target(*arguments)
+    if node.target is torch.ops.aten.sym_size.int:
+        return arguments[0].shape[arguments[1]]
+    if claim is not None:
+        claimed = claim(node.target, arguments, keywords)
+        if claimed is not NotImplemented:
+            return claimed
+    described = node.meta.get("val")
+    dtypes = pytree.tree_map(_dtype, described)
+    results = rule_of(node.target)(dtypes, *arguments, **keywords)
+    return _cast(results, dtypes)
+
+
+def _dtype(value: Any) -> Any:
+    return jax_dtype(value.dtype) if isinstance(value, torch.Tensor) else value
+
+
+def _cast(results: Any, dtypes: Any) -> Any:
+    if isinstance(dtypes, tuple | list):
+        return [_cast(x, dtype) for x, dtype in zip(results, dtypes, strict=True)]
+    if results is None or results.dtype == dtypes:
+        return results
+    return results.astype(dtypes)
+
+
+def _constant(tensor: torch.Tensor) -> Any:
+    """A constant of the graph.
+
+    Raises:
+        UnknownOperatorError: it is large.
+    """
+    try:
+        return constant(tensor.tolist()).astype(jax_dtype(tensor.dtype))
+    except ValueError as error:
+        raise UnknownOperatorError(str(error)) from error

@@ -1,0 +1,124 @@
+"""Rules of operators that read and write elements by their numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.frontends.aten_in_jax.elementwise import as_type
+from lowering.frontends.aten_in_jax.table import UnknownOperatorError, rule
+
+
+@rule("aten::gather")
+def _gather(dtype: Any, /, x: Any, dim: int, index: Any, **_: Any) -> Any:
+    if not x.ndim:
+        return jnp.broadcast_to(x, index.shape)
+    part = tuple(
+        slice(None) if n == dim % x.ndim else slice(0, size) for n, size in enumerate(index.shape)
+    )
+    return jnp.take_along_axis(x[part], index, dim, mode="clip")
+
+
+@rule("aten::index_select")
+def _index_select(dtype: Any, /, x: Any, dim: int, index: Any) -> Any:
+    return jnp.take(x, index, dim, mode="clip") if x.ndim else x
+
+
+@rule("aten::embedding")
+def _embedding(dtype: Any, /, weight: Any, indices: Any, *_: Any) -> Any:
+    return jnp.take(weight, indices, 0, mode="clip")
+
+
+def _index(indices: Any) -> tuple[Any, ...]:
+    if any(i is not None and i.dtype == jnp.bool_ for i in indices):
+        raise UnknownOperatorError(
+            "a mask selects elements, so that the shape of the result depends on values"
+        )
+    return tuple(slice(None) if i is None else i for i in indices)
+
+
+@rule("aten::index.Tensor", "aten::_unsafe_index.Tensor")
+def _index_tensor(dtype: Any, /, x: Any, indices: Any) -> Any:
+    return x[_index(indices)]
+
+
+@rule("aten::index_put", "aten::_unsafe_index_put")
+def _index_put(dtype: Any, /, x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any) -> Any:
+    if len(indices) == 1 and indices[0] is not None and indices[0].dtype == jnp.bool_:
+        mask = indices[0].reshape(*indices[0].shape, *[1] * (x.ndim - indices[0].ndim))
+        if values.ndim == 0:
+            return jnp.where(mask, x + values if accumulate else values, x)
+    place = x.at[_index(indices)]
+    return place.add(values) if accumulate else place.set(values)
+
+
+def _place(x: Any, dim: int, index: Any) -> Any:
+    """The elements of `x` that `index` names along one dimension."""
+    if not x.ndim:
+        return x.at[...]
+    grid = list(
+        jnp.arange(size).reshape([-1 if m == n else 1 for m in range(index.ndim)])
+        for n, size in enumerate(index.shape)
+    )
+    grid[dim % x.ndim] = index
+    return x.at[tuple(grid)]
+
+
+def _part(source: Any, index: Any) -> Any:
+    return source[tuple(slice(0, size) for size in index.shape)]
+
+
+@rule("aten::scatter.value")
+def _scatter_value(dtype: Any, /, x: Any, dim: int, index: Any, value: Any) -> Any:
+    return _place(x, dim, index).set(as_type(value, dtype))
+
+
+@rule("aten::scatter.src")
+def _scatter(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
+    return _place(x, dim, index).set(_part(source, index))
+
+
+@rule("aten::scatter_add")
+def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> Any:
+    return _place(x, dim, index).add(_part(source, index))
+
+
+@rule("aten::scatter_reduce.two")
+def _scatter_reduce(
+    dtype: Any, /, x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    part = _part(source, index)
+    if not include_self:  # elements that something is written to begin without their own value
+        x = _place(x, dim, index).set(_neutral(reduce, dtype))
+    place = _place(x, dim, index)
+    if reduce == "mean":
+        count = jnp.full(x.shape, 1, jnp.int32)
+        if not include_self:
+            count = _place(count, dim, index).set(0)
+        count = _place(count, dim, index).add(1)
+        total = place.add(part)
+        count = jnp.maximum(count, 1)
+        if jnp.issubdtype(dtype, jnp.integer):
+            return jnp.floor_divide(total, count.astype(dtype))
+        return total / count.astype(dtype)
+    named = {"sum": place.add, "prod": place.multiply, "amax": place.max, "amin": place.min}
+    return named[reduce](part)
+
+
+def _neutral(reduce: str, dtype: Any) -> Any:
+    """The value that changes no result of a reduction."""
+    if reduce in ("amax", "amin"):
+        sign = -1 if reduce == "amax" else 1
+        if jnp.issubdtype(dtype, jnp.floating):
+            return as_type(sign * np.inf, dtype)
+        limits = jnp.iinfo(dtype)
+        return as_type(limits.min if sign < 0 else limits.max, dtype)
+    return as_type(1 if reduce == "prod" else 0, dtype)
+
+
+@rule("aten::index_add")
+def _index_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    scaled = source if alpha == 1 else source * as_type(alpha, dtype)
+    return x.at[(slice(None),) * (dim % max(x.ndim, 1)) + (index,)].add(scaled)

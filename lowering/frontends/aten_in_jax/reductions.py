@@ -1,0 +1,164 @@
+"""Rules of operators that reduce dimensions, and of scans and sorts along one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.frontends.aten_in_jax.elementwise import as_type
+from lowering.frontends.aten_in_jax.table import rule
+
+
+def _axes(x: Any, dims: Any) -> tuple[int, ...]:
+    """Dimensions as PyTorch names them: no dimensions are all."""
+    if dims is None or (not isinstance(dims, int) and not dims):
+        return tuple(range(x.ndim))
+    listed = (dims,) if isinstance(dims, int) else dims
+    return tuple(d % x.ndim for d in listed) if x.ndim else ()
+
+
+@rule("aten::sum", "aten::sum.dim_IntList", "prims::sum")
+def _sum(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    return jnp.sum(as_type(x, dtype), _axes(x, dims), dtype=dtype, keepdims=keepdim)
+
+
+@rule("aten::mean", "aten::mean.dim")
+def _mean(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    return jnp.mean(as_type(x, dtype), _axes(x, dims), keepdims=keepdim)
+
+
+@rule("aten::prod", "aten::prod.dim_int")
+def _prod(dtype: Any, /, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    return jnp.prod(as_type(x, dtype), _axes(x, dim), keepdims=keepdim)
+
+
+@rule("aten::amax")
+def _amax(dtype: Any, /, x: Any, dims: Any = (), keepdim: bool = False) -> Any:
+    return jnp.max(x, _axes(x, dims), keepdims=keepdim)
+
+
+@rule("aten::amin")
+def _amin(dtype: Any, /, x: Any, dims: Any = (), keepdim: bool = False) -> Any:
+    return jnp.min(x, _axes(x, dims), keepdims=keepdim)
+
+
+@rule("aten::max")
+def _max(dtype: Any, /, x: Any) -> Any:
+    return jnp.max(x)
+
+
+@rule("aten::min")
+def _min(dtype: Any, /, x: Any) -> Any:
+    return jnp.min(x)
+
+
+@rule("aten::any", "aten::any.dim", "aten::any.dims")
+def _any(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False) -> Any:
+    return jnp.any(x, _axes(x, dims), keepdims=keepdim)
+
+
+@rule("aten::all", "aten::all.dim", "aten::all.dims")
+def _all(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False) -> Any:
+    return jnp.all(x, _axes(x, dims), keepdims=keepdim)
+
+
+@rule("aten::argmax")
+def _argmax(dtype: Any, /, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    return jnp.argmax(x, dim, keepdims=keepdim) if x.ndim else jnp.zeros((), dtype)
+
+
+@rule("aten::argmin")
+def _argmin(dtype: Any, /, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    return jnp.argmin(x, dim, keepdims=keepdim) if x.ndim else jnp.zeros((), dtype)
+
+
+@rule("aten::max.dim")
+def _max_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
+    if not x.ndim:
+        return x, jnp.zeros((), dtypes[1])
+    return jnp.max(x, dim, keepdims=keepdim), jnp.argmax(x, dim, keepdims=keepdim)
+
+
+@rule("aten::min.dim")
+def _min_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
+    if not x.ndim:
+        return x, jnp.zeros((), dtypes[1])
+    return jnp.min(x, dim, keepdims=keepdim), jnp.argmin(x, dim, keepdims=keepdim)
+
+
+def _moments(x: Any, dims: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
+    axes = _axes(x, dims)
+    mean = jnp.mean(x, axes, keepdims=True)
+    count = 1
+    for axis in axes:
+        count = count * x.shape[axis]
+    distance = x - mean
+    squares = jnp.sum(jnp.real(distance * jnp.conj(distance)), axes, keepdims=True)
+    left = count - (1 if correction is None else correction)
+    variance = squares / as_type(max(left, 0) if isinstance(left, int | float) else left, squares.dtype)
+    if keepdim:
+        return variance, mean
+    return jnp.squeeze(variance, axes), jnp.squeeze(mean, axes)
+
+
+@rule("aten::var.correction")
+def _var(
+    dtype: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
+    return _moments(x, dims, correction, keepdim)[0]
+
+
+@rule("aten::var_mean.correction")
+def _var_mean(
+    dtypes: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
+    return _moments(x, dims, correction, keepdim)
+
+
+@rule("aten::std.correction")
+def _std(
+    dtype: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
+    return jnp.sqrt(_moments(x, dims, correction, keepdim)[0])
+
+
+@rule("aten::cumsum")
+def _cumsum(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:
+    return jnp.cumsum(as_type(x, dtype), dim) if x.ndim else as_type(x, dtype)
+
+
+@rule("aten::cumprod")
+def _cumprod(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:
+    return jnp.cumprod(as_type(x, dtype), dim) if x.ndim else as_type(x, dtype)
+
+
+@rule("aten::sort")
+def _sort(dtypes: Any, /, x: Any, dim: int = -1, descending: bool = False) -> Any:
+    return _sorted(dtypes, x, dim, descending)
+
+
+@rule("aten::sort.stable")
+def _stable_sort(
+    dtypes: Any, /, x: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> Any:
+    return _sorted(dtypes, x, dim, descending)
+
+
+def _sorted(dtypes: Any, /, x: Any, dim: int, descending: bool) -> Any:
+    if not x.ndim:
+        return x, jnp.zeros((), dtypes[1])
+    order = jnp.argsort(x, dim, stable=True, descending=descending)
+    return jnp.take_along_axis(x, order, dim), order
+
+
+@rule("aten::topk")
+def _topk(
+    dtypes: Any, /, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Any:
+    if not x.ndim:
+        return x, jnp.zeros((), dtypes[1])
+    values, order = _sorted(dtypes, x, dim, largest)
+    axis = dim % x.ndim
+    return lax.slice_in_dim(values, 0, k, axis=axis), lax.slice_in_dim(order, 0, k, axis=axis)

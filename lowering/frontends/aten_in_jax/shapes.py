@@ -1,0 +1,203 @@
+"""Rules of operators that move elements, and compute none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.frontends.aten_in_jax.elementwise import as_type
+from lowering.frontends.aten_in_jax.table import rule
+
+
+@rule(
+    "aten::alias", "aten::alias_copy", "aten::clone", "aten::detach_copy", "aten::contiguous", "aten::detach", "aten::lift_fresh",
+    "aten::lift_fresh_copy", "aten::positive",
+)  # fmt: skip
+def _same(dtype: Any, /, x: Any, **_: Any) -> Any:
+    return x
+
+
+@rule(
+    "aten::_unsafe_view", "aten::reshape", "aten::view", "aten::view_copy", "aten::_reshape_alias",
+    "aten::_reshape_copy",
+)  # fmt: skip
+def _reshape(dtype: Any, /, x: Any, shape: Any, *_: Any) -> Any:
+    return jnp.reshape(x, shape)
+
+
+@rule("aten::expand", "aten::expand_copy")
+def _expand(dtype: Any, /, x: Any, shape: Any, **_: Any) -> Any:
+    new = len(shape) - x.ndim
+    sizes = [
+        x.shape[n - new] if isinstance(size, int) and size == -1 else size
+        for n, size in enumerate(shape)
+    ]
+    return jnp.broadcast_to(x, sizes)
+
+
+@rule("aten::permute", "aten::permute_copy")
+def _permute(dtype: Any, /, x: Any, dims: Any) -> Any:
+    return jnp.transpose(x, dims)
+
+
+@rule("aten::transpose.int", "aten::transpose_copy.int")
+def _transpose(dtype: Any, /, x: Any, first: int, second: int) -> Any:
+    return jnp.swapaxes(x, first, second) if x.ndim else x
+
+
+@rule("aten::t", "aten::t_copy")
+def _t(dtype: Any, /, x: Any) -> Any:
+    return jnp.transpose(x)
+
+
+@rule("aten::unsqueeze", "aten::unsqueeze_copy")
+def _unsqueeze(dtype: Any, /, x: Any, dim: int) -> Any:
+    return jnp.expand_dims(x, dim)
+
+
+@rule("aten::squeeze", "aten::squeeze_copy")
+def _squeeze(dtype: Any, /, x: Any) -> Any:
+    return jnp.squeeze(x)
+
+
+@rule("aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dims")
+def _squeeze_dims(dtype: Any, /, x: Any, dims: Any) -> Any:
+    listed = [dims] if isinstance(dims, int) else dims
+    return jnp.squeeze(x, tuple(d for d in listed if x.ndim and x.shape[d] == 1))
+
+
+def _along(x: Any, dim: int, index: Any) -> Any:
+    return (slice(None),) * (dim % x.ndim) + (index,)
+
+
+def _range(start: Any, end: Any, step: Any) -> slice:
+    whole = isinstance(end, int) and end >= 2**62  # PyTorch's last element
+    return slice(start, None if whole else end, step)
+
+
+@rule("aten::slice.Tensor", "aten::slice_copy.Tensor")
+def _slice(dtype: Any, /, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+    return x[_along(x, dim, _range(start, end, step))]
+
+
+@rule("aten::slice_scatter")
+def _slice_scatter(
+    dtype: Any, /, x: Any, source: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Any:
+    return x.at[_along(x, dim, _range(start, end, step))].set(source)
+
+
+@rule("aten::slice_backward")
+def _slice_backward(
+    dtype: Any, /, grad: Any, shape: Any, dim: int, start: Any, end: Any, step: Any
+) -> Any:
+    whole = jnp.zeros(shape, dtype)
+    return whole.at[_along(whole, dim, _range(start, end, step))].set(grad)
+
+
+@rule("aten::select.int", "aten::select_copy.int")
+def _select(dtype: Any, /, x: Any, dim: int, index: Any) -> Any:
+    return lax.index_in_dim(x, index, dim % x.ndim, keepdims=False)
+
+
+@rule("aten::select_scatter")
+def _select_scatter(dtype: Any, /, x: Any, source: Any, dim: int, index: Any) -> Any:
+    return x.at[_along(x, dim, index)].set(source)
+
+
+@rule("aten::select_backward")
+def _select_backward(dtype: Any, /, grad: Any, shape: Any, dim: int, index: Any) -> Any:
+    whole = jnp.zeros(shape, dtype)
+    return whole.at[_along(whole, dim, index)].set(grad)
+
+
+@rule("aten::cat")
+def _cat(dtype: Any, /, tensors: Any, dim: int = 0) -> Any:
+    rank = max(x.ndim for x in tensors)
+    kept = [as_type(x, dtype) for x in tensors if x.ndim == rank]  # vectors without elements
+    return jnp.concatenate(kept, dim)
+
+
+@rule("aten::stack")
+def _stack(dtype: Any, /, tensors: Any, dim: int = 0) -> Any:
+    return jnp.stack([as_type(x, dtype) for x in tensors], dim)
+
+
+@rule("aten::split.Tensor", "aten::split_copy.Tensor")
+def _split(dtypes: Any, /, x: Any, size: int, dim: int = 0) -> Any:
+    length = x.shape[dim]
+    starts = range(0, max(length, 1), size)
+    return [lax.slice_in_dim(x, n, min(n + size, length), axis=dim % x.ndim) for n in starts]
+
+
+@rule("aten::split_with_sizes", "aten::split_with_sizes_copy")
+def _split_with_sizes(dtypes: Any, /, x: Any, sizes: Any, dim: int = 0) -> Any:
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(lax.slice_in_dim(x, start, start + size, axis=dim % x.ndim))
+        start += size
+    return parts
+
+
+@rule("aten::unbind.int", "aten::unbind_copy.int")
+def _unbind(dtypes: Any, /, x: Any, dim: int = 0) -> Any:
+    return [lax.index_in_dim(x, n, dim % x.ndim, keepdims=False) for n in range(x.shape[dim])]
+
+
+@rule("aten::flip")
+def _flip(dtype: Any, /, x: Any, dims: Any) -> Any:
+    return jnp.flip(x, tuple(dims))
+
+
+@rule("aten::roll")
+def _roll(dtype: Any, /, x: Any, shifts: Any, dims: Any = ()) -> Any:
+    if not dims:
+        return jnp.roll(x, shifts[0] if isinstance(shifts, list | tuple) else shifts)
+    return jnp.roll(x, tuple(shifts), tuple(dims))
+
+
+@rule("aten::repeat")
+def _repeat(dtype: Any, /, x: Any, repeats: Any) -> Any:
+    return jnp.tile(x, tuple(repeats))
+
+
+@rule("aten::constant_pad_nd")
+def _pad(dtype: Any, /, x: Any, pad: Any, value: Any = 0) -> Any:
+    widths = [(0, 0, 0)] * x.ndim
+    for n in range(len(pad) // 2):
+        widths[x.ndim - 1 - n] = (pad[2 * n], pad[2 * n + 1], 0)
+    return lax.pad(x, as_type(value, dtype), widths)
+
+
+@rule("aten::unfold", "aten::unfold_copy")
+def _unfold(dtype: Any, /, x: Any, dim: int, size: int, step: int) -> Any:
+    starts = range(0, x.shape[dim] - size + 1, step)
+    windows = [lax.slice_in_dim(x, n, n + size, axis=dim % x.ndim) for n in starts]
+    return jnp.stack([jnp.moveaxis(w, dim, -1) for w in windows], dim % x.ndim)
+
+
+@rule("aten::diagonal", "aten::diagonal_copy")
+def _diagonal(dtype: Any, /, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    return jnp.diagonal(x, offset, dim1, dim2)
+
+
+@rule("aten::tril")
+def _tril(dtype: Any, /, x: Any, diagonal: int = 0) -> Any:
+    return jnp.tril(x, diagonal)
+
+
+@rule("aten::triu")
+def _triu(dtype: Any, /, x: Any, diagonal: int = 0) -> Any:
+    return jnp.triu(x, diagonal)
+
+
+@rule("aten::view_as_real", "aten::view_as_real_copy")
+def _as_real(dtype: Any, /, x: Any) -> Any:
+    return jnp.stack([jnp.real(x), jnp.imag(x)], -1)
+
+
+@rule("aten::view_as_complex", "aten::view_as_complex_copy")
+def _as_complex(dtype: Any, /, x: Any) -> Any:
+    return lax.complex(x[..., 0], x[..., 1])

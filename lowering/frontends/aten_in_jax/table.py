@@ -1,0 +1,69 @@
+"""The table of rules: from operators of PyTorch to functions of JAX arrays.
+
+A rule takes the dtype of the result, or a tuple of dtypes, and then the operator's arguments. What
+it returns is cast to that dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from composites.errors import UnsupportedCallError
+
+Rule = Callable[..., Any]
+
+RULES: dict[Any, Rule] = {}
+
+RANDOM = (
+    "bernoulli", "dropout", "exponential", "geometric", "multinomial", "native_dropout", "normal",
+    "poisson", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "rrelu_with_noise",
+    "uniform",
+)  # fmt: skip
+
+
+class UnknownOperatorError(UnsupportedCallError):
+    """A decomposition has an operator that no rule knows."""
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for operators, such as `aten::add.Tensor`."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            RULES[overload(name)] = function
+        return function
+
+    return register
+
+
+def overload(name: str) -> Any:
+    """The overload that is written `aten::add.Tensor`; without a dot, the default one."""
+    namespace, _, rest = name.partition("::")
+    plain, _, kind = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), plain), kind or "default")
+
+
+def has_rule(operator: Any) -> bool:
+    """Whether an operator has a rule. Items of results need none."""
+    return operator in RULES or not hasattr(operator, "overloadpacket")
+
+
+def rule_of(operator: Any) -> Rule:
+    """The rule of an operator.
+
+    Raises:
+        UnknownOperatorError: there is none.
+    """
+    found = RULES.get(operator)
+    if found is not None:
+        return found
+    name = getattr(operator, "name", lambda: str(operator))()
+    plain = name.partition("::")[2].partition(".")[0].rstrip("_")
+    if plain in RANDOM:
+        raise UnknownOperatorError(
+            f"{name} draws random numbers from PyTorch's generator, which JAX programs do not have"
+        )
+    raise UnknownOperatorError(f"{name} has no rule in JAX")

@@ -1,0 +1,320 @@
+"""A composite in a JAX program: a primitive, and its rules for JAX's transformations.
+
+Each kind of call is traced once, so that equal calls share one decomposition. The rules:
+
+- A derivative is that of the decomposition. Pulled back (`jax.grad`, `jax.vjp`), it is what
+  `Rules.pull_back` computes, which is one composite for most entries.
+- Under `jax.vmap`, the call is a composite again if `Rules.batched` knows one with the same
+  meaning, and otherwise its decomposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Literal, Primitive, jaxpr_as_fun
+from jax.interpreters import ad, batching, mlir
+
+from lowering.frontends.jax.internals import (
+    bind_composite,
+    has_symbols,
+    parse_attributes_of,
+    run_equation,
+    vary_alike,
+    varying_as,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeText:
+    """The value of an attribute, as MLIR text."""
+
+    text: str
+
+
+parse_attributes_of(AttributeText, lambda value: value.text)
+
+
+class Rules(Protocol):
+    """What transformations need to know of a kind of call, beside its decomposition."""
+
+    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+        """The kind whose results are followed by what the backward takes in addition; None if the
+        gradient of the decomposition is taken.
+
+        `wanted` says of each operand whether its gradient is asked for.
+        """
+
+    def pull_back(
+        self,
+        operands: Sequence[Any],
+        results: Sequence[Any],
+        grads: Sequence[Any | None],
+        wanted: tuple[bool, ...],
+    ) -> list[Any]:
+        """The gradients of the operands that are wanted.
+
+        Args:
+            results: of the kind that `differentiable` returned.
+            grads: for each result of the kind itself, its gradient, or None if it is zero.
+        """
+
+    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+        """The kind that computes many calls of this one at once. None if there is none.
+
+        Args:
+            size: the number of calls.
+            axes: for each operand, 0 if it has one value for each call, and None if all share one.
+
+        Returns:
+            The kind, and whether it takes one value for each call of all operands.
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """All that equal calls of a composite have in common."""
+
+    name: str
+    """The composite's name in StableHLO."""
+    version: int
+    attributes: tuple[tuple[str, str], ...]
+    """Names, and values as MLIR text."""
+    jaxpr: Any
+    """The decomposition, a closed jaxpr without constants."""
+    rules: Rules | None = None
+    """None: the derivatives are those of the decomposition, and vmap gives no composite."""
+
+    @property
+    def decomposition(self) -> Callable[..., list[Any]]:
+        return jaxpr_as_fun(self.jaxpr)  # type: ignore[no-any-return]
+
+
+def bind(kind: Kind, operands: Sequence[Any]) -> list[Any]:
+    """One call of a composite. The operands have the types of the kind's decomposition."""
+    results: list[Any] = _call_p.bind(*vary_alike(operands), kind=kind)
+    return results
+
+
+def trace(function: Callable[..., Any], types: Sequence[Any]) -> Any:
+    """A function of arrays as a closed jaxpr. It returns a list of arrays.
+
+    Raises:
+        ValueError: the function holds an array, which would have to be an operand.
+    """
+    traced = jax.make_jaxpr(function)(*types)
+    return jax.make_jaxpr(partial(_inlined, traced))(*types)
+
+
+_LARGEST = 64
+"""How many numbers a constant can have."""
+
+
+def constant(array: Any) -> Any:
+    """A small array, written with numbers. An array itself would be one more operand.
+
+    Raises:
+        ValueError: it is not small.
+    """
+    values = np.asarray(array)
+    if values.size > _LARGEST:
+        raise ValueError(
+            f"the decomposition holds an array that is no operand, {values.dtype}"
+            f"{list(values.shape)}; make constants from numbers, as with jnp.full"
+        )
+    if values.size == 0 or (values == values.flat[0]).all():
+        return jnp.full(values.shape, values.flat[0] if values.size else 0, values.dtype)
+    single = [jnp.full((1,), value, values.dtype) for value in values.flat]
+    return jnp.concatenate(single).reshape(values.shape)
+
+
+def _inlined(jaxpr: Any, *operands: Any) -> list[Any]:
+    """A traced function without the calls of jitted functions, which would be functions of the
+    module beside the decomposition."""
+    held = map(constant, jaxpr.consts)
+    values = dict(zip(jaxpr.jaxpr.constvars, held, strict=True))
+    values |= dict(zip(jaxpr.jaxpr.invars, operands, strict=True))
+
+    def read(atom: Any) -> Any:
+        if isinstance(atom, Literal):  # since jax 0.8 this may be an array
+            return constant(atom.val) if np.ndim(atom.val) else atom.val
+        return values[atom]
+
+    for equation in jaxpr.jaxpr.eqns:
+        read_operands = [read(atom) for atom in equation.invars]
+        if equation.primitive.name in ("jit", "pjit"):
+            results = _inlined(equation.params["jaxpr"], *read_operands)
+        else:
+            results = run_equation(equation, read_operands)
+        values |= dict(zip(equation.outvars, results, strict=True))
+    return [read(atom) for atom in jaxpr.jaxpr.outvars]
+
+
+# ---- the call ----
+
+_call_p = Primitive("composite_call")
+_call_p.multiple_results = True
+
+
+def _composite(*operands: Any, kind: Kind) -> list[Any]:
+    attributes = [(name, AttributeText(text)) for name, text in kind.attributes]
+    return bind_composite(kind.name, kind.version, attributes, kind.jaxpr, operands)
+
+
+def _abstract_call(*operands: Any, kind: Kind) -> Any:
+    return varying_as(kind.jaxpr.out_avals, operands)
+
+
+@cache
+def _compiled_call(kind: Kind) -> Callable[..., Any]:
+    return jax.jit(partial(_call_p.bind, kind=kind))
+
+
+def _run_call(*operands: Any, kind: Kind) -> Any:
+    return _compiled_call(kind)(*operands)
+
+
+def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
+    wanted = tuple(type(tangent) is not ad.Zero for tangent in tangents)
+    given = [t for t, asked in zip(tangents, wanted, strict=True) if asked]
+    saving = None if kind.rules is None else kind.rules.differentiable(wanted)
+    if saving is None:
+        results = bind(kind, primals)
+        found = iter(_derivative(kind, wanted, primals, given))
+    else:
+        saved = bind(saving, primals)
+        results = saved[: len(kind.jaxpr.out_avals)]
+        values = vary_alike([*primals, *saved, *given])
+        found = iter(_derivative_p.bind(*values, kind=kind, wanted=wanted))
+    pushed = [
+        next(found) if _is_differentiable(result) else ad.Zero(jax.typeof(result).to_tangent_aval())
+        for result in results
+    ]
+    return results, pushed
+
+
+def _derivative(
+    kind: Kind, wanted: Sequence[bool], operands: Sequence[Any], given: Sequence[Any]
+) -> list[Any]:
+    """The tangents of those results of the decomposition that can have one."""
+
+    def of_wanted(*chosen: Any) -> list[Any]:
+        rest = iter(chosen)
+        both = zip(operands, wanted, strict=True)
+        results = kind.decomposition(*(next(rest) if asked else x for x, asked in both))
+        return [result for result in results if _is_differentiable(result)]
+
+    chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
+    return jax.jvp(of_wanted, chosen, list(given))[1]  # type: ignore[no-any-return]
+
+
+def _is_differentiable(array: Any) -> bool:
+    return bool(jnp.issubdtype(array.dtype, jnp.inexact))
+
+
+def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
+    pairs = list(zip(operands, dims, strict=True))
+    size = next(x.shape[dim] for x, dim in pairs if dim is not None)
+    moved = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in pairs]
+    axes = tuple(None if dim is None else 0 for dim in dims)
+    found = None if kind.rules is None else kind.rules.batched(size, axes)
+    if found is None:
+        results = jax.vmap(kind.decomposition, in_axes=axes)(*moved)
+    else:
+        batched, all_operands = found
+        if all_operands:
+            moved = [
+                jnp.broadcast_to(x, (size, *x.shape)) if axis is None else x
+                for x, axis in zip(moved, axes, strict=True)
+            ]
+        results = bind(batched, moved)
+    return results, [0] * len(results)
+
+
+def _lower_call(context: Any, *operands: Any, kind: Kind) -> Any:
+    # JAX (0.7.1 to 0.12) gives each function of a module with symbolic sizes these sizes as further
+    # operands, so that no composite has the operands of its decomposition.
+    function = _decomposed if has_symbols(context) else _composite
+    return mlir.lower_fun(function, multiple_results=True)(context, *operands, kind=kind)
+
+
+def _decomposed(*operands: Any, kind: Kind) -> list[Any]:
+    return kind.decomposition(*operands)
+
+
+_call_p.def_abstract_eval(_abstract_call)
+_call_p.def_impl(_run_call)
+mlir.register_lowering(_call_p, _lower_call)
+ad.primitive_jvps[_call_p] = _push_forward_call
+batching.primitive_batchers[_call_p] = _batch_call
+
+
+# ---- its derivative, which is linear in the tangents that come last ----
+
+_derivative_p = Primitive("composite_derivative")
+_derivative_p.multiple_results = True
+
+
+def _push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> list[Any]:
+    """Operands, results and saved arrays, and tangents of the wanted operands, to the tangents of
+    the results."""
+    return _derivative(kind, wanted, values[: len(wanted)], values[len(values) - sum(wanted) :])
+
+
+def _abstract_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
+    return varying_as(list(filter(_is_differentiable, kind.jaxpr.out_avals)), values)
+
+
+@cache
+def _compiled_push(kind: Kind, wanted: tuple[bool, ...]) -> Callable[..., Any]:
+    return jax.jit(partial(_push, kind=kind, wanted=wanted))
+
+
+def _run_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
+    return _compiled_push(kind, wanted)(*values)
+
+
+def _push_forward_push(primals: Any, tangents: Any, **parameters: Any) -> Any:
+    given = [t for t in tangents if type(t) is not ad.Zero]
+    changing = [type(t) is not ad.Zero for t in tangents]
+
+    def of_changing(*chosen: Any) -> list[Any]:
+        rest = iter(chosen)
+        both = zip(primals, changing, strict=True)
+        return _push(*(next(rest) if moves else x for x, moves in both), **parameters)
+
+    chosen = [x for x, moves in zip(primals, changing, strict=True) if moves]
+    return jax.jvp(of_changing, chosen, given)
+
+
+def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
+    assert kind.rules is not None
+    count = len(values) - sum(wanted)
+    operands, saved = values[: len(wanted)], values[len(wanted) : count]
+    given = iter(grads)
+    of_results = [
+        None if not _is_differentiable(aval) or type(grad := next(given)) is ad.Zero else grad
+        for aval in kind.jaxpr.out_avals
+    ]
+    if all(grad is None for grad in of_results):
+        return [None] * count + [ad.Zero(value.aval) for value in values[count:]]
+    return [None] * count + kind.rules.pull_back(operands, saved, of_results, wanted)
+
+
+def _batch_push(values: Any, dims: Any, **parameters: Any) -> Any:
+    results = jax.vmap(partial(_push, **parameters), in_axes=tuple(dims))(*values)
+    return results, [0] * len(results)
+
+
+_derivative_p.def_abstract_eval(_abstract_push)
+_derivative_p.def_impl(_run_push)
+mlir.register_lowering(_derivative_p, mlir.lower_fun(_push, multiple_results=True))
+ad.primitive_jvps[_derivative_p] = _push_forward_push
+ad.primitive_transposes[_derivative_p] = _pull_back
+batching.primitive_batchers[_derivative_p] = _batch_push

@@ -1,0 +1,110 @@
+"""Private interfaces of JAX, as found in jax 0.7.1, 0.10.2 and 0.12.0.
+
+`jax.lax.composite` is public, but it traces its function again for each call, so that a program has
+one decomposition for each. The primitive behind it takes a traced function that calls can share.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax._src.interpreters.mlir import register_attribute_handler
+from jax._src.lax.lax import _composite_lowering, composite_p
+from jax.interpreters import mlir
+from jax.sharding import NamedSharding, PartitionSpec
+
+# The parameter that holds the traced function.
+_FUNCTION = "jaxpr" if "jaxpr" in inspect.signature(_composite_lowering).parameters else "call_jaxpr"
+
+
+def parse_attributes_of(kind: type, text_of: Callable[[Any], str]) -> None:
+    """Let values of a class be attributes, which MLIR's parser reads from their text."""
+
+    def parsed(value: Any) -> Any:
+        return mlir.ir.Attribute.parse(text_of(value))
+
+    register_attribute_handler(kind, parsed)
+
+
+def bind_composite(
+    name: str,
+    version: int,
+    attributes: Sequence[tuple[str, Any]],
+    function: Any,
+    operands: Sequence[Any],
+) -> list[Any]:
+    """Put a composite into the program that is traced.
+
+    Args:
+        attributes: names and values, which `parse_attributes_of` knows.
+        function: the decomposition as a closed jaxpr without constants. Composites whose function
+            is the same object share one in the module.
+        operands: arrays of the types that the function takes.
+    """
+    leaf = jax.tree.structure(0)
+    flat = tuple((key, (value,), leaf) for key, value in attributes)
+    found: list[Any] = composite_p.bind(
+        *operands, name=name, version=version, attributes=flat, **{_FUNCTION: function}
+    )
+    return found
+
+
+def run_equation(equation: Any, operands: Sequence[Any]) -> list[Any]:
+    """The results of one operation of a traced function, for other operands."""
+    parameters = equation.primitive.get_bind_params(equation.params)
+    functions: Sequence[Any] = ()
+    if isinstance(parameters, tuple):  # before jax 0.10
+        functions, parameters = parameters
+    results = equation.primitive.bind(*functions, *operands, **parameters)
+    return list(results) if equation.primitive.multiple_results else [results]
+
+
+def has_symbols(context: Any) -> bool:
+    """Whether a module that is lowered has symbolic sizes, as `jax.export` makes them."""
+    return bool(context.module_context.shape_poly_state.dim_vars)
+
+
+def vary_alike(operands: Sequence[Any]) -> list[Any]:
+    """Operands inside `jax.shard_map`, each of which varies over all axes of the mesh over which
+    one does. The gradient of one that did not is then summed over them, as JAX does for its own
+    operations."""
+    axes = [_axes(jax.typeof(operand)) for operand in operands]
+    every = frozenset().union(*axes)
+    return [
+        x if own == every else _vary(x, tuple(sorted(every - own)))
+        for x, own in zip(operands, axes, strict=True)
+    ]
+
+
+def varying_as(avals: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    """Types of results that vary over the axes of the mesh over which the operands do."""
+    first = next((o for o in operands if _axes(o)), None)
+    if first is None:
+        return list(avals)
+    mesh = first.sharding.mesh
+    return [
+        first.update(
+            shape=aval.shape,
+            dtype=aval.dtype,
+            weak_type=False,
+            sharding=NamedSharding(mesh, PartitionSpec(*[None] * len(aval.shape))),
+        )
+        for aval in avals
+    ]
+
+
+def _axes(type_: Any) -> frozenset[Any]:
+    """The axes of a mesh over which an array varies."""
+    if hasattr(type_, "vma"):
+        return frozenset(type_.vma)
+    found = getattr(type_, "manual_axis_type", None)
+    return frozenset() if found is None else frozenset(found.varying)
+
+
+def _vary(array: Any, axes: tuple[Any, ...]) -> Any:
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(array, axes, to="varying")
+    return jax.lax.pvary(array, axes)

@@ -1,0 +1,172 @@
+"""Which entries JAX programs can have: each is traced with an example call, and its gradient."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+
+from composites.errors import CompositesError, UnusableFunctionError
+from composites.functions import find_function
+from lowering.example_calls import ExampleCall, NoExample, example_calls
+from lowering.frontends.aten_in_jax import jax_dtype
+from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.entries import Entries
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether JAX programs can have an entry."""
+
+    name: str
+    """With its namespace."""
+    reason: str | None
+    """Why they cannot; None if they can."""
+
+    @property
+    def is_available(self) -> bool:
+        return self.reason is None
+
+    def __str__(self) -> str:
+        return self.name if self.reason is None else f"{self.name}: {self.reason}"
+
+
+def availability(entries: Entries, names: Sequence[str]) -> tuple[Availability, ...]:
+    """See `composites.jax.available`."""
+    chosen = entries.definitions if not names else [entries.find(n).definition for n in names]
+    return tuple(Availability(d.entry.qualified, _reason(entries, d)) for d in chosen)
+
+
+def _reason(entries: Entries, definition: Definition) -> str | None:
+    if definition.entry.gradients:
+        return None  # of the entry that it is the backward of
+    try:
+        examples = examples_of(definition)
+    except (CompositesError, ImportError) as error:
+        return str(error)
+    if isinstance(examples, NoExample):
+        return examples.reason
+    try:
+        trace_example(entries, definition, _uncertain(definition, examples[0]))
+    except (CompositesError, UnusableFunctionError) as error:
+        return str(error)
+    return None
+
+
+def examples_of(definition: Definition) -> tuple[ExampleCall, ...] | NoExample:
+    """Example calls with the arguments that the entry has in JAX.
+
+    Raises:
+        LoweringError: it has none.
+    """
+    entry = definition.entry
+    if entry.op is None or entry.adapt is None:
+        return example_calls(entry)
+    examples = example_calls(entry)
+    if isinstance(examples, NoExample):
+        return examples
+    return _adapted(definition, examples[0])
+
+
+def _uncertain(definition: Definition, example: ExampleCall) -> ExampleCall:
+    """An example whose guessed numbers are one half: as a probability, 1 draws no numbers."""
+    given = dict(definition.entry.example)
+    guessed = {
+        a.name: 0.5
+        for a in definition.signature.arguments
+        if a.kind == "float" and not a.has_default and not a.optional and a.name not in given
+    }
+    known = {name: guessed.get(name, value) for name, value in example.values.items()}
+    return replace(example, values=known)
+
+
+class _Reached(Exception):
+    """`adapt` has called the composite."""
+
+
+def _adapted(definition: Definition, example: ExampleCall) -> tuple[ExampleCall, ...] | NoExample:
+    """An example call of an operator, as the entry's `adapt` passes it on."""
+    assert definition.entry.adapt is not None
+    signature = inspect.signature(definition.function)
+    found: list[dict[str, Any]] = []
+
+    def composite(*arguments: Any, **keywords: Any) -> Any:
+        bound = signature.bind(*arguments, **keywords)
+        bound.apply_defaults()
+        found.append(dict(bound.arguments))
+        raise _Reached
+
+    positional, keywords = example.arguments()
+    try:
+        find_function(definition.entry.adapt)(composite, *positional, **keywords)
+    except _Reached:
+        keyword_only = {a.name for a in definition.signature.arguments if a.keyword_only}
+        call = replace(example, values=found[0], keyword_only=frozenset(keyword_only))
+        return (replace(call, function=definition.function),)
+    except CompositesError as error:
+        return NoExample(str(error))
+    return NoExample(f"{definition.entry.adapt} does not make the example a composite")
+
+
+def trace_example(entries: Entries, definition: Definition, example: ExampleCall) -> None:
+    """Trace a call of an entry, and its gradient where it has one.
+
+    Raises:
+        CompositesError: one of them is not available in JAX.
+    """
+    call, arrays = as_jax_call(entries, definition, example)
+    jax.eval_shape(call, *arrays)
+    floats = [n for n, array in enumerate(arrays) if jnp.issubdtype(array.dtype, jnp.inexact)]
+    if floats and (definition.entry.derives or definition.backward is not None):
+
+        def total(*given: Any) -> Any:
+            whole = list(arrays)
+            for place, array in zip(floats, given, strict=True):
+                whole[place] = array
+            results = jax.tree.leaves(call(*whole))
+            real = [r for r in results if jnp.issubdtype(r.dtype, jnp.inexact)]
+            return sum((jnp.sum(jnp.abs(r).astype(jnp.float32)) for r in real[:1]), jnp.zeros(()))
+
+        jax.eval_shape(jax.grad(total, argnums=0), *(arrays[n] for n in floats))
+
+
+def as_jax_call(
+    entries: Entries, definition: Definition, example: ExampleCall
+) -> tuple[Callable[..., Any], list[Any]]:
+    """An example call as a function of arrays, and the arrays."""
+    arrays: list[Any] = []
+
+    def take(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [take(item) for item in value]
+        if not isinstance(value, torch.Tensor):
+            return value
+        arrays.append(jnp.asarray(value.float().numpy() if value.dtype is torch.bfloat16
+                                  else value.numpy()).astype(jax_dtype(value.dtype)))  # fmt: skip
+        return _Place(len(arrays) - 1)
+
+    values = {name: take(value) for name, value in example.values.items()}
+    function = entries.of(definition)
+
+    def call(*given: Any) -> Any:
+        return function(**{name: _filled(value, given) for name, value in values.items()})
+
+    return call, arrays
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The place of an array."""
+
+    number: int
+
+
+def _filled(value: Any, arrays: Sequence[Any]) -> Any:
+    if isinstance(value, list):
+        return [_filled(item, arrays) for item in value]
+    return arrays[value.number] if isinstance(value, _Place) else value

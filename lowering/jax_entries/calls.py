@@ -1,0 +1,514 @@
+"""One kind of call of an entry: its composite, its backward, and what vmap makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from composites import attribute_types
+from composites.attribute_types import UnsupportedValueError
+from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
+from composites.registry.operators import find_operator, find_overload
+from lowering.dispatch.autograd.definition import local_name, result_name
+from lowering.dispatch.operand_lists import operand_names, regrouped
+from lowering.frontends.aten_in_jax import is_symbolic
+from lowering.frontends.jax.composite_call import Kind, bind, trace
+from lowering.jax_entries import meaning
+from lowering.jax_entries.capturing import Captured, capture
+from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.traced import depends_on, is_same
+
+Invoke = Callable[[Definition, Mapping[str, Any]], Any]
+"""Calls another entry, with its arguments by name."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of an array among the arguments of a call."""
+
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """All that calls of an entry with equal arguments, and arrays of equal types, have in common.
+
+    It is what `Rules` describes.
+    """
+
+    definition: Definition
+    values: Mapping[str, Any]
+    """The arguments by name, with a `Slot` in the place of each array."""
+    arrays: tuple[Any, ...]
+    """The types of the arrays."""
+    invoke: Invoke
+    _backwards: dict[Any, Any] = field(default_factory=dict)
+
+    # ---- what the hook says ----
+
+    @cached_property
+    def _captured(self) -> tuple[Captured, tuple[int | None, ...]]:
+        """The call as the hook passes it on, and for each operand its number among the arrays."""
+        numbers: dict[int, int] = {}
+        tensors = []
+        for number, type_ in enumerate(self.arrays):
+            tensors.append(meaning.stand_in(type_))
+            numbers[id(tensors[-1])] = number
+
+        def tensor(value: Any) -> Any:
+            if isinstance(value, list | tuple):
+                return type(value)(tensor(item) for item in value)
+            return tensors[value.number] if isinstance(value, Slot) else value
+
+        signature = self.definition.signature
+        keyword_only = {a.name for a in signature.arguments if a.keyword_only}
+        factory, keyed = self.definition.hook
+        found = capture(
+            self.definition.entry,
+            factory,
+            keyed,
+            [tensor(v) for name, v in self.values.items() if name not in keyword_only],
+            {name: tensor(v) for name, v in self.values.items() if name in keyword_only},
+        )
+        places = tuple(None if t is None else numbers.get(id(t)) for t in found.operands)
+        return found, places
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """For each operand that is present, its number among the arrays."""
+        return tuple(place for place in self._captured[1] if place is not None)
+
+    @property
+    def _types(self) -> tuple[Any | None, ...]:
+        """The type of each operand; None for an absent one."""
+        return tuple(None if n is None else self.arrays[n] for n in self._captured[1])
+
+    @property
+    def _present(self) -> list[Any]:
+        return [type_ for type_ in self._types if type_ is not None]
+
+    @cached_property
+    def unmet(self) -> str | None:
+        """Why the call is no composite; None if it is one."""
+        captured, places = self._captured
+        missing = zip(captured.operands, places, strict=True)
+        if any(operand is not None and place is None for operand, place in missing):
+            return "an operand is no array"
+        if captured.unmet is not None:
+            return captured.unmet
+        if self.definition.entry.when.where and any(map(is_symbolic, self.arrays)):
+            return "a condition cannot be evaluated for sizes that are symbols"
+        try:
+            self._attributes  # noqa: B018
+        except UnsupportedValueError as error:
+            return str(error)
+        return None
+
+    @cached_property
+    def _attributes(self) -> Mapping[str, str | None]:
+        return dict(self._captured[0].attributes())
+
+    # ---- the forward ----
+
+    @cached_property
+    def _meaning(self) -> tuple[Any, Any]:
+        return self._lowered(
+            lambda: meaning.forward(
+                self.definition, self._captured[0], self._types, saved=False
+            )
+        )
+
+    def decomposed(self, operands: Sequence[Any]) -> Any:
+        """The results of the decomposition itself, as the caller gets them."""
+        function, structure = self._meaning
+        return structure(self._lowered(lambda: function(*operands)))
+
+    def composite(self, operands: Sequence[Any]) -> Any:
+        """The results of the composite, as the caller gets them."""
+        return self._meaning[1](bind(self.kind, operands))
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The composite."""
+        return self._kind(self._meaning[0])
+
+    @cached_property
+    def _saving(self) -> Kind:
+        """The composite with the further results of `saves`."""
+        if not self.definition.entry.saved:
+            return self.kind
+        function, _ = self._lowered(
+            lambda: meaning.forward(self.definition, self._captured[0], self._types, saved=True)
+        )
+        return replace(self._kind(function), rules=None)
+
+    def _kind(self, function: Callable[..., Any]) -> Kind:
+        entry = self.definition.entry
+        jaxpr = self._lowered(lambda: trace(function, self._present))
+        return Kind(entry.composite_name, entry.version, _texts(self._attributes), jaxpr, self)
+
+    def _lowered(self, make: Callable[[], Any]) -> Any:
+        """What `make` returns.
+
+        Raises:
+            LoweringError: the decomposition fails for these arguments.
+        """
+        entry = self.definition.entry
+        try:
+            return make()
+        except (LoweringError, InvalidCallError):
+            raise
+        except UnsupportedCallError as error:
+            raise LoweringError(
+                f"{entry.location}: {entry.qualified} is not available in JAX: {error}"
+            ) from error
+        except Exception as error:
+            types = ", ".join("None" if t is None else _written(t) for t in self._types)
+            raise LoweringError(
+                f"{entry.location}: {entry.qualified}: decomposition {entry.decomposition} failed"
+                f" for {types}: {type(error).__name__}: {error}"
+            ) from error
+
+    # ---- Rules: derivatives ----
+
+    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+        """See `Rules`."""
+        entry, backward = self.definition.entry, self.definition.backward
+        if entry.derives:
+            return self._saving
+        if backward is None:
+            return None
+        if not backward.entry.gradients:
+            return self.kind
+        known = backward.entry.gradients
+        names = self._names_of_operands()
+        asked = zip(names, self._whole(wanted), strict=True)
+        return self.kind if all(name in known for name, is_asked in asked if is_asked) else None
+
+    def pull_back(
+        self,
+        operands: Sequence[Any],
+        results: Sequence[Any],
+        grads: Sequence[Any | None],
+        wanted: tuple[bool, ...],
+    ) -> list[Any]:
+        """See `Rules`."""
+        backward = self.definition.backward
+        constant = self._constant_results(wanted)
+        if constant:
+            reached = depends_on(self.kind.jaxpr, wanted)
+            if any(grads[n] is not None and reached[n] for n in constant):
+                return self._transposed(operands, grads, wanted)
+            grads = [None if n in constant else grad for n, grad in enumerate(grads)]
+            if all(grad is None for grad in grads):
+                chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
+                return [jnp.zeros(x.shape, x.dtype) for x in chosen]
+        # The gradients of PyTorch are the conjugates of those of JAX.
+        grads = [grad if grad is None else _conjugate(grad) for grad in grads]
+        if backward is None:
+            found = self._derived(operands, results, grads, wanted)
+        elif backward.entry.gradients:
+            found = self._explicit(backward, operands, results, grads, wanted)
+        else:
+            found = self._of_operator(backward, operands, results, grads, wanted)
+        return [_conjugate(gradient) for gradient in found]
+
+    def _constant_results(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
+        """The results to which PyTorch gives no gradient, by number."""
+        backward = self.definition.backward
+        if backward is not None and backward.entry.gradients:
+            return ()
+        key = ("results", wanted)
+        if key not in self._backwards:
+            found = self._lowered(
+                lambda: meaning.differentiable(
+                    self.definition, self._captured[0], self._types, self._whole(wanted)
+                )
+            )
+            self._backwards[key] = tuple(n for n, has_one in enumerate(found) if not has_one)
+        return self._backwards[key]  # type: ignore[no-any-return]
+
+    def _transposed(
+        self, operands: Sequence[Any], grads: Sequence[Any | None], wanted: tuple[bool, ...]
+    ) -> list[Any]:
+        """The gradient of the decomposition, where PyTorch takes a result for a constant that the
+        program differentiates."""
+
+        def of_wanted(*chosen: Any) -> list[Any]:
+            rest = iter(chosen)
+            pairs = zip(operands, wanted, strict=True)
+            results = self.kind.decomposition(*(next(rest) if w else x for x, w in pairs))
+            return [r for r, grad in zip(results, grads, strict=True) if grad is not None]
+
+        chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
+        pull = jax.vjp(of_wanted, *chosen)[1]
+        return list(pull([grad for grad in grads if grad is not None]))
+
+    def _derived(
+        self,
+        operands: Sequence[Any],
+        results: Sequence[Any],
+        grads: Sequence[Any | None],
+        wanted: tuple[bool, ...],
+    ) -> list[Any]:
+        values = [*meaning.spread(operands, self._types), *results]
+        taken = self._taken(len(grads))
+        saved = [values[n] for n in taken]
+        given = [grad for grad in grads if grad is not None]
+        types = tuple(None if grad is None else strong(grad) for grad in grads)
+        backward = self.backward_kind(types, wanted, tuple(map(_strong_or_none, saved)))
+        return bind(backward, [*given, *(value for value in saved if value is not None)])
+
+    def backward_kind(
+        self,
+        grads: tuple[Any | None, ...],
+        wanted: tuple[bool, ...],
+        saved: tuple[Any | None, ...],
+    ) -> Kind:
+        """The derived backward, a composite of its own."""
+        key = (grads, wanted, saved)
+        if key not in self._backwards:
+            self._backwards[key] = self._make_backward(grads, wanted, saved)
+        return self._backwards[key]  # type: ignore[no-any-return]
+
+    def _make_backward(
+        self,
+        grads: tuple[Any | None, ...],
+        wanted: tuple[bool, ...],
+        saved: tuple[Any | None, ...],
+    ) -> Kind:
+        entry = self.definition.entry
+        taken, whole = self._taken(len(grads)), self._whole(wanted)
+        places = [taken.index(n) if n in taken else None for n in range(len(self._types))]
+        function = self._lowered(
+            lambda: meaning.backward(
+                self.definition, self._captured[0], self._types, grads, saved, places, whole
+            )
+        )
+        present = [type_ for type_ in (*grads, *saved) if type_ is not None]
+        attributes = {**self._attributes, "output_mask": attribute_types.boolean_list(whole)}
+        return Kind(
+            f"{entry.composite_name}_backward",
+            entry.version,
+            _texts(attributes),
+            self._lowered(lambda: trace(function, present)),
+            _DerivedBackward(self, grads, wanted, saved),
+        )
+
+    def _taken(self, results: int) -> tuple[int, ...]:
+        """The positions of what `saves` lists among operands, results and further results."""
+        entry = self.definition.entry
+        names = [
+            *self._names_of_operands(),
+            *(result_name(n, ".") for n in range(results)),
+            *(name for name, _ in entry.saved),
+        ]
+        saves = entry.operands if entry.saves is None else entry.saves
+        return tuple(n for n, name in enumerate(names) if name in saves)
+
+    def axes_of(self, saved: Sequence[int | None], results: int) -> tuple[int | None, ...]:
+        """The axes of the operands that are present, from those of what the backward takes. An
+        operand that it does not take has one."""
+        taken = self._taken(results)
+        return tuple(
+            saved[taken.index(n)] if n in taken else 0
+            for n, type_ in enumerate(self._types)
+            if type_ is not None
+        )
+
+    def _names_of_operands(self) -> tuple[str, ...]:
+        entry, groups = self.definition.entry, self._captured[0].groups
+        return entry.operands if groups is None else operand_names(entry.operands, groups)
+
+    def _whole(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
+        """`wanted`, with absent operands."""
+        rest = iter(wanted)
+        return tuple(type_ is not None and next(rest) for type_ in self._types)
+
+    def _explicit(
+        self,
+        backward: Definition,
+        operands: Sequence[Any],
+        results: Sequence[Any],
+        grads: Sequence[Any | None],
+        wanted: tuple[bool, ...],
+    ) -> list[Any]:
+        """The gradients of an entry without an operator."""
+        entry, captured = self.definition.entry, self._captured[0]
+        values = list(meaning.spread(operands, self._types))
+        grouped = values if captured.groups is None else regrouped(values, captured.groups)
+        named = dict(captured.values)
+        named |= {local_name(n): v for n, v in zip(entry.operands, grouped, strict=True)}
+        named |= {result_name(n): value for n, value in enumerate(results)}
+        named |= {f"grad_output_{n}" if n else "grad_output": g for n, g in enumerate(grads)}
+        parameters = [argument.name for argument in backward.signature.arguments]
+        found = self.invoke(backward, {n: named[n] for n in parameters if n in named})
+        listed = found if isinstance(found, list | tuple) else (found,)
+        by_name = dict(zip(backward.entry.gradients, listed, strict=True))
+        names = self._names_of_operands()
+        asked = zip(names, self._whole(wanted), strict=True)
+        return [by_name[name] for name, is_asked in asked if is_asked]
+
+    def _of_operator(
+        self,
+        backward: Definition,
+        operands: Sequence[Any],
+        results: Sequence[Any],
+        grads: Sequence[Any | None],
+        wanted: tuple[bool, ...],
+    ) -> list[Any]:
+        """The gradients as PyTorch's autograd computes them, with the composite of an operator."""
+        assert backward.entry.op is not None
+        operator = find_overload(find_operator(backward.entry.op))
+        types = tuple(_strong_or_none(grad) for grad in grads)
+        key = (types, wanted)
+        if key not in self._backwards:
+            self._backwards[key] = self._lowered(
+                lambda: meaning.OperatorBackward(
+                    self.definition.function
+                    if self.definition.entry.decomposition.target is None
+                    else find_overload(self.definition.signature),
+                    self._captured[0],
+                    self._types,
+                    types,
+                    self._whole(wanted),
+                    operator,
+                )
+            )
+
+        def claim(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            if target != operator:
+                return NotImplemented
+            names = [argument.name for argument in backward.signature.arguments]
+            named = dict(zip(names, arguments, strict=False)) | keywords
+            return self.invoke(backward, named)
+
+        given = [grad for grad in grads if grad is not None]
+        return self._lowered(  # type: ignore[no-any-return]
+            lambda: self._backwards[key].run([*given, *operands], results, claim)
+        )
+
+    # ---- Rules: vmap ----
+
+    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+        """See `Rules`. The first dimension of the operands with an axis counts the calls."""
+        for all_operands in (False, True):
+            chosen = (0,) * len(axes) if all_operands else axes
+            moved = self.moved(size, chosen)
+            if moved is not None and _has_meaning(moved.kind, self.kind, size, chosen):
+                return moved.kind, all_operands
+        return None
+
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
+        """The call with one more dimension at the front of these operands. None if there is no
+        such call."""
+        numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
+        arrays = [
+            _wider(type_, size) if n in numbers else type_
+            for n, type_ in enumerate(self.arrays)
+        ]
+        first = next((type_ for type_ in self._types if type_ is not None), None)
+        rank = 0 if first is None else len(first.shape)
+        counted = {a.argument for a in self.definition.entry.attributes if a.normalize}
+        values = {
+            name: _moved(value, rank) if name in counted else value
+            for name, value in self.values.items()
+        }
+        call = Call(self.definition, values, tuple(arrays), self.invoke)
+        try:
+            return call if call.unmet is None and call.kind is not None else None
+        except (LoweringError, InvalidCallError):  # not a call of the operator
+            return None
+
+
+@dataclass(frozen=True, eq=False)
+class _DerivedBackward:
+    """`Rules` of a derived backward. Its own derivative is that of its decomposition."""
+
+    forward: Call
+    grads: tuple[Any | None, ...]
+    wanted: tuple[bool, ...]
+    saved: tuple[Any | None, ...]
+
+    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+        return None
+
+    def pull_back(self, *_: Any) -> list[Any]:
+        raise AssertionError("the gradient of the decomposition is taken")
+
+    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+        """See `Rules`."""
+        original = self.forward.backward_kind(self.grads, self.wanted, self.saved)
+        for all_operands in (False, True):
+            chosen = (0,) * len(axes) if all_operands else axes
+            kind = self._moved(size, chosen)
+            if kind is not None and _has_meaning(kind, original, size, chosen):
+                return kind, all_operands
+        return None
+
+    def _moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
+        """The backward of the forward with one more dimension at the front of these operands."""
+        rest = iter(axes)
+        of_each = [None if t is None else next(rest) for t in (*self.grads, *self.saved)]
+        of_saved = of_each[len(self.grads) :]
+        forward = self.forward.moved(size, self.forward.axes_of(of_saved, len(self.grads)))
+        if forward is None:
+            return None
+        types = [
+            type_ if axis is None else _wider(type_, size)
+            for type_, axis in zip((*self.grads, *self.saved), of_each, strict=True)
+        ]
+        grads, saved = tuple(types[: len(self.grads)]), tuple(types[len(self.grads) :])
+        try:
+            return forward.backward_kind(grads, self.wanted, saved)
+        except (LoweringError, InvalidCallError):  # the gradients are not those of such a call
+            return None
+
+
+def _wider(type_: Any, size: int) -> Any:
+    return jax.ShapeDtypeStruct((size, *type_.shape), type_.dtype)
+
+
+def _has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:
+    """Whether a composite computes many calls of another one at once.
+
+    A composite that says something else than it computes is worse than none, so this is so only if
+    both decompositions are the same operations.
+    """
+    many = jax.vmap(one.decomposition, in_axes=tuple(axes), axis_size=size)
+    types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in kind.jaxpr.in_avals]
+    return is_same(trace(many, types), kind.jaxpr)
+
+
+def strong(array: Any) -> Any:
+    """The type of an array, which JAX does not change for the sake of a number."""
+    type_ = jax.typeof(array) if not isinstance(array, jax.ShapeDtypeStruct) else array
+    return jax.ShapeDtypeStruct(type_.shape, type_.dtype)
+
+
+def _strong_or_none(array: Any | None) -> Any | None:
+    return None if array is None else strong(array)
+
+
+def _conjugate(array: Any) -> Any:
+    return jnp.conj(array) if jnp.iscomplexobj(array) else array
+
+
+def _texts(attributes: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, text) for name, text in attributes.items() if text is not None)
+
+
+def _moved(value: Any, rank: int) -> Any:
+    """A dimension, or a list of them, behind one more at the front."""
+    if isinstance(value, list | tuple):
+        return type(value)(_moved(item, rank) for item in value)
+    return value if value is None or isinstance(value, bool) else attribute_types.dim(value, rank) + 1
+
+
+def _written(type_: Any) -> str:
+    return f"{type_.dtype.name}{list(type_.shape)}"

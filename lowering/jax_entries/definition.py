@@ -1,0 +1,122 @@
+"""What an entry is in JAX: its arguments, its hook, and the function that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from composites.errors import LoweringError
+from composites.functions import find_function
+from composites.registry.catalog import Catalog
+from composites.registry.model import Composite, Registry
+from composites.registry.operators import Operator, find_operator, find_overload
+from composites.registry.signatures import describe_function
+from lowering.codegen.loader import load_function_hook, load_hooks
+from lowering.jax_entries.capturing import Factory
+
+
+@dataclass(frozen=True)
+class Definition:
+    """An entry of a catalog. What needs PyTorch's schema or a function is found on first use."""
+
+    entry: Composite
+    registry: Registry
+    hooks: Hooks
+
+    @cached_property
+    def signature(self) -> Operator:
+        """The arguments of the function: those of the operator or the Python function that the
+        entry catches. If it adapts them, they are those of the decomposition.
+
+        Raises:
+            LoweringError: the entry catches a method, whose object JAX programs do not have.
+        """
+        entry = self.entry
+        if entry.op is not None and entry.adapt is None:
+            return find_operator(entry.op)
+        target = self._target
+        return describe_function(find_function(target), target)
+
+    @property
+    def _target(self) -> str:
+        """The Python function whose arguments the composite has."""
+        entry = self.entry
+        if entry.adapt is not None or entry.gradients:
+            assert entry.decomposition.target is not None
+            return entry.decomposition.target
+        target = entry.functions[0]
+        if "." in target.partition(":")[2]:
+            raise LoweringError(
+                f"{entry.location}: {entry.qualified} catches {target}, a method, and JAX programs"
+                " do not have its object; give the entry `adapt`, and a decomposition that takes"
+                " tensors"
+            )
+        return target
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        """The composite's meaning, as a function with these arguments: of tensors, or of arrays if
+        the decomposition is written in JAX."""
+        entry = self.entry
+        if entry.decomposition.target is not None:
+            return find_function(entry.decomposition.target)
+        if entry.op is not None:
+            return find_overload(find_operator(entry.op))  # type: ignore[no-any-return]
+        return find_function(self._target)
+
+    @property
+    def is_jax(self) -> bool:
+        return self.entry.decomposition.kind == "jax"
+
+    @cached_property
+    def hook(self) -> tuple[Factory, bool]:
+        """The entry's hook, and whether it takes dispatch keys first."""
+        return self.hooks.of(self)
+
+    @cached_property
+    def backward(self) -> Definition | None:
+        """The entry that is the backward of this one, unless it is derived."""
+        found = self.registry.backward_of(self.entry)
+        return None if found is None else Definition(found, self.registry, self.hooks)
+
+
+class Hooks:
+    """The generated hooks of registries, loaded on first use."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, Any] = {}
+
+    def of(self, definition: Definition) -> tuple[Factory, bool]:
+        """See `Definition.hook`."""
+        entry, registry = definition.entry, definition.registry
+        key = registry.key(entry)
+        if entry.op is None and entry.adapt is None and not entry.gradients:
+            target = entry.functions[0]
+            return load_function_hook(entry, find_function(target), target, registry), False
+        module = self._module(registry)
+        if key in module.AUTOGRAD_HOOKS and entry.adapt is None:
+            return module.AUTOGRAD_HOOKS[key], True
+        if key in module.BACKEND_HOOKS and entry.adapt is None:
+            return module.BACKEND_HOOKS[key], False
+        return module.FUNCTION_HOOKS[key], False
+
+    def _module(self, registry: Registry) -> Any:
+        if registry.source not in self._modules:
+            if registry.builtin:
+                from lowering.generated import ptxla as module
+            else:
+                module = load_hooks(registry)
+            self._modules[registry.source] = module
+        return self._modules[registry.source]
+
+
+def definitions(catalog: Catalog) -> Iterator[Definition]:
+    """All entries of a catalog. Those of vendors come first."""
+    hooks = Hooks()
+    for registry in catalog.registries:
+        for entry in catalog.highest(registry.composites):
+            yield Definition(entry, registry, hooks)
+
+

@@ -1,0 +1,69 @@
+"""All entries of a process as functions, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from composites.errors import AllowlistError
+from composites.registry.catalog import Catalog, load_catalog
+from lowering.jax_entries.definition import Definition, definitions
+from lowering.jax_entries.functions import EntryFunction
+
+
+class Entries:
+    """The entries of a catalog as functions."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._definitions = {d.entry.identity: d for d in definitions(catalog)}
+        self._functions: dict[str, EntryFunction] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that `entry` takes without a namespace, and the qualified ones of vendors."""
+        found: dict[str, None] = {}
+        for definition in self._definitions.values():
+            found[definition.entry.name] = None
+            if not definition.registry.builtin:
+                found[definition.entry.qualified] = None
+        return tuple(sorted(found))
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        return tuple(self._definitions.values())
+
+    def find(self, name: str) -> EntryFunction:
+        """The entry of this name, with or without its namespace.
+
+        Raises:
+            AllowlistError: there is none, or several vendors have one.
+        """
+        exact = [e for e in self._catalog.find(name) if name in (e.name, e.qualified, e.identity)]
+        if not exact:
+            raise AllowlistError(
+                f"{name!r} is no entry, but a composite or a group; write one of"
+                f" {', '.join(e.name for e in self._catalog.find(name))}"
+            )
+        found = self._definitions.get(exact[0].identity)
+        assert found is not None
+        return self.of(found)
+
+    def of(self, definition: Definition) -> EntryFunction:
+        """The function of a definition."""
+        identity = definition.entry.identity
+        if identity not in self._functions:
+            self._functions[identity] = EntryFunction(definition, self.invoke)
+        return self._functions[identity]
+
+    def invoke(self, definition: Definition, named: Mapping[str, Any]) -> Any:
+        """Call an entry with its arguments by name."""
+        return self.of(definition)(**named)
+
+
+@cache
+def entries() -> Entries:
+    """The entries of this process: built-in ones, those of XLA_COMPOSITE_REGISTRY, and those of
+    installed packages."""
+    return Entries(load_catalog())

@@ -1,0 +1,233 @@
+"""The decomposition of a call as a function of JAX arrays, with its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+
+from composites.functions import find_function
+from composites.torch_internals import pytree
+from lowering.dispatch.autograd.gradients import gradients_of
+from lowering.frontends import aten_in_jax
+from lowering.frontends import jax as jax_functions
+from lowering.jax_entries.capturing import Captured
+from lowering.jax_entries.definition import Definition
+
+Arrays = Callable[..., list[Any]]
+"""A function of the operands that are present, which returns a list."""
+
+
+def forward(
+    definition: Definition, captured: Captured, types: Sequence[Any | None], *, saved: bool
+) -> tuple[Arrays, Callable[[Sequence[Any]], Any]]:
+    """The decomposition for operands of these types, and how a call returns its results.
+
+    Args:
+        types: of the operands, in the composite's order; None for an absent one.
+        saved: whether further results of `saves` follow.
+    """
+    entry, call = definition.entry, captured.call
+    extra = [find_function(target) for _, target in entry.saved] if saved else []
+    structures: list[Any] = []
+
+    def whole(*operands: Any) -> Any:
+        results = entry.exposed(call(definition.function, *operands))
+        flat, structure = (jax.tree.flatten if definition.is_jax else pytree.tree_flatten)(results)
+        structures[:] = [structure]
+        return [*flat, *(call(function, *operands) for function in extra)]
+
+    if definition.is_jax:
+
+        def of_arrays(*arrays: Any) -> list[Any]:
+            return [jnp.asarray(result) for result in whole(*spread(arrays, types))]
+
+        jax.eval_shape(of_arrays, *(t for t in types if t is not None))
+        return of_arrays, lambda results: jax.tree.unflatten(structures[0], list(results))
+    with torch.no_grad():
+        graph = aten_in_jax.record(whole, types)
+    structure = structures[0]
+    return (
+        lambda *arrays: aten_in_jax.evaluate(graph, arrays),
+        lambda results: pytree.tree_unflatten(list(results), structure),
+    )
+
+
+def backward(
+    definition: Definition,
+    captured: Captured,
+    types: Sequence[Any | None],
+    grads: Sequence[Any | None],
+    saved: Sequence[Any | None],
+    places: Sequence[int | None],
+    wanted: Sequence[bool],
+) -> Arrays:
+    """The gradient of the decomposition, for `backward: derive`.
+
+    Args:
+        types: of the forward's operands.
+        grads: types of the gradients of its results; None for one that is zero.
+        saved: types of what the backward takes besides.
+        places: for each operand of the forward, its place among `saved`. If that is None, only its
+            type matters.
+        wanted: for each of these, whether its gradient is a result.
+    """
+    function, call, entry = definition.function, captured.call, definition.entry
+    count = sum(grad is not None for grad in grads)
+
+    def split(values: Sequence[Any], blank: Callable[[Any], Any]) -> tuple[list[Any], list[Any]]:
+        rest, kept = iter(values[:count]), values[count:]
+        inputs = [
+            kept[place] if place is not None else None if type_ is None else blank(type_)
+            for place, type_ in zip(places, types, strict=True)
+        ]
+        return inputs, [None if grad is None else next(rest) for grad in grads]
+
+    def run(*operands: Any) -> Any:
+        return entry.exposed(call(function, *operands))
+
+    operands = [*(grad for grad in grads if grad is not None), *saved]
+    if definition.is_jax:
+
+        def of_arrays(*arrays: Any) -> list[Any]:
+            inputs, given = split(
+                list(spread(arrays, operands)), lambda type_: jnp.zeros(type_.shape, type_.dtype)
+            )
+            return jax_functions.gradients_of(run, inputs, wanted, given)
+
+        return of_arrays
+
+    def of_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
+        inputs, given = split(
+            tensors,
+            lambda type_: torch.zeros(type_.shape, dtype=aten_in_jax.torch_dtype(type_.dtype)),
+        )
+        found = gradients_of(run, inputs, wanted, given, create_graph=False)
+        return [gradient for gradient in found if gradient is not None]
+
+    graph = aten_in_jax.record(of_tensors, operands)
+    return lambda *arrays: aten_in_jax.evaluate(graph, arrays)
+
+
+def differentiable(
+    definition: Definition,
+    captured: Captured,
+    types: Sequence[Any | None],
+    wanted: Sequence[bool],
+) -> tuple[bool, ...]:
+    """For each result, whether PyTorch gives it a gradient."""
+    if definition.is_jax:
+        return ()
+    found: list[bool] = []
+
+    def run(*operands: torch.Tensor | None) -> Any:
+        with torch.enable_grad():  # type: ignore[no-untyped-call]
+            leaves = [
+                t if t is None else t.detach().requires_grad_(asked)
+                for t, asked in zip(operands, wanted, strict=True)
+            ]
+            results = definition.entry.exposed(captured.call(definition.function, *leaves))
+        found[:] = [result.requires_grad for result in pytree.tree_leaves(results)]
+        return [result.detach() for result in pytree.tree_leaves(results)]
+
+    aten_in_jax.record(run, types, decompose=False)
+    return tuple(found)
+
+
+class OperatorBackward:
+    """What PyTorch's autograd does after an operator: a graph of operators, one of which has an
+    entry."""
+
+    def __init__(
+        self,
+        operator: Any,
+        captured: Captured,
+        types: Sequence[Any | None],
+        grads: Sequence[Any | None],
+        wanted: Sequence[bool],
+        backward: Any,
+    ) -> None:
+        count = sum(grad is not None for grad in grads)
+
+        def of_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
+            rest = iter(tensors[:count])
+            given = [None if grad is None else next(rest) for grad in grads]
+            found = gradients_of(
+                lambda *operands: captured.call(operator, *operands),
+                tensors[count:],
+                wanted,
+                given,
+                create_graph=False,
+            )
+            return [gradient for gradient in found if gradient is not None]
+
+        self._operator = operator
+        operands = [*(grad for grad in grads if grad is not None), *types]
+        self._graph = aten_in_jax.record(of_tensors, operands, decompose=False, kept=backward)
+
+    def run(
+        self,
+        arrays: Sequence[Any],
+        results: Sequence[Any],
+        claim: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any],
+    ) -> list[Any]:
+        """The gradients that are wanted.
+
+        Args:
+            arrays: gradients and operands that are present.
+            results: of the forward.
+            claim: see `evaluate`.
+        """
+        known = {
+            node: results[0] if isinstance(node.meta["val"], torch.Tensor) else results
+            for node in self._graph.module.graph.nodes
+            if node.op == "call_function" and node.target == self._operator
+        }
+
+        def claimed(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            found = claim(target, arguments, keywords)
+            return run_operator(target, arguments, keywords) if found is NotImplemented else found
+
+        return aten_in_jax.evaluate(self._graph, arrays, claim=claimed, known=known)
+
+
+def run_operator(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """An operator on arrays. NotImplemented if it has a rule, which the caller finds."""
+    if aten_in_jax.has_rule(target):
+        return NotImplemented
+    leaves, structure = jax.tree.flatten((arguments, keywords), is_leaf=lambda leaf: leaf is None)
+    places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+    shapes: list[Any] = []
+
+    def of_tensors(*tensors: torch.Tensor) -> Any:
+        given = list(leaves)
+        for place, tensor in zip(places, tensors, strict=True):
+            given[place] = tensor
+        positional, named = jax.tree.unflatten(structure, given)
+        results = target(*positional, **named)
+        shapes[:] = [pytree.tree_flatten(results)]
+        return results
+
+    with torch.no_grad():
+        graph = aten_in_jax.record(of_tensors, [leaves[place] for place in places])
+    flat, spec = shapes[0]
+    found = iter(aten_in_jax.evaluate(graph, [leaves[place] for place in places]))
+    filled = [next(found) if isinstance(leaf, torch.Tensor) else None for leaf in flat]
+    return pytree.tree_unflatten(filled, spec)
+
+
+def spread(arrays: Sequence[Any], types: Sequence[Any | None]) -> Iterator[Any]:
+    """Operands in the composite's order, with None in the place of absent ones."""
+    present = iter(arrays)
+    return (None if type_ is None else next(present) for type_ in types)
+
+
+def stand_in(type_: Any) -> torch.Tensor:
+    """A tensor with the shape and dtype of an array, for conditions and attributes. A size
+    that is a symbol is any number."""
+    sizes = [size if isinstance(size, int) else 2 for size in type_.shape]
+    return torch.empty(sizes, dtype=aten_in_jax.torch_dtype(type_.dtype), device="meta")
+

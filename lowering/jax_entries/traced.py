@@ -1,0 +1,129 @@
+"""What traced functions are: whether two are the same operations, and what their results depend on.
+
+Both are written as expressions over their operands, in which equal operations are one. What a
+broadcast says in several ways is written in one: in two steps or one, and by sizes or by the
+operation that follows. Two functions that compute the same in other ways are different here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+# Operations on each element, whose operands JAX broadcasts.
+_ELEMENTWISE = {
+    "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil",
+    "conj", "convert_element_type", "cos", "cosh", "digamma", "div", "eq", "erf", "erf_inv", "erfc",
+    "exp", "exp2", "expm1", "floor", "ge", "gt", "imag", "integer_pow", "is_finite", "le", "lgamma",
+    "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pow", "real",
+    "rem", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan",
+    "tanh", "xor",
+}  # fmt: skip
+_CALLS = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "jit": "jaxpr"}
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two closed jaxprs are the same operations."""
+    expressions = _Expressions()
+    return expressions.results(one) == expressions.results(other)
+
+
+def depends_on(jaxpr: Any, chosen: Sequence[bool]) -> list[bool]:
+    """For each result of a closed jaxpr, whether an operation leads to it from one of the chosen
+    operands."""
+    reached = {v for v, asked in zip(jaxpr.jaxpr.invars, chosen, strict=True) if asked}
+    for equation in jaxpr.jaxpr.eqns:
+        if any(not isinstance(atom, Literal) and atom in reached for atom in equation.invars):
+            reached.update(equation.outvars)
+    return [not isinstance(atom, Literal) and atom in reached for atom in jaxpr.jaxpr.outvars]
+
+
+class _Expressions:
+    """Expressions by number; equal ones have the same."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._broadcasts: dict[int, tuple[int, tuple[int, ...]]] = {}
+        """Of the result of a broadcast: its operand, and which dimensions this one's are."""
+
+    def results(self, jaxpr: Any) -> list[Any]:
+        """The results of a function, with their types."""
+        inputs = [
+            self._number("input", n, _typed(variable))
+            for n, variable in enumerate(jaxpr.jaxpr.invars)
+        ]
+        found = self._run(jaxpr, inputs)
+        return [
+            (number, _typed(atom))
+            for number, atom in zip(found, jaxpr.jaxpr.outvars, strict=True)
+        ]
+
+    def _run(self, jaxpr: Any, inputs: list[int]) -> list[int]:
+        known = dict(zip(jaxpr.jaxpr.invars, inputs, strict=True))
+        for variable, constant in zip(jaxpr.jaxpr.constvars, jaxpr.consts, strict=True):
+            known[variable] = self._number("constant", _plain(constant))
+
+        def read(atom: Any) -> int:
+            if isinstance(atom, Literal):
+                return self._number("constant", _plain(atom.val), str(atom.aval.dtype))
+            return known[atom]
+
+        for equation in jaxpr.jaxpr.eqns:
+            operands = list(map(read, equation.invars))
+            for variable, number in zip(
+                equation.outvars, self._equation(equation, operands), strict=True
+            ):
+                known[variable] = number
+        return list(map(read, jaxpr.jaxpr.outvars))
+
+    def _equation(self, equation: Any, operands: list[int]) -> list[int]:
+        name, parameters = equation.primitive.name, equation.params
+        if name in _CALLS:
+            return self._run(parameters[_CALLS[name]], operands)
+        types = [_typed(variable) for variable in equation.outvars]
+        if name == "broadcast_in_dim":
+            return [self._broadcast(operands[0], parameters["broadcast_dimensions"], types[0])]
+        described: list[Any] = list(operands)
+        if name in _ELEMENTWISE:
+            described = [self._operand(number) for number in operands]
+        plain = tuple(sorted((key, _plain(value)) for key, value in parameters.items()))
+        whole = self._number(name, tuple(described), plain, tuple(types))
+        return [self._number("result", whole, n) for n in range(len(types))]
+
+    def _broadcast(self, operand: int, dims: Any, type_: Any) -> int:
+        dims = tuple(map(int, dims))
+        if operand in self._broadcasts:
+            operand, inner = self._broadcasts[operand]
+            dims = tuple(dims[n] for n in inner)
+        number = self._number("broadcast", operand, dims, type_)
+        self._broadcasts[number] = (operand, dims)
+        return number
+
+    def _operand(self, number: int) -> Any:
+        """An operand of an operation that broadcasts it itself, of whatever sizes it is."""
+        return self._broadcasts.get(number, number)
+
+    def _number(self, *parts: Any) -> int:
+        return self._numbers.setdefault(parts, len(self._numbers))
+
+
+def _typed(atom: Any) -> tuple[Any, ...]:
+    return (tuple(map(int, atom.aval.shape)), str(atom.aval.dtype))
+
+
+def _plain(value: Any) -> Any:
+    """A value that is equal to another one if both mean the same."""
+    if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
+        return ("sequence", *map(_plain, value))
+    if isinstance(value, bool | int | float | complex):
+        return repr(value)
+    if isinstance(value, ClosedJaxpr | Jaxpr):
+        return str(value)
+    if hasattr(value, "_fields"):
+        return (type(value).__name__, *(_plain(getattr(value, f)) for f in value._fields))
+    return repr(value)

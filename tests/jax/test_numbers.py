@@ -1,0 +1,90 @@
+"""Entries compute in JAX what PyTorch computes on the CPU, forward and gradient, in f32: for the
+samples that entries name, and those of PyTorch's own tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from composites_testing.jax_calls import TorchCall, array_of, calls
+
+from composites.registry.catalog import load_catalog
+from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.entries import Entries
+from lowering.stablehlo.run import enable_x64
+
+ENTRIES = Entries(load_catalog(files=()))
+RANDOM = ("dropout", "drop_path")
+TOLERANCE = 1e-4
+"""Of the greatest value of a result."""
+IN_BF16 = {"muon": 5e-2, "zeropower_via_newtonschulz": 5e-2}
+"""Entries that compute in bf16."""
+CALLS = 3
+
+
+def definitions() -> list[Definition]:
+    """Those that catch a forward. Backwards run in the gradients of these."""
+    backwards = {d.backward.entry for d in ENTRIES.definitions if d.backward is not None}
+    return [
+        d for d in ENTRIES.definitions
+        if not d.entry.gradients and d.entry.name not in RANDOM and d.entry not in backwards
+    ]  # fmt: skip
+
+
+def close(ours: Any, theirs: torch.Tensor, tolerance: float) -> None:
+    one, other = np.asarray(ours), np.asarray(array_of(theirs))
+    if one.dtype == jnp.bfloat16:
+        one, other = one.astype(np.float32), other.astype(np.float32)
+    assert one.shape == other.shape
+    finite = np.abs(other[np.isfinite(other)]) if other.size else other
+    scale = max(1.0, float(finite.max())) if finite.size else 1.0
+    np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * scale)
+
+
+def compare(definition: Definition, call: TorchCall) -> None:
+    tolerance = IN_BF16.get(definition.entry.name, TOLERANCE)
+    tensors = [t.clone() for t in call.tensors()]
+    floats = [n for n, t in enumerate(tensors) if t.is_floating_point() or t.is_complex()]
+    leaves = [t.requires_grad_() if n in floats else t for n, t in enumerate(tensors)]
+    try:
+        theirs = call.run(leaves)
+    except RuntimeError:  # PyTorch has no gradient of one of them
+        theirs = call.run(call.tensors())
+    function = call.on_arrays(ENTRIES.of(definition))
+    arrays = [array_of(t) for t in tensors]
+    for ours, result in zip(function(*arrays), theirs, strict=True):
+        close(ours, result, tolerance)
+    number = next((n for n, result in enumerate(theirs) if result.requires_grad), None)
+    if number is None or not (definition.entry.derives or definition.backward):
+        return
+    torch.manual_seed(0)
+    grad = torch.randn(theirs[number].shape, dtype=theirs[number].dtype)
+    found = torch.autograd.grad(
+        theirs[number], [leaves[n] for n in floats], grad, allow_unused=True
+    )
+    used = {n: gradient for n, gradient in zip(floats, found, strict=True) if gradient is not None}
+
+    def of_used(*given: Any) -> Any:
+        whole = list(arrays)
+        for n, array in zip(used, given, strict=True):
+            whole[n] = array
+        return function(*whole)[number]
+
+    pull = jax.vjp(of_used, *(arrays[n] for n in used))[1]
+    for ours, gradient in zip(pull(jnp.conj(array_of(grad))), used.values(), strict=True):
+        close(jnp.conj(ours), gradient, tolerance)
+
+
+@pytest.mark.parametrize("definition", definitions(), ids=lambda d: d.entry.name)
+@pytest.mark.filterwarnings("ignore")
+def test_results_and_gradients(definition: Definition) -> None:
+    sampled = calls(definition, torch.float32, CALLS)
+    with enable_x64():
+        for call in sampled:
+            if call.values.get("dropout_p"):
+                continue
+            compare(definition, call)

@@ -1,0 +1,191 @@
+"""Calls of entries, on tensors of the CPU and on JAX arrays."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from composites.functions import find_function
+from composites.registry.operators import find_overload
+from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.entries import Entries
+from lowering.stablehlo import Module
+from lowering.stablehlo.composites import composites_of, signature
+from lowering.verification.opinfo import samples_of
+
+
+@dataclass(frozen=True, slots=True)
+class TorchCall:
+    """A call with the arguments that an entry has in JAX, by name."""
+
+    function: Callable[..., Any]
+    values: Mapping[str, Any]
+    keyword_only: frozenset[str]
+
+    def tensors(self) -> list[torch.Tensor]:
+        return [v for v in jax.tree.leaves(self.values) if isinstance(v, torch.Tensor)]
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The results for other tensors."""
+        filled = _filled(self.values, iter(tensors))
+        positional = [v for name, v in filled.items() if name not in self.keyword_only]
+        results = self.function(*positional, **{n: filled[n] for n in self.keyword_only})
+        return [r for r in jax.tree.leaves(results) if isinstance(r, torch.Tensor)]
+
+    def on_arrays(self, function: Callable[..., Any]) -> Callable[..., list[Any]]:
+        """The same call of an entry's function, as a function of arrays."""
+        return lambda *arrays: jax.tree.leaves(function(**_filled(self.values, iter(arrays))))
+
+
+def _filled(value: Any, tensors: Iterator[Any]) -> Any:
+    # In the order of jax.tree: dictionaries by sorted keys.
+    if isinstance(value, Mapping):
+        filled = {name: _filled(value[name], tensors) for name in sorted(value)}
+        return {name: filled[name] for name in value}
+    if isinstance(value, list | tuple):
+        return type(value)([_filled(item, tensors) for item in value])
+    return next(tensors) if isinstance(value, torch.Tensor) else value
+
+
+def array_of(tensor: torch.Tensor) -> Any:
+    """A tensor as an array of the same type."""
+    detached = tensor.detach().resolve_conj().contiguous()
+    if detached.dtype is torch.bfloat16:
+        return jnp.asarray(detached.float().numpy()).astype(jnp.bfloat16)
+    return jnp.asarray(detached.numpy())
+
+
+def calls(definition: Definition, dtype: torch.dtype, most: int) -> list[TorchCall]:
+    """Some calls of an entry: of its samples, or of those of PyTorch's tests."""
+    entry = definition.entry
+    found: list[TorchCall] = []
+    if entry.samples is not None:
+        for arguments, keywords in find_function(entry.samples)(dtype):
+            found += _of_sample(definition, arguments, keywords)
+    elif entry.op is not None and entry.adapt is None:
+        for sample in samples_of(entry.op, dtype, gradients=False):
+            found += _of_operator(definition, sample)
+            if len(found) > 40 * most:
+                break
+    step = max(len(found) // most, 1)
+    return found[::step][:most]
+
+
+class _Reached(Exception):
+    pass
+
+
+def _of_sample(
+    definition: Definition, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> list[TorchCall]:
+    adapt = definition.entry.adapt
+    bound_to = inspect.signature(definition.function)
+    found: list[TorchCall] = []
+
+    def composite(*positional: Any, **named: Any) -> Any:
+        bound = bound_to.bind(*positional, **named)
+        bound.apply_defaults()
+        found.append(_call(definition, bound.arguments))
+        raise _Reached
+
+    try:
+        if adapt is None:
+            if definition.entry.op is not None:
+                return [_bound(definition, arguments, keywords)]
+            composite(*arguments, **keywords)
+        else:
+            find_function(adapt)(composite, *arguments, **keywords)
+    except _Reached:
+        pass
+    except Exception:  # a call that the entry leaves alone
+        return []
+    return found
+
+
+def _call(definition: Definition, values: Mapping[str, Any]) -> TorchCall:
+    def detached(value: Any) -> Any:
+        if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
+            return type(value)(detached(item) for item in value)
+        return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+    keyword_only = frozenset(a.name for a in definition.signature.arguments if a.keyword_only)
+    plain = {name: detached(value) for name, value in values.items()}
+    return TorchCall(definition.function, plain, keyword_only)
+
+
+def _bound(
+    definition: Definition, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> TorchCall:
+    """A call of an operator, with its defaults."""
+    values: dict[str, Any] = {}
+    given = list(arguments)
+    for argument in definition.signature.arguments:
+        if given and not argument.keyword_only:
+            values[argument.name] = given.pop(0)
+        elif argument.name in keywords:
+            values[argument.name] = keywords[argument.name]
+        else:
+            values[argument.name] = argument.default
+    keyword_only = frozenset(a.name for a in definition.signature.arguments if a.keyword_only)
+    call = _call(definition, values)
+    return TorchCall(find_overload(definition.signature), call.values, keyword_only)
+
+
+def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:
+    overload = find_overload(definition.signature)
+    found: list[TorchCall] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is overload:
+                found.append(_bound(definition, args, kwargs or {}))
+            return func(*args, **(kwargs or {}))
+
+    try:
+        with Watch(), torch.no_grad():
+            sample.function(*sample.arguments, **sample.keywords)
+    except Exception:  # a sample of another overload
+        return []
+    if found:
+        return found
+    try:  # operators that PyTorch decomposes before a mode sees them
+        with torch.no_grad():
+            overload(*sample.arguments, **sample.keywords)
+        return [_bound(definition, sample.arguments, sample.keywords)]
+    except Exception:
+        return []
+
+
+def signatures(text: str) -> list[str]:
+    """The composites of a program itself: names, versions, attributes, and types, in order of
+    their text."""
+    module = Module.parse(text)
+    return sorted(
+        str((s.name, s.version, str(s.attributes), s.operands, s.results))
+        for composite in composites_of(module.ir)
+        if "main" in str(composite.parent.attributes["sym_name"])
+        for s in [signature(composite)]
+    )
+
+
+def composite_names(text: str) -> list[str]:
+    """The names of a program's composites, sorted."""
+    module = Module.parse(text)
+    return sorted(signature(c).name for c in composites_of(module.ir))
+
+
+def differentiable(arrays: Sequence[Any]) -> list[int]:
+    """The numbers of those arrays that can have a gradient."""
+    return [n for n, a in enumerate(arrays) if np.issubdtype(np.asarray(a).dtype, np.inexact)
+            or a.dtype == jnp.bfloat16]  # fmt: skip
+
+
+__all__ = ["Entries", "TorchCall", "array_of", "calls", "composite_names", "differentiable", "signatures"]
