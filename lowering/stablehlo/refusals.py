@@ -93,6 +93,21 @@ def _is_general(reduction: IrOperation) -> bool:
     return len(reduction.results) == 1 and (len(names) != 2 or names[0] not in plain)
 
 
+def _is_odd_fourier(transform: IrOperation) -> bool:
+    """Whether a length of a Fourier transform is no power of two."""
+    return any(length & (length - 1) for length in to_python(attributes(transform)["fft_length"]))
+
+
+def _is_other_than_rfft(transform: IrOperation) -> bool:
+    """Whether a Fourier transform is no forward one of real numbers over powers of two."""
+    kind = str(attributes(transform)["fft_type"])
+    return "IRFFT" in kind or "RFFT" not in kind or _is_odd_fourier(transform)
+
+
+def _has_several_results(operation: IrOperation) -> bool:
+    return len(operation.results) > 1
+
+
 def _composites_by_function(module: IrModule) -> dict[str, str]:
     """Names of composites by their decompositions."""
     return {
@@ -133,6 +148,7 @@ IREE: Refused = {
     "stablehlo.all_reduce": always,
     "stablehlo.cholesky": always,
     "stablehlo.custom_call": always,
+    "stablehlo.fft": _is_odd_fourier,
     "stablehlo.reverse": of_elements("ui8"),
     "stablehlo.scatter": _is_of_parts,
     "stablehlo.select_and_scatter": always,
@@ -156,6 +172,7 @@ LITERT: Refused = {
     "stablehlo.dot_general": of_elements(*_WIDE, "ui8", "i32", "ui32", "i64"),
     "stablehlo.exponential": of_elements(*_WIDE),
     "stablehlo.exponential_minus_one": of_elements(*_WIDE),
+    "stablehlo.fft": _is_other_than_rfft,
     "stablehlo.floor": of_elements(*_HALF),
     "stablehlo.is_finite": of_elements(*_HALF),
     "stablehlo.log": of_elements(*_HALF),
@@ -170,12 +187,14 @@ LITERT: Refused = {
     "stablehlo.power": of_elements(*_HALF, *_BYTES, "ui32", "i64"),
     "stablehlo.reduce": _is_general,
     "stablehlo.reduce_precision": always,
+    "stablehlo.reduce_window": _has_several_results,
     "stablehlo.round_nearest_afz": always,
     "stablehlo.round_nearest_even": of_elements(*_HALF),
     "stablehlo.rsqrt": of_elements(*_HALF),
     "stablehlo.scatter": _combines,
     "stablehlo.select": of_elements(*_HALF, "ui8"),
     "stablehlo.shift_left": always,
+    "stablehlo.sign": of_elements("i64"),
     "stablehlo.sine": of_elements(*_WIDE),
     "stablehlo.sort": lambda sort: not is_top_k(sort),
     "stablehlo.sqrt": of_elements(*_HALF),

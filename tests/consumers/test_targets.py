@@ -219,6 +219,7 @@ OF_ONE = dict.fromkeys(
     FLOATS,
 ) | {
     "abs": NUMBERS,
+    "sign": ("f32", "i32", "i64"),
     "negate": (*NUMBERS, *UNSIGNED),
     "popcnt": (*SIGNED, *UNSIGNED),
     "count_leading_zeros": (*SIGNED, *UNSIGNED),
@@ -255,6 +256,52 @@ def test_litert_refuses_what_is_said_and_nothing_else(name: str) -> None:
         if said != refused:
             wrong.append((element, f"said {said}, is {refused}"))
     assert not wrong
+
+
+def fourier(kind: str, length: int) -> Module:
+    """A transform, and complex numbers as pairs of real ones."""
+    half = f"tensor<4x{length // 2 + 1}xcomplex<f32>>"
+    whole, real = f"tensor<4x{length}xcomplex<f32>>", f"tensor<4x{length}xf32>"
+    from_, to = {"FFT": (whole, whole), "RFFT": (real, half), "IRFFT": (half, real)}[kind]
+    parts = from_.replace("complex<f32>", "f32")
+    lines = f"%c = stablehlo.complex %a0, %a0 : {from_}" if from_ != real else ""
+    operand = "%c" if lines else "%a0"
+    lines += (
+        f" %f = stablehlo.fft {operand}, type = {kind}, length = [{length}] : ({from_}) -> {to}"
+    )
+    result = to.replace("complex<f32>", "f32")
+    last = f"%r = stablehlo.real %f : ({to}) -> {result}" if to != real else ""
+    last = last or f"%r = stablehlo.negate %f : {real}"
+    return program(f"{lines} {last}", parts, result=result)
+
+
+FOURIER = {
+    ("iree", "FFT", 8): False,
+    ("iree", "RFFT", 8): False,
+    ("iree", "IRFFT", 8): False,
+    ("iree", "RFFT", 6): True,
+    ("litert", "RFFT", 8): False,
+    ("litert", "RFFT", 6): True,
+    ("litert", "FFT", 8): True,
+    ("litert", "IRFFT", 8): True,
+}
+
+
+@pytest.mark.parametrize(("consumer", "kind", "length"), FOURIER)
+def test_fourier_transforms(consumer: Consumer, kind: str, length: int) -> None:
+    module = fourier(kind, length)
+    count = length // 2 + 1 if kind == "IRFFT" else length
+    given = [floats(4, count)]
+    if not FOURIER[consumer, kind, length]:
+        (want,) = run(module, *given)
+        (found,) = CONSUMERS[consumer](run_passes(module, target_passes(TARGET[consumer])), given)
+        np.testing.assert_allclose(found, want, atol=1e-4)
+        return
+    with pytest.raises(UnsupportedOperationError, match=r"does not take stablehlo\.(fft|complex)"):
+        run_passes(module, target_passes(TARGET[consumer]))
+    refused = "fft" if consumer == "iree" else "Failed to export|IsPowerOfTwo"
+    with pytest.raises(Exception, match=refused):
+        CONSUMERS[consumer](module, given)
 
 
 def _main(module: Module) -> list[Any]:
