@@ -199,7 +199,7 @@ def put(
         if isinstance(each.kernel, str)
     }
     functions_of = {
-        call: Binding(each.kernel, each.ignored)
+        call: Binding(each.kernel, each.ignored, returns_saved=each.listed_as is not None)
         for call, each in chosen.items()
         if not isinstance(each.kernel, str)
     }

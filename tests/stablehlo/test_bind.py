@@ -22,6 +22,8 @@ from lowering.stablehlo import (
     run,
     to_custom_call,
 )
+from lowering.stablehlo.kernels import distinct
+from lowering.stablehlo.passes.bind import Binding, bind_calls
 
 Load = Callable[[str], Module]
 Same = Callable[..., None]
@@ -252,15 +254,17 @@ def test_the_platform_to_lower_for_can_be_chosen(load: Load) -> None:
     assert ["stablehlo.add" in text for text in texts] == [True, False]
 
 
-def test_results_behind_those_of_the_call_are_dropped(load: Load) -> None:
+def test_values_for_a_backward_are_dropped_where_a_call_lacks_them(load: Load) -> None:
     def twice(x: Any) -> Any:
-        return [2 * x, x.sum(axis=1)]  # the second is for a backward
+        return [2 * x, x.sum(axis=1)]
 
-    alone = bind(load("block"), {"acme.twice": lambda x: 2 * x}, ignored=IGNORED)
-    kept = bind(load("block"), {"acme.twice": twice}, ignored=IGNORED)
-    assert "stablehlo.multiply" in kept.text
-    assert "stablehlo.reduce" not in kept.text
-    assert kept.text == alone.text
+    module = load("block")
+    binding = Binding(twice, IGNORED["acme.twice"], returns_saved=True)
+    calls = {call: binding for call in distinct(module) if call.name == "acme.twice"}
+    bound = bind_calls(module, calls)
+    assert "stablehlo.multiply" in bound.text
+    with pytest.raises(BindError, match=r"returns \(tensor<4x8xf32>, tensor<4xf32>\)"):
+        bind(module, {"acme.twice": twice}, ignored=IGNORED)
 
 
 def test_other_result_types_are_refused(load: Load) -> None:

@@ -54,9 +54,8 @@ def bind(
     Lists arrive as tuples, and types as text. It needs a parameter (or `**kwargs`) for each
     attribute of a call, because a function that does not read one computes something else.
     Attributes that do not matter to it are listed in `ignored`, and are not passed. It must return
-    an array, or a flat sequence of arrays, of exactly the types of the composite's results. More of
-    them may follow, and are dropped: values for a backward, which calls without gradients lack. It
-    is lowered once for each distinct composite signature.
+    an array, or a flat sequence of arrays, of exactly the types of the composite's results. It is
+    lowered once for each distinct composite signature.
 
     64-bit types are enabled during lowering if the composite has any.
 
@@ -93,6 +92,8 @@ class Binding:
 
     function: Callable[..., Any]
     ignored: Collection[str] = ()
+    returns_saved: bool = False
+    """Whether values for a backward may follow the results. Calls without gradients lack these."""
 
 
 def bind_calls(
@@ -116,7 +117,7 @@ def bind_calls(
             continue
         chosen = bindings[call]
         try:
-            lowered = _lower(chosen.function, call, chosen.ignored, platform)
+            lowered = _lower(chosen, call, platform)
         except BindError as error:
             if declined is None or not isinstance(error.__cause__, UnsupportedCallError):
                 raise
@@ -163,17 +164,18 @@ def _keywords(fn: Callable[..., Any], operands: int) -> set[str] | None:
     } - filled
 
 
-def _lower(
-    fn: Callable[..., Any], call: Signature, ignored: Collection[str], platform: str | None
-) -> IrModule:
-    """The module that jax makes from `fn` for one composite signature, checked against it."""
+def _lower(binding: Binding, call: Signature, platform: str | None) -> IrModule:
+    """The module that jax makes from a function for one composite signature, checked against it."""
     jax = import_jax()
-    keywords = keyword_attributes(fn, call, ignored)
+    fn = binding.function
+    keywords = keyword_attributes(fn, call, binding.ignored)
     try:
         with enable_x64(_has_64_bit_types(call)):
             operands = [_shape_dtype_struct(jax, type_) for type_ in call.operands]
             # Attributes are bound beforehand, because jit would trace them as arrays.
-            bound = partial(_leading_results, partial(fn, **keywords), len(call.results))
+            bound = partial(fn, **keywords)
+            if binding.returns_saved:
+                bound = partial(_leading_results, bound, len(call.results))
             traced = jax.jit(bound, keep_unused=True).trace(*operands)
             platforms = None if platform is None else (platform,)
             module = traced.lower(lowering_platforms=platforms).compiler_ir("stablehlo")
