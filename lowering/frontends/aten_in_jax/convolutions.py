@@ -26,6 +26,7 @@ def _convolve(
     transposed: bool,
     output_padding: Sequence[int],
     groups: int,
+    *,
     wide: Any = None,
 ) -> Any:
     rank = x.ndim - 2
