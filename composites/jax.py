@@ -1,9 +1,8 @@
 """The entries of registries as functions of JAX arrays.
 
 `composites.jax.gelu(x, approximate="tanh")` is `ptxla.gelu` in the program, as in PyTorch programs,
-and its gradient is `ptxla.gelu_backward`. Each entry is an attribute of this module, by its name;
-`dir(composites.jax)` has all names. `entry` finds one with its namespace, and `available` says which
-entries JAX programs can have.
+and its gradient is `ptxla.gelu_backward`. Each entry is an attribute of this module, by its name.
+`entry` finds one with its namespace, and `available` says which entries JAX programs can have.
 
 Importing this module imports neither JAX nor PyTorch. The first function that is looked up imports
 both, without torch_xla.

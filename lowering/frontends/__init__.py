@@ -2,6 +2,7 @@
 
 `protocols` defines what a frontend provides, with one protocol for each part of the project that
 uses it. `torch_xla` is the only frontend that runs PyTorch programs. `jax` lowers decompositions
-that are written in JAX, and `aten_in_jax` runs those that are written in PyTorch on JAX arrays. The stages before a frontend (registry, generated hooks) and after it
+that are written in JAX, and `aten_in_jax` runs those that are written in PyTorch on JAX arrays.
+The stages before a frontend (registry, generated hooks) and after it
 (emission, StableHLO) do not know which frontend runs.
 """

@@ -117,10 +117,8 @@ class Call:
 
     @cached_property
     def _meaning(self) -> tuple[Any, Any]:
-        return self._lowered(
-            lambda: meaning.forward(
-                self.definition, self._captured[0], self._types, saved=False
-            )
+        return self._lowered(  # type: ignore[no-any-return]
+            lambda: meaning.forward(self.definition, self._captured[0], self._types, saved=False)
         )
 
     def decomposed(self, operands: Sequence[Any]) -> Any:
@@ -409,8 +407,7 @@ class Call:
         such call."""
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
         arrays = [
-            _wider(type_, size) if n in numbers else type_
-            for n, type_ in enumerate(self.arrays)
+            _wider(type_, size) if n in numbers else type_ for n, type_ in enumerate(self.arrays)
         ]
         first = next((type_ for type_ in self._types if type_ is not None), None)
         rank = 0 if first is None else len(first.shape)
@@ -507,7 +504,9 @@ def _moved(value: Any, rank: int) -> Any:
     """A dimension, or a list of them, behind one more at the front."""
     if isinstance(value, list | tuple):
         return type(value)(_moved(item, rank) for item in value)
-    return value if value is None or isinstance(value, bool) else attribute_types.dim(value, rank) + 1
+    return (
+        value if value is None or isinstance(value, bool) else attribute_types.dim(value, rank) + 1
+    )
 
 
 def _written(type_: Any) -> str:

@@ -118,5 +118,3 @@ def definitions(catalog: Catalog) -> Iterator[Definition]:
     for registry in catalog.registries:
         for entry in catalog.highest(registry.composites):
             yield Definition(entry, registry, hooks)
-
-

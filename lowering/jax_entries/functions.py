@@ -27,8 +27,9 @@ class EntryFunction:
     """An entry of a registry, as a function of JAX arrays.
 
     It takes the arguments of the operator or function that the entry catches, with numbers and
-    text as in PyTorch; where the entry adapts them, those of its decomposition. Arrays, and lists of
-    arrays, are its operands. It returns an array, or several in a tuple or a list, as in PyTorch.
+    text as in PyTorch; where the entry adapts them, those of its decomposition. Arrays, and lists
+    of arrays, are its operands. It returns an array, or several in a tuple or a list, as in
+    PyTorch.
 
     Raises:
         LoweringError: on a call that the decomposition cannot compute, or on an entry that JAX

@@ -230,4 +230,3 @@ def stand_in(type_: Any) -> torch.Tensor:
     that is a symbol is any number."""
     sizes = [size if isinstance(size, int) else 2 for size in type_.shape]
     return torch.empty(sizes, dtype=aten_in_jax.torch_dtype(type_.dtype), device="meta")
-

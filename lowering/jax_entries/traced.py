@@ -57,8 +57,7 @@ class _Expressions:
         ]
         found = self._run(jaxpr, inputs)
         return [
-            (number, _typed(atom))
-            for number, atom in zip(found, jaxpr.jaxpr.outvars, strict=True)
+            (number, _typed(atom)) for number, atom in zip(found, jaxpr.jaxpr.outvars, strict=True)
         ]
 
     def _run(self, jaxpr: Any, inputs: list[int]) -> list[int]:
@@ -69,7 +68,8 @@ class _Expressions:
         def read(atom: Any) -> int:
             if isinstance(atom, Literal):
                 return self._number("constant", _plain(atom.val), str(atom.aval.dtype))
-            return known[atom]
+            found: int = known[atom]
+            return found
 
         for equation in jaxpr.jaxpr.eqns:
             operands = list(map(read, equation.invars))

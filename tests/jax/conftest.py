@@ -54,4 +54,4 @@ SUBJECTS = (
 
 @pytest.fixture(params=SUBJECTS, ids=lambda subject: subject.name)
 def subject(request: pytest.FixtureRequest) -> Subject:
-    return request.param  # type: ignore[no-any-return]
+    return request.param

@@ -81,7 +81,7 @@ def test_each_entry_is_an_attribute() -> None:
 def test_unknown_names_have_a_hint() -> None:
     with pytest.raises(AttributeError, match="did you mean 'gelu'"):
         composites.jax.gelo  # noqa: B018
-    with pytest.raises(AllowlistError, match="there is no composite 'acme.gelu'"):
+    with pytest.raises(AllowlistError, match=r"there is no composite 'acme\.gelu'"):
         composites.jax.entry("acme.gelu")
     with pytest.raises(AllowlistError, match="write one of"):
         composites.jax.entry("matmul_out_dtype")
@@ -108,7 +108,9 @@ def test_what_is_available() -> None:
 
 
 def test_a_call_that_pytorch_rejects() -> None:
-    with pytest.raises(LoweringError, match=r"ptxla\.gelu: decomposition native failed for float32"):
+    with pytest.raises(
+        LoweringError, match=r"ptxla\.gelu: decomposition native failed for float32"
+    ):
         composites.jax.gelu(jnp.ones(3), approximate="sinh")
     with pytest.raises(TypeError, match="unexpected keyword"):
         composites.jax.gelu(jnp.ones(3), approximation="tanh")

@@ -31,15 +31,13 @@ NOT_COMPARED = {
     "drop_path": "draws random numbers",
 }
 
-# On XLA its kernel gives mean and deviation no gradient; on the CPU, which is asked here, they have.
+# On XLA, mean and deviation have no gradient; on the CPU, which is asked here, they have one.
 ONE_GRADIENT = ("group_norm",)
 
 
 def definitions() -> list[Definition]:
     return [
-        d
-        for d in ENTRIES.definitions
-        if not d.entry.gradients and d.entry.name not in NOT_COMPARED
+        d for d in ENTRIES.definitions if not d.entry.gradients and d.entry.name not in NOT_COMPARED
     ]
 
 
@@ -48,9 +46,9 @@ def of_pytorch(definition: Definition, example: ExampleCall, leaves: int) -> lis
     if entry.adapt is not None:
         example = replace(example, function=activation.composite_function(entry, CATALOG))
     frontend = activation.backend().frontend
-    with activation.all_off():
-        with activation.installed(CATALOG, resolve([entry.identity], CATALOG)):
-            return signatures(recorded(frontend, example, leaves).text)
+    entries = resolve([entry.identity], CATALOG)
+    with activation.all_off(), activation.installed(CATALOG, entries):
+        return signatures(recorded(frontend, example, leaves).text)
 
 
 def of_jax(definition: Definition, example: ExampleCall, leaves: int) -> list[str]:

@@ -114,7 +114,9 @@ def test_no_composite_says_what_it_does_not_compute() -> None:
         return composites.jax.layer_norm(x, [6], weight, None, 1e-5)[0]
 
     weights = jnp.arange(18.0).reshape(3, 6)
-    assert compare(jax.vmap(norm), lambda x, w: jnp.stack(list(map(norm, x, w))), MANY, weights) == {}
+    assert (
+        compare(jax.vmap(norm), lambda x, w: jnp.stack(list(map(norm, x, w))), MANY, weights) == {}
+    )
 
 
 def test_scan(subject: Any) -> None:
@@ -149,7 +151,7 @@ def test_shard_map(subject: Any) -> None:
 
     def shards(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         spec = PartitionSpec("d")
-        return jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)  # type: ignore[no-any-return]
+        return jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)
 
     assert compare(shards(subject.run), shards(subject.plain), X) == {subject.name: 1}
     found = compare(

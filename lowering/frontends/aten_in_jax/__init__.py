@@ -14,4 +14,13 @@ from lowering.frontends.aten_in_jax.evaluation import evaluate
 from lowering.frontends.aten_in_jax.recording import Graph, is_symbolic, record
 from lowering.frontends.aten_in_jax.table import UnknownOperatorError, has_rule
 
-__all__ = ["Graph", "UnknownOperatorError", "evaluate", "has_rule", "is_symbolic", "jax_dtype", "record", "torch_dtype"]
+__all__ = [
+    "Graph",
+    "UnknownOperatorError",
+    "evaluate",
+    "has_rule",
+    "is_symbolic",
+    "jax_dtype",
+    "record",
+    "torch_dtype",
+]

@@ -26,6 +26,7 @@ def _convolve(
     transposed: bool,
     output_padding: Sequence[int],
     groups: int,
+    *,
     wide: Any = None,
 ) -> Any:
     rank = x.ndim - 2
@@ -66,11 +67,13 @@ def _convolution(dtype: Any, /, x: Any, weight: Any, bias: Any, *geometry: Any) 
 @rule("composites::convolution")
 def _wide_convolution(dtype: Any, /, x: Any, weight: Any, *arguments: Any) -> Any:
     *geometry, _ = arguments
-    return _convolve(x, weight, *geometry, dtype)
+    return _convolve(x, weight, *geometry, wide=dtype)
 
 
 @rule("aten::convolution_backward")
-def _convolution_backward(dtypes: Any, /, grad: Any, x: Any, weight: Any, sizes: Any, *rest: Any) -> Any:
+def _convolution_backward(
+    dtypes: Any, /, grad: Any, x: Any, weight: Any, sizes: Any, *rest: Any
+) -> Any:
     *geometry, mask = rest
     _, pull = jax.vjp(lambda a, b: _convolve(a, b, *geometry), x, weight)
     of_x, of_weight = pull(grad)

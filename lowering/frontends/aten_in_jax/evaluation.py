@@ -57,6 +57,7 @@ def _result(
     node: torch.fx.Node, arguments: tuple[Any, ...], keywords: dict[str, Any], claim: Claim | None
 ) -> Any:
     if getattr(node.target, "__module__", None) == "_operator":  # also arithmetic of sizes
+        assert callable(node.target)
         return node.target(*arguments)
     if node.target is torch.ops.aten.sym_size.int:
         return arguments[0].shape[arguments[1]]

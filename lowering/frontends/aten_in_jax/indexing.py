@@ -45,7 +45,9 @@ def _index_tensor(dtype: Any, /, x: Any, indices: Any) -> Any:
 
 
 @rule("aten::index_put", "aten::_unsafe_index_put")
-def _index_put(dtype: Any, /, x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any) -> Any:
+def _index_put(
+    dtype: Any, /, x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any
+) -> Any:
     if len(indices) == 1 and indices[0] is not None and indices[0].dtype == jnp.bool_:
         mask = indices[0].reshape(*indices[0].shape, *[1] * (x.ndim - indices[0].ndim))
         if values.ndim == 0:
@@ -58,10 +60,10 @@ def _place(x: Any, dim: int, index: Any) -> Any:
     """The elements of `x` that `index` names along one dimension."""
     if not x.ndim:
         return x.at[...]
-    grid = list(
+    grid = [
         jnp.arange(size).reshape([-1 if m == n else 1 for m in range(index.ndim)])
         for n, size in enumerate(index.shape)
-    )
+    ]
     grid[dim % x.ndim] = index
     return x.at[tuple(grid)]
 
@@ -87,7 +89,15 @@ def _scatter_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any) -> An
 
 @rule("aten::scatter_reduce.two")
 def _scatter_reduce(
-    dtype: Any, /, x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+    dtype: Any,
+    /,
+    x: Any,
+    dim: int,
+    index: Any,
+    source: Any,
+    reduce: str,
+    *,
+    include_self: bool = True,
 ) -> Any:
     part = _part(source, index)
     if not include_self:  # elements that something is written to begin without their own value

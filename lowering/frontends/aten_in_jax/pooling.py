@@ -78,8 +78,8 @@ def _window(
 
 @rule("aten::max_pool2d_with_indices")
 def _max_pool2d(
-    dtypes: Any, /, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,),
-    ceil_mode: bool = False,
+    dtypes: Any, /, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,),
+    dilation: Any = (1,), ceil_mode: bool = False,
 ) -> Any:  # fmt: skip
     window = _window(x, kernel, stride, padding, dilation, ceil_mode)
     lowest = -np.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
@@ -90,8 +90,9 @@ def _max_pool2d(
     places = jnp.broadcast_to(
         places.reshape(len(places), *[1] * (x.ndim - 2), *places.shape[1:]), values.shape
     )
-    best = jnp.argmax(jnp.where(places < 0, lowest, values) + (places < 0) * lowest * 0, 0)
-    return jnp.max(values, 0), jnp.take_along_axis(places, best[None], 0)[0]
+    best = jnp.max(values, 0)
+    first = jnp.argmax((places >= 0) & ((values == best) | jnp.isnan(values)), 0)
+    return best, jnp.take_along_axis(places, first[None], 0)[0]
 
 
 @rule("aten::max_pool2d_with_indices_backward")
@@ -100,7 +101,9 @@ def _max_pool2d_backward(dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
     outer, count = x.shape[:-2], x.shape[-2] * x.shape[-1]
     rows = int(np.prod(outer))
     flat = jnp.zeros((rows, count), dtype)
-    found = flat.at[jnp.arange(rows)[:, None], indices.reshape(rows, -1)].add(grad.reshape(rows, -1))
+    found = flat.at[jnp.arange(rows)[:, None], indices.reshape(rows, -1)].add(
+        grad.reshape(rows, -1)
+    )
     return found.reshape(x.shape)
 
 
@@ -122,7 +125,9 @@ def _average(
         )  # fmt: skip
         ones = jnp.pad(ones, margin, constant_values=1)
         widths = []
-        for size, k, s, n in zip(inside.sizes, window.kernel, window.stride, window.results, strict=True):
+        for size, k, s, n in zip(
+            inside.sizes, window.kernel, window.stride, window.results, strict=True
+        ):
             widths.append((0, max((n - 1) * s + k - size, 0), 0))
         ones = lax.pad(ones, as_type(0, wide), widths)
         return total / sum(window.parts(ones))

@@ -31,7 +31,6 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES, UnknownOperatorError
 
-
 _PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 
@@ -71,8 +70,8 @@ def record(
         results = function(*(None if operand is None else next(rest) for operand in operands))
         return [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
 
-    shapes = None if all(map(_is_static, present)) else ShapeEnv()
-    mode = torch_internals.fake_mode(shapes)
+    symbols = None if all(map(_is_static, present)) else ShapeEnv()
+    mode = torch_internals.fake_mode(symbols)
     with mode, sdpa_kernel(SDPBackend.MATH):
         inputs = _inputs(present, mode)
         module = make_fx(of_present, decomposition_table=table)(*inputs)
@@ -80,7 +79,7 @@ def record(
             pure = torch.func.functionalize(module, remove="mutations_and_views")
             module = make_fx(pure, decomposition_table=table)(*inputs)
             _drop_writes_to_inputs(module.graph)
-    _check_sizes(shapes)
+    _check_sizes(symbols)
     for node in module.graph.nodes:
         if whole is not None and node.target == whole:
             node.target = kept
@@ -113,18 +112,18 @@ def _inputs(present: Sequence[Any], mode: Any) -> list[torch.Tensor]:
         kinds = [DimDynamic.STATIC if isinstance(n, int) else DimDynamic.DUCK for n in x.shape]
         with torch_internals.without_modes():
             tensor = torch.empty(sizes, dtype=torch_dtype(x.dtype))
-        context = StatelessSymbolicContext(dynamic_sizes=kinds)
+        context: Any = StatelessSymbolicContext(dynamic_sizes=kinds)
         inputs.append(mode.from_tensor(tensor, symbolic_context=context))
     return inputs
 
 
-def _check_sizes(shapes: ShapeEnv | None) -> None:
+def _check_sizes(symbols: ShapeEnv | None) -> None:
     """Check that a graph with symbols holds for all their values.
 
     Raises:
         UnknownOperatorError: PyTorch took a branch that depends on one.
     """
-    guards = [] if shapes is None else shapes.guards
+    guards = [] if symbols is None else symbols.guards
     for guard in guards:
         written = str(guard.expr)
         if not written.startswith("Ne(") and written != "True":

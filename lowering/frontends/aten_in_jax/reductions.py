@@ -97,7 +97,9 @@ def _moments(x: Any, dims: Any, correction: Any, keepdim: bool) -> tuple[Any, An
     distance = x - mean
     squares = jnp.sum(jnp.real(distance * jnp.conj(distance)), axes, keepdims=True)
     left = count - (1 if correction is None else correction)
-    variance = squares / as_type(max(left, 0) if isinstance(left, int | float) else left, squares.dtype)
+    variance = squares / as_type(
+        max(left, 0) if isinstance(left, int | float) else left, squares.dtype
+    )
     if keepdim:
         return variance, mean
     return jnp.squeeze(variance, axes), jnp.squeeze(mean, axes)

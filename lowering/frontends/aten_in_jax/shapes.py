@@ -12,8 +12,9 @@ from lowering.frontends.aten_in_jax.table import rule
 
 
 @rule(
-    "aten::alias", "aten::alias_copy", "aten::clone", "aten::detach_copy", "aten::contiguous", "aten::detach", "aten::lift_fresh",
-    "aten::lift_fresh_copy", "aten::positive",
+    "aten::alias", "aten::alias_copy", "aten::clone", "aten::contiguous",
+    "aten::detach", "aten::detach_copy", "aten::lift_fresh", "aten::lift_fresh_copy",
+    "aten::positive",
 )  # fmt: skip
 def _same(dtype: Any, /, x: Any, **_: Any) -> Any:
     return x
@@ -78,13 +79,22 @@ def _range(start: Any, end: Any, step: Any) -> slice:
 
 
 @rule("aten::slice.Tensor", "aten::slice_copy.Tensor")
-def _slice(dtype: Any, /, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+def _slice(
+    dtype: Any, /, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Any:
     return x[_along(x, dim, _range(start, end, step))]
 
 
 @rule("aten::slice_scatter")
 def _slice_scatter(
-    dtype: Any, /, x: Any, source: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+    dtype: Any,
+    /,
+    x: Any,
+    source: Any,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
 ) -> Any:
     return x.at[_along(x, dim, _range(start, end, step))].set(source)
 

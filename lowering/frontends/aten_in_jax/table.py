@@ -19,8 +19,7 @@ RULES: dict[Any, Rule] = {}
 
 RANDOM = (
     "bernoulli", "dropout", "exponential", "geometric", "multinomial", "native_dropout", "normal",
-    "poisson", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "rrelu_with_noise",
-    "uniform",
+    "poisson", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "uniform",
 )  # fmt: skip
 
 

@@ -173,7 +173,8 @@ def _abstract_call(*operands: Any, kind: Kind) -> Any:
 
 @cache
 def _compiled_call(kind: Kind) -> Callable[..., Any]:
-    return jax.jit(partial(_call_p.bind, kind=kind))
+    compiled: Callable[..., Any] = jax.jit(partial(_call_p.bind, kind=kind))
+    return compiled
 
 
 def _run_call(*operands: Any, kind: Kind) -> Any:
@@ -273,7 +274,8 @@ def _abstract_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
 
 @cache
 def _compiled_push(kind: Kind, wanted: tuple[bool, ...]) -> Callable[..., Any]:
-    return jax.jit(partial(_push, kind=kind, wanted=wanted))
+    compiled: Callable[..., Any] = jax.jit(partial(_push, kind=kind, wanted=wanted))
+    return compiled
 
 
 def _run_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:

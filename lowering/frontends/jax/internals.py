@@ -17,7 +17,9 @@ from jax.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
 # The parameter that holds the traced function.
-_FUNCTION = "jaxpr" if "jaxpr" in inspect.signature(_composite_lowering).parameters else "call_jaxpr"
+_FUNCTION = (
+    "jaxpr" if "jaxpr" in inspect.signature(_composite_lowering).parameters else "call_jaxpr"
+)
 
 
 def parse_attributes_of(kind: type, text_of: Callable[[Any], str]) -> None:

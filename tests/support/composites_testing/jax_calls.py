@@ -144,7 +144,9 @@ def _of_operator(definition: Definition, sample: Any) -> list[TorchCall]:
     found: list[TorchCall] = []
 
     class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             if func is overload:
                 found.append(_bound(definition, args, kwargs or {}))
             return func(*args, **(kwargs or {}))
@@ -188,4 +190,12 @@ def differentiable(arrays: Sequence[Any]) -> list[int]:
             or a.dtype == jnp.bfloat16]  # fmt: skip
 
 
-__all__ = ["Entries", "TorchCall", "array_of", "calls", "composite_names", "differentiable", "signatures"]
+__all__ = [
+    "Entries",
+    "TorchCall",
+    "array_of",
+    "calls",
+    "composite_names",
+    "differentiable",
+    "signatures",
+]
