@@ -336,7 +336,8 @@ def _capturable(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
 @contextmanager
 def nothing_kept(frontend: Frontend, module: torch.nn.Module) -> Iterator[None]:
     """A context in which a module may be traced. At its end, attributes of the module and its
-    submodules that hold traced tensors are what they were before, also lists and dictionaries."""
+    submodules that hold traced tensors are what they were before, also lists and dictionaries. An
+    error holds none either."""
     recording = recording_of(frontend)
 
     def is_traced(value: Any) -> bool:
@@ -346,6 +347,9 @@ def nothing_kept(frontend: Frontend, module: torch.nn.Module) -> Iterator[None]:
     before = [(vars(part), _contents(vars(part))) for part in module.modules()]
     try:
         yield
+    except BaseException as error:
+        _clear_frames(error)
+        raise
     finally:
         for attributes, contents in before:
             for name in [name for name, value in attributes.items() if is_traced(value)]:
@@ -389,12 +393,8 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
     """
     recording = recording_of(frontend)
     try:
-        try:
-            with torch_internals.exporting(), recording.recording(shared=shared):
-                yield _Tracer(frontend)
-        except BaseException as error:
-            _clear_frames(error)
-            raise
+        with torch_internals.exporting(), recording.recording(shared=shared):
+            yield _Tracer(frontend)
     except recording.foreign_data_errors as error:
         raise ExportError(f"{_user_frame(error.__cause__ or error)}{error}") from error
     except recording.no_kernel_errors as error:
@@ -410,8 +410,12 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
 
 
 def _clear_frames(error: BaseException) -> None:
-    """Drop the local variables of finished calls. Who shows a traceback with them, as pytest does,
-    would print tensors that have no values, which ends the process."""
+    """Drop the local variables of finished calls, among which are traced tensors. What caused an
+    ExportError keeps the text of its traceback alone.
+
+    Who shows a traceback with its variables, as pytest does, would print them. Who keeps the error,
+    as Python's prompt does, would keep them for the next `torch_xla.sync()`.
+    """
     seen: set[int] = set()
     errors: list[BaseException | None] = [error]
     while errors:
@@ -419,6 +423,10 @@ def _clear_frames(error: BaseException) -> None:
         if one is not None and id(one) not in seen:
             seen.add(id(one))
             traceback.clear_frames(one.__traceback__)
+            # A frame also keeps its function, and `nn.Module` calls one that keeps the arguments.
+            if isinstance(error, ExportError) and one is not error and one.__traceback__:
+                one.add_note("".join(traceback.format_tb(one.__traceback__)).rstrip())
+                one.__traceback__ = None
             errors += [one.__cause__, one.__context__]
 
 
