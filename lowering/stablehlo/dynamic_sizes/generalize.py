@@ -179,7 +179,7 @@ class _Generalization:
             self._function(aligned)
         except DynamicSizeError as error:
             if item.name != COMPOSITE or error.composite is not None:
-                raise
+                raise  # it names the innermost composite already
             label = composite_name(item.first)
             raise DynamicSizeError(f"composite {label}: {error}", label) from error
         return name
