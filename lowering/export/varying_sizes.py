@@ -86,7 +86,11 @@ def program_for_sizes(record: Record, arguments: DynamicArguments) -> Varying:
         if any(size > sizes[name] for name, size in large.items() for sizes in chosen):
             _check(result, _recorded(record, arguments, large), _text(large))
     except DynamicSizeError as error:
-        raise ExportError(f"dynamic_shapes: {error}") from error
+        hint = ""
+        if error.composite is not None:
+            entry = error.composite.rpartition(".")[2]
+            hint = f", or turn that composite off, as in ops=['all', '-{entry}']"
+        raise ExportError(f"dynamic_shapes: {error}{hint}") from error
     # Recordings of size 1 have other operations: PyTorch broadcasts, and leaves out dimensions.
     single = [d for d in dimensions if d.min == 1]
     trials = [{d.name: 1} for d in single]

@@ -90,7 +90,7 @@ class DynamicSizeError(StableHLOError):
 
     def __init__(self, message: str, composite: str | None = None) -> None:
         self.composite = composite
-        """The composite whose decomposition it is about; None outside of composites."""
+        """The composite that it is about, by its attributes or its decomposition; or None."""
         super().__init__(message)
 
 

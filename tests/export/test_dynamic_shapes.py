@@ -443,6 +443,22 @@ def test_an_attribute_that_would_vary(computed: Any) -> None:
         "dynamic_shapes: the attribute composite_attributes of ptxla.layer_norm is {"
     )
     assert "normalized_shape = dense<5>" in message
+    assert message.endswith("or turn that composite off, as in ops=['all', '-layer_norm']")
+
+
+def test_a_composite_whose_attributes_vary_is_turned_off(agree: Any) -> None:
+    module = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2), nn.GroupNorm(2, 4), nn.SiLU())
+    shapes = ({0: BATCH, 2: Dim("height", min=8)},)
+    args = (torch.ones(2, 3, 8, 8),)
+    with pytest.raises(ExportError, match=r"ops=\['all', '-group_norm'\]"):
+        composites.export(module, args, dynamic_shapes=shapes)
+    ops = ["all", "-group_norm"]
+    program = composites.export(module, args, ops=ops, dynamic_shapes=shapes)
+    assert program.composites == {"ptxla.silu": 1}
+    for b, height in ((3, 9), (1, 16), (4, 21)):
+        x = torch.randn(b, 3, height, 8)
+        with torch.no_grad():
+            agree(program.run(values(module, program, x)), {"out:0": module(x)})
 
 
 @pytest.mark.parametrize(

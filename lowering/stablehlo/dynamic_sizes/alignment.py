@@ -178,7 +178,8 @@ class _Reader:
         raise DynamicSizeError(
             f"the attribute {key} of {label} is {written[0].get(key)} at {self.recordings[0]} and"
             f" {written[other].get(key)} at {self.recordings[other]}; an attribute cannot vary, so"
-            " keep the dimension that it depends on fixed"
+            " keep the dimension that it depends on fixed",
+            label if name == COMPOSITE else None,
         )
 
     def _number(self, values: Sequence[IrValue]) -> None:

@@ -28,6 +28,8 @@ from .expressions import Values, find_sum, text
 from .operations import Rewrite, dynamic_form
 from .size_values import SizeValues, dynamic_type, is_dynamic
 
+_MOVED = ("stablehlo.broadcast_in_dim", "stablehlo.iota")
+
 Shape: TypeAlias = tuple[int | str, ...]
 """Sizes of a tensor: numbers, and expressions of symbols such as `batch*seq`. A `?` is a size that
 is no such expression, such as that of a strided window."""
@@ -131,7 +133,7 @@ class _Generalization:
                     values[0].set_type(dynamic_type(shape, values[0].type.element_type))
                 if number < _argument_count(function):
                     sizes.add(values[0], shape)
-            for item in function.operations:
+            for item in _in_order(function.operations, sizes):
                 self._operation(item, sizes)
             _update_type(first)
 
@@ -179,10 +181,36 @@ class _Generalization:
             self._function(aligned)
         except DynamicSizeError as error:
             if item.name != COMPOSITE or error.composite is not None:
-                raise
+                raise  # it names the innermost composite already
             label = composite_name(item.first)
             raise DynamicSizeError(f"composite {label}: {error}", label) from error
         return name
+
+
+def _in_order(operations: Sequence[Aligned], sizes: SizeValues) -> list[Aligned]:
+    """The operations in an order in which sizes are known where they are needed.
+
+    A bias is broadcast to the result of a convolution before the convolution, whose result has the
+    size. Such an operation is moved to the first one that reads it.
+    """
+    order = list(operations)
+    for item in reversed(operations):
+        unknown = item.is_outermost and any(
+            is_dynamic(values) and sizes.find(values) is None
+            for shape in item.results
+            for values in shape
+        )
+        early = not any(any(map(is_dynamic, shape)) for shape in item.operands)
+        if not (unknown and early and item.name in _MOVED):
+            continue
+        readers = [use.owner.operation for use in item.first.results[0].uses]
+        first = next((other for other in order if other.first in readers), None)
+        if first is not None:
+            item.first.move_before(first.outermost)
+            order.remove(item)
+            outermost = (n for n, other in enumerate(order) if other.first == first.outermost)
+            order.insert(next(outermost), item)
+    return order
 
 
 def _argument_count(function: AlignedFunction) -> int:
