@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+import torch_xla  # noqa: F401  (before PyTorch's first backward, which counts the devices there are)
 
 import composites.jax
 
