@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from composites import nn
+    from composites import jax, nn
     from composites.errors import (
         AllowlistError,
         CompositesError,
@@ -58,6 +58,7 @@ __all__ = [
     "enable",
     "enabled",
     "export",
+    "jax",
     "linear_cross_entropy",
     "nn",
     "stats",
@@ -88,8 +89,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        if name == "nn":
-            return import_module("composites.nn")
+        if name in ("jax", "nn"):
+            return import_module(f"composites.{name}")
         return getattr(import_module(_HOMES.get(name, "composites.errors")), name)
     except ModuleNotFoundError as error:
         if error.name != "torch":
