@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
 RULE = (
     "`composites/` says what is preserved and imports nothing of `lowering/`; `lowering/` says how;"
-    " only the face (`composites/__init__.py`, resolved lazily, `composites/nn.py`, and the command"
-    " line) reaches across."
+    " only the face (`composites/__init__.py`, resolved lazily, `composites/nn.py`,"
+    " `composites/jax.py`, and the command line) reaches across."
 )
 
 (PICTURE,) = re.findall(r"^```mermaid\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
