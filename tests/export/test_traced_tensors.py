@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 import torch
-import torch_xla
+from composites_testing.processes import run_python
 
 import composites
 from composites import ExportError
@@ -37,27 +37,55 @@ class Keeping(torch.nn.Module):
 @pytest.mark.parametrize("reads", [True, False])
 @pytest.mark.parametrize("train", [True, False])
 def test_a_module_keeps_no_traced_tensor(train: bool, reads: bool) -> None:
-    module, real = Keeping(reads=reads), torch.ones(2, device="xla") * 3
+    module = Keeping(reads=reads)
     first = module.history[0]
     try:
         composites.export(module, (torch.randn(2, 3),), train=train)
         assert not reads
     except ExportError:
         assert reads
-    torch_xla.sync()  # computes every tensor that somebody holds
     assert not hasattr(module, "last")
     assert len(module.history) == 1
     assert module.history[0] is first
     assert module.by_name == {}
     assert module.calls == 1
-    assert real.tolist() == [3, 3]
 
 
 @pytest.mark.parametrize("train", [True, False])
 def test_an_error_can_be_shown_with_its_local_variables(train: bool) -> None:
     with pytest.raises(ExportError) as raised:
         composites.export(Keeping(reads=True), (torch.randn(2, 3),), train=train)
-    torch_xla.sync()  # while somebody keeps the error
     shown = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
     text = "".join(shown.format())
     assert "self.last.sum().item()" in text  # the lines are there
+
+
+SYNC = """
+import torch, torch_xla
+import composites
+
+class Keeping(torch.nn.Module):
+    def __init__(self, reads):
+        super().__init__()
+        self.linear, self.reads = torch.nn.Linear(3, 3), reads
+
+    def forward(self, x):
+        self.last = self.linear(x)
+        return self.last.sum() * (self.last.sum().item() if self.reads else 1)
+
+real, kept = torch.ones(2, device="xla") * 3, []
+for train in (True, False):
+    for reads in (True, False):
+        module = Keeping(reads)
+        try:
+            composites.export(module, (torch.randn(2, 3),), train=train)
+        except composites.ExportError as error:
+            kept.append(error)
+        torch_xla.sync()
+print(real.tolist(), len(kept))
+"""
+
+
+def test_a_sync_after_exports_while_somebody_keeps_their_errors() -> None:
+    done = run_python(SYNC)  # a sync computes every tensor of the process
+    assert done.stdout == "[3.0, 3.0] 2\n", done.stderr
