@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import pytest
 import torch
-from composites_testing.jax_calls import differentiable, signatures
+from composites_testing.jax_calls import differentiable, entry_name, signatures, some_fast
 
 from composites.allowlist import resolve
 from composites.registry.catalog import load_catalog
@@ -30,6 +30,9 @@ NOT_COMPARED = {
     "dropout": "draws random numbers",
     "drop_path": "draws random numbers",
 }
+
+FAST = ("gelu", "softmax", "layer_norm", "cross_entropy_loss", "scaled_dot_product_attention", "mm")
+"""Entries of every run."""
 
 # On XLA, mean and deviation have no gradient; on the CPU, which is asked here, they have one.
 ONE_GRADIENT = ("group_norm",)
@@ -93,7 +96,7 @@ def _gradient(call: Callable[..., Any], arrays: list[Any], chosen: list[int]) ->
     return str(jax.jit(pulled).lower(grads, *arrays).as_text())
 
 
-@pytest.mark.parametrize("definition", definitions(), ids=lambda d: d.entry.name)
+@pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_they_have_the_same_composites(definition: Definition) -> None:
     examples = examples_of(definition)
