@@ -39,7 +39,7 @@ def export(name: str, kind: Kind, folder: Path) -> None:
     optimizer = partial(torch.optim.AdamW, lr=1e-3) if kind == "step" else None
     program = composites.export(module, (), inputs, train=kind != "inference", optimizer=optimizer)
     state = {
-        value.name: torch.full(value.shape, STATE[value.name.rpartition(".")[2]])
+        value.name: torch.full(value.sizes, STATE[value.name.rpartition(".")[2]])
         for value in program.inputs
         if value.name.startswith("state:")
     }
