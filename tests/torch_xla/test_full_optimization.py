@@ -24,7 +24,6 @@ SLICES = {
     "functions": ("test_functions.py", "optimizer or modules or rotary"),
     "OpInfo in f32": ("test_opinfo_fidelity.py", "not compiled and float32"),
     "OpInfo in bf16": ("test_opinfo_fidelity.py", "not compiled and bfloat16"),
-    "OpInfo, compiled": ("test_opinfo_fidelity.py", "compiled and three"),
 }
 EVERYTHING = "exhaustive or not exhaustive"
 
