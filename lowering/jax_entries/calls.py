@@ -395,12 +395,12 @@ class Call:
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`. The first dimension of the operands with an axis counts the calls."""
-        for all_operands in (False, True):
-            chosen = (0,) * len(axes) if all_operands else axes
-            moved = self.moved(size, chosen)
-            if moved is not None and _has_meaning(moved.kind, self.kind, size, chosen):
-                return moved.kind, all_operands
-        return None
+
+        def moved(chosen: tuple[int | None, ...]) -> Kind | None:
+            call = self.moved(size, chosen)
+            return None if call is None else call.kind
+
+        return _batched(self.kind, moved, size, axes)
 
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
         """The call with one more dimension at the front of these operands. None if there is no
@@ -441,12 +441,7 @@ class _DerivedBackward:
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`."""
         original = self.forward.backward_kind(self.grads, self.wanted, self.saved)
-        for all_operands in (False, True):
-            chosen = (0,) * len(axes) if all_operands else axes
-            kind = self._moved(size, chosen)
-            if kind is not None and _has_meaning(kind, original, size, chosen):
-                return kind, all_operands
-        return None
+        return _batched(original, lambda chosen: self._moved(size, chosen), size, axes)
 
     def _moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
         """The backward of the forward with one more dimension at the front of these operands."""
@@ -469,6 +464,26 @@ class _DerivedBackward:
 
 def _wider(type_: Any, size: int) -> Any:
     return jax.ShapeDtypeStruct((size, *type_.shape), type_.dtype)
+
+
+def _batched(
+    one: Kind,
+    moved: Callable[[tuple[int | None, ...]], Kind | None],
+    size: int,
+    axes: tuple[int | None, ...],
+) -> tuple[Kind, bool] | None:
+    """A composite of many calls of `one`, with an axis for the operands that have one, or else for
+    all operands. None if no such composite means the same.
+
+    Args:
+        moved: the composite with one more dimension at the front of the operands with an axis.
+    """
+    for all_operands in (False, True):
+        chosen = (0,) * len(axes) if all_operands else axes
+        kind = moved(chosen)
+        if kind is not None and _has_meaning(kind, one, size, chosen):
+            return kind, all_operands
+    return None
 
 
 def _has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:
