@@ -14,8 +14,6 @@ from torch.nn import functional
 from benchmarks.training_steps import Batch, OwnLoss, architecture, causal_gpt, gpt2
 from benchmarks.unet import ResidualBlock, SelfAttention
 
-PREFIX = "ptxla."
-
 
 class Called(nn.Module):
     """One operator on parameters, weighted and summed, so that a step has its gradient too."""
@@ -63,6 +61,12 @@ class Growing:
     """What a condition of the registry compares: an expression of the operands' shapes."""
     measure: Callable[[Case], int]
     """Its value for a case."""
+    namespace: str = "ptxla"
+
+    @property
+    def full_names(self) -> Sequence[str]:
+        """The composites, with their namespace."""
+        return [f"{self.namespace}.{name}" for name in self.composites]
 
 
 def attention(length: int, *, dtype: torch.dtype = torch.float32, mask: str = "causal") -> Case:
@@ -114,6 +118,35 @@ bilinear = partial(functional.interpolate, scale_factor=2.0, mode="bilinear")
 max_pool = partial(functional.max_pool2d, kernel_size=3, stride=2, padding=1)
 
 
+def conv(
+    *shape: int,
+    channels: int,
+    kernel: int = 3,
+    stride: int = 1,
+    groups: int = 1,
+    dtype: torch.dtype = torch.float32,
+) -> Case:
+    """A convolution of `[N, C, …]` into `channels`, with bias and padding."""
+    convolve = {3: functional.conv1d, 4: functional.conv2d, 5: functional.conv3d}[len(shape)]
+    rank = len(shape) - 2
+    weight = (channels, shape[1] // groups, *[kernel] * rank)
+    padding = 0 if stride == kernel else kernel // 2
+
+    def operands() -> Mapping[str, Tensor]:
+        made = {"x": torch.randn(shape), "w": torch.randn(weight), "b": torch.randn(channels)}
+        return {name: tensor.to(dtype) for name, tensor in made.items()}
+
+    kind = "x".join(map(str, shape)) + f" to {channels}, kernel {kernel}"
+    kind += f", stride {stride}" if stride > 1 else ""
+    kind += f", {groups} groups" if groups > 1 else ""
+    kind += {torch.float32: "", torch.bfloat16: ", bf16", torch.float16: ", f16"}[dtype]
+    return Case(
+        f"convolution {kind}",
+        partial(convolve, stride=stride, padding=padding, groups=groups),
+        operands,
+    )
+
+
 def group_norm(*shape: int) -> Case:
     text = "x".join(map(str, shape))
     channels = shape[1]
@@ -149,13 +182,28 @@ CASES: Sequence[Case] = (
     images("bilinear", bilinear, 4, 64, 64, 64, upsample_bilinear2d=5.0),
     images("max pool", max_pool, 4, 64, 64, 64),
     group_norm(4, 64, 64, 64),
+    images("dropout", functional.dropout, 4, 64, 64, 64),
     embedding(1024, 50257),
+    conv(4, 64, 64, 64, channels=64),
+    conv(4, 256, 16, 16, channels=256),
+    conv(4, 256, 32, 32, channels=64, kernel=1),
+    conv(4, 64, 56, 56, channels=128, stride=2),
+    conv(4, 3, 224, 224, channels=384, kernel=16, stride=16),
+    conv(4, 96, 56, 56, channels=96, kernel=7, groups=96),
+    conv(4, 128, 1024, channels=128),
+    conv(2, 16, 16, 32, 32, channels=16),
+    conv(4, 64, 64, 64, channels=64, dtype=torch.bfloat16),
 )
 
 
 def _numbers(case: Case) -> int:
     """The number of elements of the first operand."""
     return next(iter(case.operands().values())).numel()
+
+
+def _products(case: Case) -> int:
+    x, weight, _ = case.operands().values()
+    return x.numel() // x.shape[1] * weight.numel()
 
 
 def _scores(case: Case) -> int:
@@ -200,11 +248,26 @@ GROWING: Sequence[Growing] = (
         _numbers,
     ),
     Growing(
+        "dropout",
+        ("dropout", "dropout_backward"),
+        [images("dropout", functional.dropout, size) for size in (256, 1024, 4096, 16384, 65536)],
+        "x.numel()",
+        _numbers,
+    ),
+    Growing(
         "embedding",
         ("embedding_dense_backward",),
         [embedding(64, size) for size in (64, 256, 1024, 4096, 16384)],
         "num_weights * grad_output.shape[-1]",
         _numbers,
+    ),
+    Growing(
+        "convolution",
+        ("conv", "conv_backward"),
+        [conv(2, size, size, size, channels=size) for size in (4, 8, 12, 16, 24, 32)],
+        "x.numel() // x.shape[1] * weight.numel()",
+        _products,
+        "cpu_kernels",
     ),
 )
 

@@ -34,7 +34,7 @@ import numpy as np
 import torch
 
 import composites
-from benchmarks.kernel_cases import CASES, GROWING, OTHERS, PREFIX, STEPS, Case, Growing, StepCase
+from benchmarks.kernel_cases import CASES, GROWING, OTHERS, STEPS, Case, Growing, StepCase
 from benchmarks.timing import conditions, milliseconds
 from composites.functions import find_function
 from composites.registry.kernels import all_listed
@@ -165,7 +165,7 @@ def measured_calls(case: Case, seconds: float) -> Iterator[Call]:
             kernel=times.get("kernel"),
             bound=bytes_ / machine("cpu").copy_bandwidth,
             difference=None if kernel is None else error(kernel, results["stock"]),
-            bar=case.bars.get(call.name.removeprefix(PREFIX)),
+            bar=case.bars.get(call.name.rpartition(".")[2]),
         )
 
 
@@ -184,7 +184,10 @@ def _every_kernel(call: Signature) -> list[Candidate]:
 
 
 def _arrays(program: Any, module: torch.nn.Module, batch: Sequence[torch.Tensor]) -> list[Any]:
-    named = {f"param:{name}": value for name, value in module.named_parameters()}
+    named: dict[str, torch.Tensor] = {
+        f"param:{name}": value for name, value in module.named_parameters()
+    }
+    named["rng_seed"] = torch.tensor(1)
     others = iter(batch)
     given = [named[value.name] if value.name in named else next(others) for value in program.inputs]
     return [
@@ -195,15 +198,14 @@ def _arrays(program: Any, module: torch.nn.Module, batch: Sequence[torch.Tensor]
 
 def growth(growing: Growing, seconds: float) -> Iterator[Growth]:
     """From where on the kernels of some composites pay."""
-    gains: dict[str, dict[int, float]] = {name: {} for name in growing.composites}
+    gains: dict[str, dict[int, float]] = {name: {} for name in growing.full_names}
     for case in growing.cases:
         for call in measured_calls(case, seconds):
-            name = call.composite.removeprefix(PREFIX)
-            if name in gains and call.kernel is not None:
+            if call.composite in gains and call.kernel is not None:
                 fastest = min(call.stock, call.faster or call.stock)
-                gains[name][growing.measure(case)] = fastest / call.kernel
+                gains[call.composite][growing.measure(case)] = fastest / call.kernel
     for name, found in gains.items():
-        yield Growth(PREFIX + name, growing.size, found)
+        yield Growth(name, growing.size, found)
 
 
 # ---- steps ----

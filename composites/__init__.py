@@ -98,5 +98,5 @@ def __getattr__(name: str) -> Any:
         from composites.errors import MissingPackageError
 
         raise MissingPackageError(
-            f"composites.{name} needs torch; pip install 'torch-xla-composites[torch]'"
+            f"composites.{name} needs torch; pip install 'torch-xla-composites[torch-xla]'"
         ) from error

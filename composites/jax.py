@@ -1,8 +1,11 @@
-"""The entries of registries as functions of JAX arrays.
+"""The entries of registries in JAX programs.
 
 `composites.jax.gelu(x, approximate="tanh")` is `ptxla.gelu` in the program, as in PyTorch programs,
 and its gradient is `ptxla.gelu_backward`. Each entry is an attribute of this module, by its name.
 `entry` finds one with its namespace, and `available` says which entries JAX programs can have.
+
+`enable`, `disable`, `enabled` and `active` are for calls that a JAX program makes itself, such as
+`jax.nn.gelu`: while an entry is on, they are its composite. `stats` says what became of them.
 
 Importing this module imports neither JAX nor PyTorch. The first function that is looked up imports
 both, without torch_xla.
@@ -11,14 +14,24 @@ both, without torch_xla.
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lowering.jax_entries.activation import active, disable, enable, enabled
     from lowering.jax_entries.availability import Availability
     from lowering.jax_entries.entries import Entries
     from lowering.jax_entries.functions import EntryFunction
+    from lowering.jax_entries.reporting import stats
 
-__all__ = ["available", "entry"]  # and one name for each entry
+__all__ = ["active", "available", "disable", "enable", "enabled", "entry", "stats"]
+# and one name for each entry
+
+
+_HOMES = {
+    **dict.fromkeys(("active", "disable", "enable", "enabled"), "lowering.jax_entries.activation"),
+    "stats": "lowering.jax_entries.reporting",
+}
 
 
 def entry(name: str) -> EntryFunction:
@@ -53,6 +66,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from composites.errors import AllowlistError
 
+    if name in _HOMES:
+        return getattr(_imported(_HOMES[name]), name)
     try:
         return entry(name)
     except AllowlistError as error:
@@ -60,10 +75,14 @@ def __getattr__(name: str) -> Any:
 
 
 def _entries() -> Entries:
+    return _imported("lowering.jax_entries.entries").entries()  # type: ignore[no-any-return]
+
+
+def _imported(module: str) -> ModuleType:
     from composites.errors import MissingPackageError
 
     try:
-        return import_module("lowering.jax_entries.entries").entries()  # type: ignore[no-any-return]
+        return import_module(module)
     except ModuleNotFoundError as error:
         if error.name not in ("jax", "jaxlib", "torch"):
             raise

@@ -11,6 +11,10 @@ from composites.settings import LOG
 LEVELS = {"info": logging.INFO, "debug": logging.DEBUG}
 
 
+_NAME = "composites"
+"""Of the handler."""
+
+
 def show_messages(level: str) -> None:
     """Show the messages of a level, `info` or `debug`, and those above it. Another text is warned
     of; an empty one changes nothing."""
@@ -22,7 +26,10 @@ def show_messages(level: str) -> None:
         warnings.warn(f"{LOG.name}={level} is not a level{hint}", CompositesWarning, stacklevel=2)
         return
     logger = logging.getLogger("composites")
+    for earlier in [h for h in logger.handlers if h.get_name() == _NAME]:
+        logger.removeHandler(earlier)  # PyTorch asks for it, and JAX
     handler = logging.StreamHandler()
+    handler.set_name(_NAME)
     handler.setFormatter(logging.Formatter("composites: %(message)s"))
     logger.addHandler(handler)
     logger.setLevel(chosen)

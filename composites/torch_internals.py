@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 import torch
+from torch import Tensor
 from torch._C._dynamo import eval_frame
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._prims_common import wrappers
@@ -21,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad, grad_mode
 from torch.utils import _pytree as pytree
+from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 __all__ = ["DispatchKeySet", "TreeSpec", "pytree", "wrappers"]
@@ -127,6 +129,50 @@ def forget_dispatch(overload: Any) -> None:
 def remove_library(library: torch.library.Library) -> None:
     """Remove the kernels of a library from the dispatcher."""
     library._destroy()
+
+
+# ---- a backend in Python ----
+
+
+def backend_outside_pytorch() -> str:
+    """The name of the device that a package outside PyTorch has registered; `privateuseone` if none
+    has."""
+    return str(torch._C._get_privateuse1_backend_name())
+
+
+def register_python_backend(name: str) -> bool:
+    """Register a device whose kernels are written in Python. Returns whether this PyTorch can: it
+    is in torch 2.15.0, and not in 2.9."""
+    setup = getattr(backend_registration, "_setup_privateuseone_for_python_backend", None)
+    if setup is None:
+        return False
+    setup(name)
+    return True
+
+
+@contextmanager
+def made_on_cpu() -> Iterator[None]:
+    """A context in which `torch.tensor(values, device=…)` makes a tensor on the CPU first, and then
+    copies it in a call that dispatch modes see."""
+    before = torch._C._only_lift_cpu_tensors()
+    torch._C._set_only_lift_cpu_tensors(True)
+    try:
+        yield
+    finally:
+        torch._C._set_only_lift_cpu_tensors(before)
+
+
+def make_wrapper(cls: type[Tensor], described: torch.Tensor, device: torch.device) -> Any:
+    """A tensor of a class that has `__torch_dispatch__`, with the sizes, strides and dtype of
+    another one, and without memory."""
+    return torch.Tensor._make_wrapper_subclass(
+        cls,
+        described.shape,
+        strides=described.stride(),
+        storage_offset=described.storage_offset(),
+        dtype=described.dtype,
+        device=device,
+    )
 
 
 # ---- dispatch keys and the state of a thread ----

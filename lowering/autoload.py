@@ -18,16 +18,16 @@ def autoload() -> None:
     if LOG.read() or STATS.read():
         _observe()
     if ALLOWLIST.read():
-        from lowering.frontends.chosen import LAST_IMPORTED_MODULE
+        from lowering.frontends.chosen import package
         from lowering.import_hook import after_import
 
-        after_import(LAST_IMPORTED_MODULE, enable_allowlist)
+        after_import(package().LAST_IMPORTED_MODULE, enable_allowlist)
 
 
 def _observe() -> None:
     """Do what XLA_COMPOSITE_LOG and XLA_COMPOSITE_STATS ask for."""
     from composites.log import show_messages
-    from lowering.frontends.chosen import LAST_IMPORTED_MODULE
+    from lowering.frontends.chosen import package
     from lowering.import_hook import after_import
 
     show_messages(LOG.read())
@@ -37,7 +37,7 @@ def _observe() -> None:
 
         report_at_exit()
 
-    after_import(LAST_IMPORTED_MODULE, report)
+    after_import(package().LAST_IMPORTED_MODULE, report)
 
 
 def enable_allowlist() -> None:

@@ -19,7 +19,7 @@ from composites.registry.model import (
     When,
 )
 from composites.registry.named_arguments import named_signature
-from lowering.frontends.chosen import LAST_IMPORTED_MODULE
+from lowering.frontends.chosen import package
 from lowering.import_hook import after_import
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def composite(
         function = decorated
         entry = _entry(function, name, operands, attributes, version, saves)
         made: list[Replacement] = []  # empty until torch_xla is imported
-        after_import(LAST_IMPORTED_MODULE, lambda: made.append(_replacement(entry, function)))
+        last = package().LAST_IMPORTED_MODULE
+        after_import(last, lambda: made.append(_replacement(entry, function)))
 
         # The attribute tells `composites verify` what the function became.
         @functools.wraps(function)

@@ -26,7 +26,7 @@ from lowering.codegen.excerpt import function_hooks, operator_hooks
 from lowering.codegen.source import is_caught_at_autograd
 from lowering.copies.search import copies_everywhere
 from lowering.example_calls import NoExample
-from lowering.frontends.chosen import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
+from lowering.frontends import chosen as frontends
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ class Description:
     """The operator's schema, or the signatures of those of the functions that are installed."""
     rewrites: Mapping[str, str]
     """Other calls that it catches, each with the function that rewrites them."""
+    jax: Mapping[str, str]
+    """JAX functions that it catches in JAX programs, each with the function that adapts them."""
     adapt: str | None
     caught_at: Sequence[str]
     """Dispatch keys of PyTorch; none where a Python function is replaced."""
@@ -159,6 +161,7 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
         copies_unknown=() if found is None else tuple(found[1]),
         signatures=tuple(_signatures(entry)),
         rewrites=dict(entry.rewrites),
+        jax=dict(entry.jax),
         adapt=entry.adapt,
         caught_at=_caught_at(entry, registry),
         operands=tuple(_operand(name, callee) for name in entry.operands),
@@ -214,9 +217,10 @@ def _callee(entry: Composite) -> Operator | None:
 def _caught_at(entry: Composite, registry: Registry) -> tuple[str, ...]:
     if entry.op is None:
         return ()
+    keys = frontends.package()
     if entry.adapt or is_caught_at_autograd(entry, find_operator(entry.op), registry):
-        return (AUTOGRAD_KEY, FUNCTIONALIZATION_KEY)
-    return (DISPATCH_KEY,)
+        return (keys.AUTOGRAD_KEY, keys.FUNCTIONALIZATION_KEY)
+    return (keys.DISPATCH_KEY,)
 
 
 def _operand(name: str, callee: Operator | None) -> DescribedOperand:

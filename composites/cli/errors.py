@@ -72,4 +72,4 @@ def clear_errors() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "torch_xla"):
             raise
-        fail(f"this command needs {error.name}; pip install 'torch-xla-composites[torch]'")
+        fail(f"this command needs {error.name}; pip install 'torch-xla-composites[torch-xla]'")

@@ -73,6 +73,14 @@ def export(
     sharding_form: Annotated[
         str, typer.Option(metavar="gspmd|shardy", help="How the StableHLO says it.")
     ] = "gspmd",
+    frontend: Annotated[
+        str | None,
+        typer.Option(
+            metavar="xla|fx",
+            help="What records the program: torch_xla, or PyTorch and JAX alone. By default"
+            " torch_xla if it is installed.",
+        ),
+    ] = None,
     dynamic: Annotated[
         list[str] | None,
         typer.Option(
@@ -106,6 +114,7 @@ def export(
             shardings=shardings,
             sharding_form=form,
             dynamic_shapes=_dynamic_shapes(varying),
+            frontend=frontend,
         )
         values = program.module_weights(module) if weights else None
         program.save(output, portable=portable, weights=values)

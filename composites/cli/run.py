@@ -51,5 +51,5 @@ def run(
     if watched.stats.idle:
         typer.echo(f"on, and caught no call: {', '.join(watched.stats.idle)}")
     if not watched.graphs and watched.exit_code == 0:
-        fail(f"{script} ran no graph on an XLA device")
+        fail(f"{script} ran no graph on an XLA device, and JAX compiled none")
     raise typer.Exit(watched.exit_code)

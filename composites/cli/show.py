@@ -104,6 +104,8 @@ def _sections(entry: Description) -> Iterator[tuple[str, list[str]]]:
     missing = [f"{f} (not found here)" for f in entry.functions if f not in installed]
     rewritten = [f"{call}, rewritten by {by}" for call, by in entry.rewrites.items()]
     yield "catches", [*entry.signatures, *missing, *rewritten]
+    in_jax = [f"{call}, adapted by {by}" for call, by in entry.jax.items()]
+    yield "catches in JAX programs", in_jax
     yield "copies", list(_copies(entry))
     yield "caught at", [_where(entry)]
     yield "adapted by", [entry.adapt] if entry.adapt else []

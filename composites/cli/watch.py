@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from composites.settings import STATS
+from lowering.frontends import jax_dumps
 from lowering.frontends.chosen import dumping_to, read_dump
 from lowering.stablehlo import Module, Report, inspect
 from lowering.stablehlo.inspection.table import readable_value
@@ -44,19 +45,25 @@ class Watched:
     """Distinct graphs, in the order in which they first ran."""
     stats: Stats
     """What became of the calls that reached a hook."""
+    is_jax: bool = False
+    """Whether the graphs are those that JAX compiled. Nothing says how often each ran."""
 
 
 def watch(command: Sequence[str]) -> Watched:
     """Run a Python script with its arguments and collect its graphs."""
     with tempfile.TemporaryDirectory(prefix="composites-") as folder:
-        dump = Path(folder) / "graphs"
+        dump, jax_dump = Path(folder) / "graphs", Path(folder) / "jax"
         stats_file = Path(folder) / "stats.jsonl"
-        environment = os.environ | dumping_to(dump) | {STATS.name: str(stats_file)}
+        dumping = {**dumping_to(dump), **jax_dumps.dumping_to(jax_dump)}
+        environment = os.environ | dumping | {STATS.name: str(stats_file)}
         exit_code = subprocess.run(
             [sys.executable, *command], env=environment, check=False
         ).returncode
         stats = read_stats(stats_file)
         written = [g for file in sorted(Path(folder).glob("graphs*")) for g in read_dump(file)]
+        compiled_by_jax = jax_dumps.read_dumps(jax_dump)
+    if not written:  # in a PyTorch program, JAX serves decompositions
+        return Watched(exit_code, tuple(_graphs_of_jax(compiled_by_jax)), stats, is_jax=True)
     runs: Counter[str] = Counter()
     texts: dict[str, str] = {}
     compiled: set[str] = set()
@@ -71,6 +78,11 @@ def watch(command: Sequence[str]) -> Watched:
         for key, text in texts.items()
     )
     return Watched(exit_code, tuple(found), stats)
+
+
+def _graphs_of_jax(texts: Sequence[str]) -> Iterator[Graph]:
+    for text, count in Counter(texts).items():
+        yield Graph(count, inspect(Module.parse(text)), compiled=True)
 
 
 def composites_table(watched: Watched) -> Table:
@@ -108,7 +120,9 @@ def composites_table(watched: Watched) -> Table:
     table.caption = "1 graph" if distinct == 1 else f"{distinct} different graphs"
     table.caption += f", {total} run{'s' * (total != 1)}"
     compiled = sum(graph.compiled for graph in watched.graphs)
-    if compiled:
+    if watched.is_jax:
+        table.caption += "; JAX says which programs it compiled, and not how often they ran"
+    elif compiled:
         table.caption += f"; {compiled} built by torch.compile, where only the first run is seen"
     return table
 

@@ -334,6 +334,7 @@ class CompositeDocument(_Strict):
     rewrites: dict[Annotated[str, BeforeValidator(_caught)], FunctionName] = Field(
         default_factory=dict
     )
+    jax: dict[FunctionName, FunctionName] = Field(default_factory=dict)
     example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
     samples: FunctionName | None = None
     alternatives: Alternatives = Field(default_factory=dict)

@@ -216,6 +216,9 @@ class Composite:
     rewrites: tuple[tuple[str, str], ...] = ()
     """Other operators and Python functions whose calls can be rewritten as calls that this entry
     catches. Each comes with the `package.module:function` that rewrites the call."""
+    jax: tuple[tuple[str, str], ...] = ()
+    """JAX functions whose calls JAX programs have as this composite. Each comes with the
+    `package.module:function` that adapts their arguments to those of the entry."""
     example: tuple[tuple[str, Any], ...] = ()
     """Arguments of a call that the entry claims, for `check` and for locks. A tensor is a
     `Tensor`."""

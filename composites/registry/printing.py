@@ -70,6 +70,8 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         document["group"] = entry.group
     if entry.rewrites:
         document["rewrites"] = dict(entry.rewrites)
+    if entry.jax:
+        document["jax"] = dict(entry.jax)
     if entry.example:
         document["example"] = {name: _plain(value) for name, value in entry.example}
     if entry.samples is not None:

@@ -63,6 +63,8 @@ def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
             yield f"and all copies in {', '.join(f'`{name}`' for name in entry.copies)}"
     for caught, target in entry.rewrites:
         yield f"also catches `{caught}`, rewritten by `{target}`"
+    for caught, target in entry.jax:
+        yield f"in JAX programs catches `{caught}`, adapted by `{target}`"
     if entry.group is not None:
         yield f"group: `{entry.group}`"
     if entry.adapt is not None:

@@ -217,6 +217,7 @@ class _EntryReader:
             gradients=tuple(self.entry.gradients),
             group=self.entry.group,
             rewrites=tuple(self._rewrites()),
+            jax=tuple(self._jax()),
             example=tuple(self._example(operator)),
             samples=self.entry.samples,
             copies=tuple(dict.fromkeys(self.entry.copies)),
@@ -347,6 +348,15 @@ class _EntryReader:
                 self._problem(f"rewrites: {error}{self._hint(error)}", "rewrites", caught)
             except UnusableFunctionError as error:
                 self._problem(f"rewrites: {error}", "rewrites", caught)
+            yield caught, target
+
+    def _jax(self) -> Iterator[tuple[str, str]]:
+        """The JAX functions are looked for when they are caught: JAX is imported then."""
+        for caught, target in self.entry.jax.items():
+            try:
+                find_function(target)
+            except UnusableFunctionError as error:
+                self._problem(f"jax: {error}", "jax", caught)
             yield caught, target
 
     def _example(self, operator: Operator | None) -> Iterator[tuple[str, Any]]:

@@ -235,6 +235,7 @@ def lower_composite(
         NotNowError: the call falls back, but the next one may not.
     """
     present: list[TensorType] = []
+    graph = frontend.graph
     try:
         present.extend(frontend.tensors.type_of(t) for t in operands if t is not None)
         written = attributes()
@@ -246,10 +247,12 @@ def lower_composite(
             written,
             present if seed is None else [*present, SEED_TYPE],
             decomposition,
-            guard_products=frontend.graph.guards_products,
-            separate_batches=frontend.graph.is_partitioned,
-            keep_roundings=frontend.graph.drops_roundings,
-            is_shared=frontend.graph.is_shared,
+            guard_products=graph.guards_products,
+            separate_batches=graph.is_partitioned,
+            keep_roundings=graph.drops_roundings,
+            is_shared=graph.is_shared,
+            # A partitioner may divide each use of a value in its own way, so equal values stay.
+            is_copied=graph.copies_computations and not graph.is_partitioned,
         )
     except (LoweringError, InvalidCallError, KeyboardInterrupt):
         raise
@@ -281,7 +284,7 @@ def lower_composite(
         return statistics.fallback(reason, written_operands(operands))
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     statistics.lowered += 1
-    handle = frontend.graph.computation(name, composite.module)
+    handle = graph.computation(name, composite.module)
     return Lowered(handle, decomposition.draws, tuple(composite.results), written)
 
 

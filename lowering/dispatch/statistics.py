@@ -132,10 +132,10 @@ def _folder(module: str) -> str:
 
 
 def _call_site(frame: FrameType | None) -> str:
-    """The innermost line outside torch and this project, as `file:line`."""
+    """The innermost line outside torch, JAX and this project, as `file:line`."""
     skipped = tuple(
         _folder(name)
-        for name in ("torch", "torch_xla", "composites", "lowering")
+        for name in ("torch", "torch_xla", "jax", "flax", "optax", "composites", "lowering")
         if name in sys.modules
     )
     while frame is not None:

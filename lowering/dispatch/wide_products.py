@@ -116,14 +116,11 @@ def _turned(weight: Any, groups: int) -> Any:
 def implement(frontend: Frontend) -> tuple[Override, ...]:
     """Register both operators' kernels for the frontend's backend, for as long as the result is
     kept."""
-    compiled_graphs = frontend.compiled_graphs
-    if compiled_graphs is None:
-        return ()
     functions: dict[str, Callable[..., Any]] = {
         "matmul": _jax_matmul,
         "convolution": _jax_convolution,
     }
     return tuple(
-        compiled_graphs.implement(name, _Kernel(frontend, name, function))
+        frontend.dispatching.implement(name, _Kernel(frontend, name, function))
         for name, function in functions.items()
     )

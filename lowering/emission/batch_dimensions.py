@@ -19,14 +19,7 @@ from itertools import count
 from math import prod
 from typing import Any
 
-from composites.element_types import TABLE
 from lowering.emission import hlo_proto
-
-_NARROW = frozenset(
-    hlo_proto.PRIMITIVE_TYPES[type_.name]
-    for type_ in TABLE
-    if type_.name in ("bf16", "f16") or type_.name.startswith("f8")
-)
 
 
 def separate_batch_dimensions(body: Any, *, keep_roundings: bool) -> None:
@@ -141,7 +134,7 @@ class _Separation:
     def _leading(self, dot: Any, apart: Sequence[int | None]) -> list[int] | None:
         """The dimensions that both operands of a product merge; None if it stays as it is."""
         result = dot.shape.element_type
-        if self._keep_roundings and result in _NARROW:
+        if self._keep_roundings and result in hlo_proto.NARROW_FLOATS:
             return None
         # torch_xla's CPU runtime refuses products with a wider result and several batch dimensions.
         if any(self._by_id[i].shape.element_type != result for i in dot.operand_ids):

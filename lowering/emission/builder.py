@@ -12,20 +12,56 @@ def insertable(module: Any) -> bytes:
     """Serialize a whole module (protobuf, changed in place) in the form that XlaBuilder
     requires."""
     entry = hlo_proto.entry_of(module)
-    renumber(module.computations, first=1)
+    types = signature(entry)
     for computation in module.computations:
         compact(computation)
+    renumber(module.computations, first=1)
+    entry.program_shape.CopyFrom(types)
     module.id = module.entry_computation_id = entry.id
     module.name = module.entry_computation_name = entry.name
     written: bytes = module.SerializeToString(deterministic=True)
     return written
 
 
-def renumber(computations: Iterable[Any], first: int) -> int:
-    """Give every computation and instruction a unique id, and return the next free id.
+def signature(computation: Any) -> Any:
+    """The program shape (protobuf) of a computation. XLA wants a name for each parameter."""
+    types = hlo_proto.ProgramShape()
+    types.CopyFrom(computation.program_shape)
+    types.parameter_names[:] = [""] * len(types.parameters)
+    for shape in (*types.parameters, types.result):
+        hlo_proto.drop_defaults(shape)
+    return types
 
-    XlaBuilder remaps both in one table (torch_xla 2.9). If an id is used twice, a later step fails
-    with "not found in builder".
+
+def compact(computation: Any) -> None:
+    """Remove names, which `renumber` gives again, source information and the program shape.
+
+    XlaBuilder reads the program shape of the computation that is inserted, and nothing reads those
+    of the others.
+    """
+    for instruction in computation.instructions:
+        instruction.ClearField("name")
+        instruction.ClearField("metadata")
+    computation.ClearField("program_shape")
+
+
+def drop_defaults(computation: Any) -> None:
+    """Remove fields that say what XLA assumes where they are absent."""
+    for instruction in computation.instructions:
+        if not instruction.frontend_attributes.map:
+            instruction.ClearField("frontend_attributes")
+        hlo_proto.drop_defaults(instruction.shape)
+        if instruction.opcode == "constant":
+            hlo_proto.drop_defaults(instruction.literal.shape)
+
+
+def renumber(computations: Iterable[Any], first: int) -> int:
+    """Give every computation and instruction a unique id and a short name, and return the next free
+    id.
+
+    XlaBuilder remaps the ids of both in one table (torch_xla 2.9). If an id is used twice, a later
+    step fails with "not found in builder". It makes names unique by replacing a numeric suffix, and
+    aborts the process if there is none. The rest of a name does not appear in StableHLO.
     """
     computations = list(computations)
     next_id = first
@@ -40,27 +76,16 @@ def renumber(computations: Iterable[Any], first: int) -> int:
             next_id += 1
         for instruction in computation.instructions:
             instruction.id = instruction_ids[instruction.id]
+            instruction.name = f"{instruction.opcode[:1]}.1"
             _replace(instruction.operand_ids, instruction_ids)
             _replace(instruction.control_predecessor_ids, instruction_ids)
             _replace(instruction.called_computation_ids, computation_ids)
         computation.id = computation_ids[computation.id]
         computation.root_id = instruction_ids[computation.root_id]
+        computation.name = f"{hlo_proto.stem(computation.name)}.1"
     return next_id
 
 
 def _replace(ids: Any, new_ids: Mapping[int, int]) -> None:
-    ids[:] = [new_ids[old] for old in ids]
-
-
-def compact(computation: Any) -> None:
-    """Shorten names and remove source information.
-
-    XlaBuilder makes names unique by replacing a numeric suffix, and aborts the process if there is
-    none. The rest of a name does not appear in StableHLO.
-    """
-    for instruction in computation.instructions:
-        instruction.name = f"{instruction.opcode[:1]}.1"
-        instruction.ClearField("metadata")
-    shape = computation.program_shape
-    shape.parameter_names[:] = [""] * len(shape.parameters)
-    computation.name = f"{hlo_proto.stem(computation.name)}.1"
+    if ids:
+        ids[:] = [new_ids[old] for old in ids]

@@ -6,7 +6,8 @@ into a graph, XLA turns this call into `stablehlo.composite`. XLA inlines the ca
 claims the composite.
 
 A graph holds a copy of the module for every call, so the module's size costs time in training.
-Source metadata, dead instructions, computations without callers and long names are dropped.
+Instructions that XLA would simplify away, dead ones, computations without callers and equal ones
+are dropped, and so are fields that XLA does not need, see `compact`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from composites.attribute_types import dictionary
 from lowering.emission import hlo_proto
 from lowering.emission.batch_dimensions import separate_batch_dimensions
 from lowering.emission.batch_norms import expand_batch_norms
-from lowering.emission.builder import compact, renumber
+from lowering.emission.builder import compact, drop_defaults, renumber, signature
+from lowering.emission.duplicates import share_equal
 from lowering.emission.inlining import inline_calls
 from lowering.emission.numbers import put_numbers
+from lowering.emission.simplify import drop_dead, simplify
 from lowering.emission.sums import merge_sums
 from lowering.emission.transposes import fold_transposes
 from lowering.emission.types import DecompositionHlo, TensorType
@@ -50,6 +53,7 @@ def emit_composite(
     separate_batches: bool = False,
     keep_roundings: bool = False,
     is_shared: bool = False,
+    is_copied: bool = True,
 ) -> CompositeHlo:
     """Wrap a decomposition.
 
@@ -67,6 +71,8 @@ def emit_composite(
         keep_roundings: see `separate_batch_dimensions`.
         is_shared: several devices share the graph. Batch norms are written as sums and elementwise
             operations, sums over the same dimensions as one, and products read no transposes.
+        is_copied: the graph holds a copy of the module for every call, so it is simplified here. A
+            recorded graph is simplified as a whole, in `lowering.hlo`.
 
     Raises:
         ForeignParameterError: a parameter of the decomposition is not an operand.
@@ -87,28 +93,33 @@ def emit_composite(
     _return_results(body)
     seed = () if decomposition.seed is None else (decomposition.seed,)
     _take_operands(body, operands, (*decomposition.parameters, *seed))
-    _drop_dead(body)
     known = [*sums, *source.computations]  # in XLA's order, callers come last
+    types = signature(body)
+    for computation in known:
+        compact(computation)
+    if is_copied:
+        for computation in known:
+            drop_defaults(computation)
+        share_equal(known)
+        simplify(body)
+    else:
+        drop_dead(body)
     reachable = _reachable(body.id, {c.id: c for c in known})
     kept = [c for c in known if c.id in reachable]
     next_id = renumber(kept, first=2)
-    for computation in kept:
-        compact(computation)
     body.name = f"{name}.impl.1"
 
     guarded = guard_products and any(map(_has_wide_product, kept))
-    wrapper = _wrapper(name, version, attributes, body, next_id, guarded)
+    wrapper = _wrapper(name, version, attributes, body, types, next_id, guarded)
     module = hlo_proto.Module(
         name=wrapper.name,
         entry_computation_name=wrapper.name,
         entry_computation_id=wrapper.id,
         id=wrapper.id,
-        host_program_shape=wrapper.program_shape,
+        host_program_shape=types,
         computations=[*kept, wrapper],
     )
-    return CompositeHlo(
-        module.SerializeToString(deterministic=True), _result_types(wrapper.program_shape.result)
-    )
+    return CompositeHlo(module.SerializeToString(deterministic=True), _result_types(types.result))
 
 
 def _instruction(computation: Any, instruction_id: int) -> Any:
@@ -159,24 +170,6 @@ def _parameters(computation: Any) -> list[Any]:
     return sorted(items, key=lambda item: item.parameter_number)
 
 
-def _drop_dead(body: Any) -> None:
-    """Remove instructions that the root does not reach. Parameters stay, because they are the
-    signature."""
-    by_id = {instruction.id: instruction for instruction in body.instructions}
-    live: set[int] = set()
-    pending = [body.root_id, *(item.id for item in _parameters(body))]
-    while pending:
-        instruction_id = pending.pop()
-        if instruction_id not in live:
-            live.add(instruction_id)
-            instruction = by_id[instruction_id]
-            pending.extend(instruction.operand_ids)
-            pending.extend(instruction.control_predecessor_ids)
-    kept = [instruction for instruction in body.instructions if instruction.id in live]
-    body.ClearField("instructions")
-    body.instructions.extend(kept)
-
-
 def _reachable(entry_id: int, by_id: Mapping[int, Any]) -> set[int]:
     reached: set[int] = set()
     pending = [entry_id]
@@ -203,11 +196,12 @@ def _wrapper(
     version: int,
     attributes: Mapping[str, str | None],
     body: Any,
+    types: Any,
     next_id: int,
     guarded: bool,
 ) -> Any:
     """A computation that only calls `body` as a composite."""
-    wrapper = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=body.program_shape)
+    wrapper = hlo_proto.Computation(name=f"{name}.1", id=1, program_shape=types)
     for parameter in _parameters(body):
         copied = wrapper.instructions.add()
         copied.CopyFrom(parameter)
@@ -219,7 +213,7 @@ def _wrapper(
         id=next_id,
         operand_ids=[parameter.id for parameter in wrapper.instructions],
         called_computation_ids=[body.id],
-        shape=body.program_shape.result,
+        shape=types.result,
         is_composite=True,
     )
     for key, value in (
@@ -235,7 +229,7 @@ def _wrapper(
             opcode="opt-barrier",
             id=next_id + 1,
             operand_ids=[call.id],
-            shape=body.program_shape.result,
+            shape=types.result,
         )
         wrapper.root_id = barrier.id
     return wrapper

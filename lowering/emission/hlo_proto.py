@@ -21,7 +21,10 @@ _REPEATED = "*"
 
 # message -> (field, number, type); `*` marks a repeated field
 _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
-    "Layout": (("minor_to_major", 1, "int64*"),),
+    "Layout": (
+        ("minor_to_major", 1, "int64*"),
+        ("tail_padding_alignment_in_elements", 16, "int64"),  # 0 stands for 1, as does its absence
+    ),
     "Shape": (
         ("element_type", 2, "int32"),
         ("dimensions", 3, "int64*"),
@@ -70,6 +73,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("lhs_batch_dimensions", 3, "int64*"),
         ("rhs_batch_dimensions", 4, "int64*"),
     ),
+    "Sharding": (),  # its fields pass through
     "Instruction": (
         ("name", 1, "string"),
         ("opcode", 2, "string"),
@@ -88,6 +92,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("operand_ids", 36, "int64*"),
         ("control_predecessor_ids", 37, "int64*"),
         ("called_computation_ids", 38, "int64*"),
+        ("sharding", 40, "Sharding"),
         ("comparison_direction", 63, "string"),
         ("frontend_attributes", 68, "FrontendAttributes"),
         ("is_composite", 89, "bool"),
@@ -113,6 +118,12 @@ PRIMITIVE_TYPES = {type_.name: type_.hlo for type_ in TABLE if type_.hlo is not 
 """Numbers of `xla.PrimitiveType`, by the StableHLO name of the element type."""
 ELEMENT_TYPE_NAMES = {number: name for name, number in PRIMITIVE_TYPES.items()}
 TUPLE = 13
+NARROW_FLOATS = frozenset(
+    number
+    for name, number in PRIMITIVE_TYPES.items()
+    if name in ("bf16", "f16") or name.startswith("f8")
+)
+"""The floating-point types that XLA:CPU computes in f32."""
 
 
 def _message_classes() -> dict[str, Any]:
@@ -147,6 +158,8 @@ Literal: Any = _CLASSES["Literal"]
 Instruction: Any = _CLASSES["Instruction"]
 Computation: Any = _CLASSES["Computation"]
 SliceDimensions: Any = _CLASSES["SliceDimensions"]
+Sharding: Any = _CLASSES["Sharding"]
+ProgramShape: Any = _CLASSES["ProgramShape"]
 Module: Any = _CLASSES["Module"]
 
 
@@ -173,6 +186,17 @@ def array_shape(element_type: str, dimensions: Sequence[int]) -> Any:
     shape = Shape(element_type=PRIMITIVE_TYPES[element_type], dimensions=dimensions)
     shape.layout.minor_to_major.extend(reversed(range(len(dimensions))))
     return shape
+
+
+def drop_defaults(shape: Any) -> None:
+    """Remove from a shape (protobuf), in place, what XLA assumes where it is absent: that no
+    dimension varies, and that nothing is padded."""
+    if True not in shape.is_dynamic_dimension:
+        shape.ClearField("is_dynamic_dimension")
+    if shape.layout.tail_padding_alignment_in_elements == 1:
+        shape.layout.ClearField("tail_padding_alignment_in_elements")
+    for part in shape.tuple_shapes:
+        drop_defaults(part)
 
 
 def literal(value: Any, shape: Any) -> Any:

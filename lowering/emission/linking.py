@@ -72,7 +72,7 @@ def link(graph: Any, modules: Mapping[str, bytes]) -> list[Any]:
         Computations of the modules and the graph, callees first.
     """
     linker = _Linker(modules, 1 + max(computation.id for computation in graph.computations))
-    linker.add(graph.computations)
+    linker.add(graph.computations, entry=hlo_proto.entry_of(graph).id)
     return linker.computations
 
 
@@ -84,12 +84,16 @@ class _Linker:
         self._entries: dict[str, int] = {}
         """The id of each module's entry computation."""
 
-    def add(self, computations: Iterable[Any]) -> None:
-        """Add computations, each after those that it refers to."""
+    def add(self, computations: Iterable[Any], entry: int | None = None) -> None:
+        """Add computations, each after those that it refers to.
+
+        Args:
+            entry: the id of one that stays, also if it contains nothing but a reference.
+        """
         meant: dict[int, int] = {}
         for computation in computations:
             name = _refers_to(computation)
-            if name is not None:
+            if name is not None and computation.id != entry:
                 meant[computation.id] = self._entry_of(name)
                 continue
             for instruction in computation.instructions:

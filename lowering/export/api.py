@@ -39,6 +39,7 @@ from lowering.export.tracing import (
     trace_training,
 )
 from lowering.export.varying_sizes import Recorded, program_for_sizes
+from lowering.frontends import chosen
 from lowering.stablehlo import (
     Module,
     Pass,
@@ -69,6 +70,7 @@ def export(
     shardings: Mapping[str, Any] | None = None,
     sharding_form: Form = "gspmd",
     dynamic_shapes: Any = None,
+    frontend: str | None = None,
 ) -> Program:
     """Export a module's inference, its gradients, or a whole training step.
 
@@ -113,12 +115,15 @@ def export(
             `dimensions`. An `ExportedProgram` has its own. For inference only. The module is
             recorded at several sizes; where a size may be 1, a program whose inputs have up to 1
             GiB also runs once on the CPU, to see whether it holds there.
+        frontend: what records the program: `xla` (torch_xla), or `fx` (PyTorch and JAX alone). By
+            default torch_xla if it is installed. A process has one frontend.
 
     Raises:
         ExportError: the loss is not a scalar, the module reads values while it runs, it computes
             with a large tensor that is not an input, a sharding does not fit, or it is a different
             program at different sizes.
     """
+    chosen.choose(frontend)
     devices = _mesh(mesh, shardings, sharding_form)
     for_target = _passes_for(target, portable)
     train = train or optimizer is not None
@@ -131,22 +136,20 @@ def export(
         _check_may_vary(train, devices, target or ("portable" if portable else None))
     name = model_name(module)
     with _progress() as step, activation.for_export(ops, decompositions):
-        frontend = activation.backend().frontend
+        parts = activation.backend().frontend
         if isinstance(module, torch.export.ExportedProgram):
-            module = graph_of(module, frontend.tensors)  # its class is one of torch.fx
+            module = graph_of(module, parts.tensors)  # its class is one of torch.fx
 
         def record(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recorded:
             shared = devices is not None
             step("tracing")
-            with nothing_kept(frontend, module):
+            with nothing_kept(parts, module):
                 if train:
-                    traced = trace_training(
-                        frontend, module, args, kwargs, optimizer, shared=shared
-                    )
+                    traced = trace_training(parts, module, args, kwargs, optimizer, shared=shared)
                 else:
-                    traced = trace_inference(frontend, module, args, kwargs, shared=shared)
+                    traced = trace_inference(parts, module, args, kwargs, shared=shared)
                 step("lowering to StableHLO")
-                recorded = traced.lower(recording_of(frontend))
+                recorded = traced.lower(recording_of(parts))
             step("cleaning")
             inputs, outputs = _sharded(
                 recorded.inputs, _outputs(recorded), traced.marks, devices, shardings or {}

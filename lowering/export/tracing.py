@@ -110,8 +110,7 @@ def graph_of(program: torch.export.ExportedProgram, tensors: Tensors) -> torch.n
 
     A graph names the device that it was traced on where it makes tensors and where it checks them.
     """
-    device = tensors.placeholder(torch.empty(())).device
-    return _moved(program.module(), device)
+    return _moved(program.module(), torch.device(tensors.device_type, 0))
 
 
 def model_name(module: torch.nn.Module | torch.export.ExportedProgram) -> str:
@@ -326,10 +325,14 @@ class _Tracer:
 
 
 def _capturable(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """Keep the step count on the device, where it is an input and an output of the program."""
+    """Keep the step count on the device, where it is an input and an output of the program, and
+    update parameters one by one unless the caller said otherwise. PyTorch would update all at once
+    on some devices."""
     for group in optimizer.param_groups:
         if "capturable" in group:
             group["capturable"] = True
+        if "foreach" in group and group["foreach"] is None:
+            group["foreach"] = False
     return optimizer
 
 

@@ -1,6 +1,7 @@
 """The frontend of this process: which one it is, without importing it.
 
-Everything outside the frontends asks here. A second frontend is chosen here too.
+Everything outside the frontends asks here. It is the one of torch_xla if torch_xla is installed,
+and otherwise the one of PyTorch alone, unless the program asks for one by name.
 """
 
 from __future__ import annotations
@@ -8,40 +9,77 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from composites.errors import MissingPackageError
-from lowering.frontends.torch_xla import (
-    AUTOGRAD_KEY,
-    DISPATCH_KEY,
-    FUNCTIONALIZATION_KEY,
-    LAST_IMPORTED_MODULE,
-)
+from composites.errors import ExportError, MissingPackageError
+from lowering.frontends import fx, torch_xla
 from lowering.frontends.torch_xla.dumps import DumpedGraph, dumping_to, read_dump
 
 if TYPE_CHECKING:  # torch passes through here, and must not pay for what the types need
     from lowering.frontends.protocols import Frontend
 
 __all__ = [
-    "AUTOGRAD_KEY",
-    "DISPATCH_KEY",
-    "FUNCTIONALIZATION_KEY",
-    "LAST_IMPORTED_MODULE",
+    "NAMES",
     "DumpedGraph",
+    "choose",
+    "chosen",
     "dumping_to",
     "import_package",
     "is_installed",
     "make_frontend",
+    "package",
     "read_dump",
 ]
 
-_PACKAGE = "torch_xla"
+_FRONTENDS: dict[str, ModuleType] = {"xla": torch_xla, "fx": fx}
+NAMES = tuple(_FRONTENDS)
+"""The names of all frontends."""
+
+_MODULES = {"xla": "torch_xla", "fx": "lowering.frontends.fx.frontend"}
+"""What is imported before a frontend is made."""
+
+_CHOSEN: list[str] = []
+"""The name that was asked for. It stays, because a process has one frontend."""
+
+
+def choose(name: str | None) -> None:
+    """Use a frontend in this process; with None, the one that is used already.
+
+    Raises:
+        ExportError: there is no such frontend, or this process uses another one.
+    """
+    if name is None:
+        return
+    if name not in _FRONTENDS:
+        known = " or ".join(map(repr, NAMES))
+        raise ExportError(f"frontend must be {known}, not {name!r}")
+    if not _CHOSEN:
+        _CHOSEN.append(name)
+    elif name != chosen():
+        raise ExportError(
+            f"this process uses frontend={chosen()!r} already, and a process has one frontend;"
+            f" use frontend={name!r} in another process"
+        )
+
+
+def chosen() -> str:
+    """The name of this process's frontend."""
+    if _CHOSEN:
+        return _CHOSEN[0]
+    return "xla" if is_installed() or find_spec("torch") is None else "fx"
+
+
+def package() -> ModuleType:
+    """The package of this process's frontend. It has the names of its dispatch keys, and imports
+    nothing."""
+    return _FRONTENDS[chosen()]
 
 
 @cache
 def is_installed() -> bool:
-    """Whether the framework of the frontend is installed."""
-    return find_spec(_PACKAGE) is not None
+    """Whether torch_xla is installed."""
+    return find_spec("torch_xla") is not None
 
 
 def import_package() -> None:
@@ -50,19 +88,26 @@ def import_package() -> None:
     Raises:
         MissingPackageError: it is not installed.
     """
+    name = _MODULES[chosen()]
     try:
-        import_module(_PACKAGE)
+        import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != _PACKAGE:
+        if error.name not in (name, "torch", "jax"):
             raise
         raise MissingPackageError(
-            f"composites need {_PACKAGE}, which is not installed;"
-            " pip install 'torch-xla-composites[torch]'"
+            f"composites need {error.name}, which is not installed;"
+            " pip install 'torch-xla-composites[torch-xla]'"
         ) from error
 
 
 def make_frontend() -> Frontend:
     """Make the frontend. It remembers stock kernels, so a process must make it once only."""
-    from lowering.frontends.torch_xla import frontend
+    if not _CHOSEN:
+        _CHOSEN.append(chosen())
+    if chosen() == "fx":
+        from lowering.frontends.fx import frontend as of_fx
 
-    return frontend.make_frontend()
+        return of_fx.make_frontend()
+    from lowering.frontends.torch_xla import frontend as of_torch_xla
+
+    return of_torch_xla.make_frontend()

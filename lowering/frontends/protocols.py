@@ -108,6 +108,9 @@ class Dispatching(Protocol):
     def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
         """Replace the stock kernel, without a warning."""
 
+    def implement(self, name: str, kernel: Kernel) -> Override:
+        """Register the kernel of one of this project's own operators for this backend."""
+
     def tidy(self) -> None:
         """Remove what an override has left in the dispatcher because other threads were running."""
 
@@ -123,9 +126,6 @@ class CompiledGraphs(Protocol):
 
         On every other backend it runs `meaning`.
         """
-
-    def implement(self, name: str, kernel: Kernel) -> Override:
-        """Register such an operator's kernel for this backend."""
 
 
 # ---- graphs: used by hooks ----
@@ -160,6 +160,10 @@ class Graph(Protocol):
     def drops_roundings(self) -> bool:
         """Whether the graph's compiler leaves out the rounding of a product to a narrow type where
         the next instruction widens it."""
+
+    @property
+    def copies_computations(self) -> bool:
+        """Whether the graph holds a copy of a computation for every call, as graphs that run do."""
 
     def computation(self, name: str, module: bytes) -> Any:
         """A handle for an HLO module. It can be inserted into graphs any number of times."""

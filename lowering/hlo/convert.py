@@ -13,8 +13,9 @@ from typing import Any
 
 from lowering.emission import hlo_proto
 from lowering.emission.linking import link
+from lowering.emission.simplify import PURE
 from lowering.hlo.shrink import reachable, replace_computations, shrink
-from lowering.hlo.simplify import ERF, PURE
+from lowering.hlo.simplify import ERF
 from lowering.hlo.splats import fold_splats
 from lowering.stablehlo import Module, bindings
 from lowering.stablehlo.bindings import IrModule
@@ -62,11 +63,15 @@ _PAD = "stablehlo.pad"
 _EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
 
-def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})) -> Module | None:
+def to_stablehlo(
+    hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({}), *, every: bool = False
+) -> Module | None:
     """The StableHLO of a serialized HLO module; None if jaxlib's converter cannot be used for it.
 
     Args:
         modules: the modules that it refers to by name, see `link`.
+        every: convert all instructions, also those that this converter and torch_xla's do not
+            convert to the same text.
 
     Decompositions are shared; but for their names, `clean` finds nothing to do.
     """
@@ -78,7 +83,7 @@ def to_stablehlo(hlo: bytes, modules: Mapping[str, bytes] = MappingProxyType({})
     computations = link(module, modules)
     shrunk = shrink(computations)
     bodies = reachable(shrunk[hlo_proto.entry_of(module).id], shrunk)
-    if not all(_CONVERTED.issuperset(body.opcodes) for body in bodies):
+    if not every and not all(_CONVERTED.issuperset(body.opcodes) for body in bodies):
         return None
     replace_computations(module, computations, bodies)
     return convert(module, converter)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.emission import hlo_proto
-from lowering.hlo.simplify import Body
+from lowering.hlo.simplify import RecordedBody
 
 
-def shrink(computations: Sequence[Any]) -> dict[int, Body]:
+def shrink(computations: Sequence[Any]) -> dict[int, RecordedBody]:
     """The simplified bodies of computations by id. The computations' messages are changed in place.
 
     A graph holds a copy of a decomposition for each call. Copies are merged if the calls
@@ -20,13 +20,13 @@ def shrink(computations: Sequence[Any]) -> dict[int, Body]:
     """
     callers = {c.id: [i for i in c.instructions if i.called_computation_ids] for c in computations}
     composites = _composite_attributes(callers)
-    bodies: dict[int, Body] = {}
-    first: dict[Any, Body] = {}
+    bodies: dict[int, RecordedBody] = {}
+    first: dict[Any, RecordedBody] = {}
     for computation in computations:
         for instruction in callers[computation.id]:
             called = instruction.called_computation_ids
             called[:] = [bodies[i].computation_id for i in called]
-        body = Body.of(computation, bodies)
+        body = RecordedBody.of(computation, bodies)
         key = (
             hlo_proto.stem(computation.name),
             composites.get(computation.id),
@@ -38,7 +38,7 @@ def shrink(computations: Sequence[Any]) -> dict[int, Body]:
     return bodies
 
 
-def reachable(entry: Body, bodies: Mapping[int, Body]) -> list[Body]:
+def reachable(entry: RecordedBody, bodies: Mapping[int, RecordedBody]) -> list[RecordedBody]:
     """A body and all bodies that it calls, in the order of the computations."""
     reached = {entry.computation_id}
     pending = [entry]
@@ -51,7 +51,9 @@ def reachable(entry: Body, bodies: Mapping[int, Body]) -> list[Body]:
     return [body for i, body in bodies.items() if i in reached]
 
 
-def replace_computations(module: Any, computations: Sequence[Any], bodies: Sequence[Body]) -> None:
+def replace_computations(
+    module: Any, computations: Sequence[Any], bodies: Sequence[RecordedBody]
+) -> None:
     """Replace the computations of the module by these bodies. The messages are changed in place."""
     heads = {computation.id: computation for computation in computations}
     next_id = 1 + max(heads)  # no id of a computation is that of an instruction

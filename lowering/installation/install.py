@@ -335,7 +335,7 @@ class _Installer:
         # The hook at autograd's key has checked the entry's conditions. Calls that cannot be
         # lowered fall back to the stock kernel.
         kernel = self._hooks(entry).BACKEND_HOOKS[self._key(entry)](lowering, stock)
-        self.overrides.append(compiled_graphs.implement(name, kernel))
+        self.overrides.append(dispatching.implement(name, kernel))
         draws = torch.Tag.nondeterministic_seeded in overload.tags
         return OwnOperator(own, draws)
 

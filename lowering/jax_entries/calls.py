@@ -19,19 +19,13 @@ from lowering.dispatch.operand_lists import operand_names, regrouped
 from lowering.frontends.aten_in_jax import is_symbolic
 from lowering.frontends.jax.composite_call import Kind, bind, trace
 from lowering.jax_entries import meaning
+from lowering.jax_entries.arguments import Slot
 from lowering.jax_entries.capturing import Captured, capture
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.traced import depends_on, is_same
 
 Invoke = Callable[[Definition, Mapping[str, Any]], Any]
 """Calls another entry, with its arguments by name."""
-
-
-@dataclass(frozen=True)
-class Slot:
-    """The place of an array among the arguments of a call."""
-
-    number: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +142,7 @@ class Call:
     def _kind(self, function: Callable[..., Any]) -> Kind:
         entry = self.definition.entry
         jaxpr = self._lowered(lambda: trace(function, self._present))
-        return Kind(entry.composite_name, entry.version, _texts(self._attributes), jaxpr, self)
+        return Kind(entry.composite_name, entry.version, texts(self._attributes), jaxpr, self)
 
     def _lowered(self, make: Callable[[], Any]) -> Any:
         """What `make` returns.
@@ -259,7 +253,7 @@ class Call:
         saved = [values[n] for n in taken]
         given = [grad for grad in grads if grad is not None]
         types = tuple(None if grad is None else strong(grad) for grad in grads)
-        backward = self.backward_kind(types, wanted, tuple(map(_strong_or_none, saved)))
+        backward = self.backward_kind(types, wanted, tuple(map(strong_or_none, saved)))
         return bind(backward, [*given, *(value for value in saved if value is not None)])
 
     def backward_kind(
@@ -293,9 +287,9 @@ class Call:
         return Kind(
             f"{entry.composite_name}_backward",
             entry.version,
-            _texts(attributes),
+            texts(attributes),
             self._lowered(lambda: trace(function, present)),
-            _DerivedBackward(self, grads, wanted, saved),
+            DerivedBackward(self, grads, wanted, saved),
         )
 
     def _taken(self, results: int) -> tuple[int, ...]:
@@ -361,10 +355,28 @@ class Call:
         wanted: tuple[bool, ...],
     ) -> list[Any]:
         """The gradients as PyTorch's autograd computes them, with the composite of an operator."""
+        types = tuple(strong_or_none(grad) for grad in grads)
+        after = self.operator_after(backward, types, wanted)
+
+        def claim(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            if target != after.backward:
+                return NotImplemented
+            names = [argument.name for argument in backward.signature.arguments]
+            named = dict(zip(names, arguments, strict=False)) | keywords
+            return self.invoke(backward, named)
+
+        given = [grad for grad in grads if grad is not None]
+        return self._lowered(  # type: ignore[no-any-return]
+            lambda: after.run([*given, *operands], results, claim)
+        )
+
+    def operator_after(
+        self, backward: Definition, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+    ) -> meaning.OperatorBackward:
+        """What PyTorch's autograd does after the operator of this entry."""
         assert backward.entry.op is not None
         operator = find_overload(find_operator(backward.entry.op))
-        types = tuple(_strong_or_none(grad) for grad in grads)
-        key = (types, wanted)
+        key = (grads, wanted)
         if key not in self._backwards:
             self._backwards[key] = self._lowered(
                 lambda: meaning.OperatorBackward(
@@ -373,23 +385,12 @@ class Call:
                     else find_overload(self.definition.signature),
                     self._captured[0],
                     self._types,
-                    types,
+                    grads,
                     self._whole(wanted),
                     operator,
                 )
             )
-
-        def claim(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            if target != operator:
-                return NotImplemented
-            names = [argument.name for argument in backward.signature.arguments]
-            named = dict(zip(names, arguments, strict=False)) | keywords
-            return self.invoke(backward, named)
-
-        given = [grad for grad in grads if grad is not None]
-        return self._lowered(  # type: ignore[no-any-return]
-            lambda: self._backwards[key].run([*given, *operands], results, claim)
-        )
+        return self._backwards[key]  # type: ignore[no-any-return]
 
     # ---- Rules: vmap ----
 
@@ -400,14 +401,14 @@ class Call:
             call = self.moved(size, chosen)
             return None if call is None else call.kind
 
-        return _batched(self.kind, moved, size, axes)
+        return batched_kind(self.kind, moved, size, axes)
 
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
         """The call with one more dimension at the front of these operands. None if there is no
         such call."""
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
         arrays = [
-            _wider(type_, size) if n in numbers else type_ for n, type_ in enumerate(self.arrays)
+            wider(type_, size) if n in numbers else type_ for n, type_ in enumerate(self.arrays)
         ]
         first = next((type_ for type_ in self._types if type_ is not None), None)
         rank = 0 if first is None else len(first.shape)
@@ -424,7 +425,7 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False)
-class _DerivedBackward:
+class DerivedBackward:
     """`Rules` of a derived backward. Its own derivative is that of its decomposition."""
 
     forward: Call
@@ -441,7 +442,7 @@ class _DerivedBackward:
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`."""
         original = self.forward.backward_kind(self.grads, self.wanted, self.saved)
-        return _batched(original, lambda chosen: self._moved(size, chosen), size, axes)
+        return batched_kind(original, lambda chosen: self._moved(size, chosen), size, axes)
 
     def _moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
         """The backward of the forward with one more dimension at the front of these operands."""
@@ -452,7 +453,7 @@ class _DerivedBackward:
         if forward is None:
             return None
         types = [
-            type_ if axis is None else _wider(type_, size)
+            type_ if axis is None else wider(type_, size)
             for type_, axis in zip((*self.grads, *self.saved), of_each, strict=True)
         ]
         grads, saved = tuple(types[: len(self.grads)]), tuple(types[len(self.grads) :])
@@ -462,11 +463,11 @@ class _DerivedBackward:
             return None
 
 
-def _wider(type_: Any, size: int) -> Any:
+def wider(type_: Any, size: int) -> Any:
     return jax.ShapeDtypeStruct((size, *type_.shape), type_.dtype)
 
 
-def _batched(
+def batched_kind(
     one: Kind,
     moved: Callable[[tuple[int | None, ...]], Kind | None],
     size: int,
@@ -481,12 +482,12 @@ def _batched(
     for all_operands in (False, True):
         chosen = (0,) * len(axes) if all_operands else axes
         kind = moved(chosen)
-        if kind is not None and _has_meaning(kind, one, size, chosen):
+        if kind is not None and has_meaning(kind, one, size, chosen):
             return kind, all_operands
     return None
 
 
-def _has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:
+def has_meaning(kind: Kind, one: Kind, size: int, axes: Sequence[int | None]) -> bool:
     """Whether a composite computes many calls of another one at once.
 
     A composite that says something else than it computes is worse than none, so this is so only if
@@ -503,7 +504,7 @@ def strong(array: Any) -> Any:
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype)
 
 
-def _strong_or_none(array: Any | None) -> Any | None:
+def strong_or_none(array: Any | None) -> Any | None:
     return None if array is None else strong(array)
 
 
@@ -511,7 +512,7 @@ def _conjugate(array: Any) -> Any:
     return jnp.conj(array) if jnp.iscomplexobj(array) else array
 
 
-def _texts(attributes: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
+def texts(attributes: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
     return tuple((name, text) for name, text in attributes.items() if text is not None)
 
 

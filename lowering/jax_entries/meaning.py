@@ -56,6 +56,22 @@ def forward(
     )
 
 
+def further_results(
+    definition: Definition, captured: Captured, types: Sequence[Any | None]
+) -> Arrays:
+    """What `saves` computes besides operands and results."""
+    functions = [find_function(target) for _, target in definition.entry.saved]
+
+    def of_operands(*operands: Any) -> list[Any]:
+        return [captured.call(function, *operands) for function in functions]
+
+    if definition.is_jax:
+        return lambda *arrays: of_operands(*spread(arrays, types))
+    with torch.no_grad():
+        graph = aten_in_jax.record(of_operands, types)
+    return lambda *arrays: aten_in_jax.evaluate(graph, arrays)
+
+
 def backward(
     definition: Definition,
     captured: Captured,
@@ -164,6 +180,7 @@ class OperatorBackward:
             )
             return [gradient for gradient in found if gradient is not None]
 
+        self.backward = backward
         self._operator = operator
         operands = [*(grad for grad in grads if grad is not None), *types]
         self._graph = aten_in_jax.record(of_tensors, operands, decompose=False, kept=backward)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,7 @@ from composites.errors import CompositesError
 from composites.registry.model import Composite
 from lowering import activation
 from lowering.copies.search import Search, is_in
-from lowering.dispatch.statistics import EntryStatistics
+from lowering.dispatch.statistics import EntryStatistics, Statistics
 from lowering.example_calls import refused_words
 from lowering.stats.data import DeclinedStats, EntryStats, FallbackStats, Stats
 
@@ -22,12 +23,21 @@ log = logging.getLogger("composites")
 
 def stats() -> Stats:
     """What became of the calls that reached the hooks of this process."""
-    on, counted = set(activation.active()), _by_name()
+    return collected(activation.statistics, activation.active())
+
+
+def collected(statistics: Statistics, active: Iterable[str]) -> Stats:
+    """Statistics as values.
+
+    Args:
+        active: the names of entries that are on.
+    """
+    on, counted = set(active), _by_name(statistics)
     return Stats({name: _entry_stats(counted[name], name in on) for name in sorted(counted)})
 
 
-def _by_name() -> dict[str, EntryStatistics]:
-    counted = activation.statistics.entries
+def _by_name(statistics: Statistics) -> dict[str, EntryStatistics]:
+    counted = statistics.entries
     if not counted:
         return {}
     catalog = activation.catalog()
@@ -84,20 +94,33 @@ def _no_copy(entry: Composite) -> str:
 def report_at_exit() -> None:
     """When the process ends, log which entries caught nothing, and write the file of
     XLA_COMPOSITE_STATS."""
+    report_of_at_exit(stats, lambda: _idle(stats()))
+
+
+def report_of_at_exit(find: Callable[[], Stats], explain: Callable[[], None]) -> None:
+    """The same for other statistics.
+
+    Args:
+        explain: logs what keeps idle entries from catching a call, if it is known.
+    """
     file = settings.STATS.read()
-    atexit.register(_report, Path(file).absolute() if file else None)
+    atexit.register(_report, Path(file).absolute() if file else None, find, explain)
 
 
-def _report(file: Path | None) -> None:
+def _idle(found: Stats) -> None:
+    counted = _by_name(activation.statistics)
+    for name in found.idle:
+        _explain(counted[name].entry)
+
+
+def _report(file: Path | None, find: Callable[[], Stats], explain: Callable[[], None]) -> None:
     try:
-        found = stats()
+        found = find()
     except CompositesError:  # a registry file is invalid, which has been said
         return
     if found.idle:
         log.info("entries that are on and caught no call: %s", ", ".join(found.idle))
-        counted = _by_name()
-        for name in found.idle:
-            _explain(counted[name].entry)
+        explain()
     if file is None:
         return
     try:

@@ -9,7 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from composites.element_types import TABLE
-from composites.errors import CompositesError, LoweringError, UnusableFunctionError
+from composites.errors import (
+    CompositesError,
+    LoweringError,
+    MissingPackageError,
+    UnusableFunctionError,
+)
 from composites.functions import import_module
 from composites.registry.catalog import Catalog
 from composites.registry.model import Alternative, Composite
@@ -63,9 +68,14 @@ def verify(
 
     Raises:
         UnusableFunctionError: the function that yields samples cannot be used.
-        MissingPackageError: torch_xla is not installed.
+        MissingPackageError: torch_xla is not installed, or this process has another frontend.
     """
     frontend = activation.backend().frontend
+    if frontend.running is None:
+        raise MissingPackageError(
+            "verifying runs graphs, which only frontend='xla' can; pip install"
+            " 'torch-xla-composites[torch-xla]' in an environment of its own"
+        )
     rows: list[Row] = []
     with activation.all_off(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, about samples

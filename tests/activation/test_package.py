@@ -58,7 +58,7 @@ from composites import Program
 def test_without_torch_each_error_says_what_to_install() -> None:
     done = run_python(WITHOUT_TORCH)
     assert done.code == 0, done.stderr
-    install = "pip install 'torch-xla-composites[torch]'"
+    install = "pip install 'torch-xla-composites[torch-xla]'"
     assert done.stdout.splitlines() == [
         f"composites.enable needs torch; {install}",
         *[f"1 error: this command needs torch; {install}"] * 3,

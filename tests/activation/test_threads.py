@@ -15,7 +15,7 @@ import torch_xla.core.xla_model as xm
 from composites_testing.processes import run_python
 
 import composites
-from lowering.frontends.torch_xla import registration
+from lowering.frontends import registration
 from lowering.requests import Block, Requests
 
 GELU = {

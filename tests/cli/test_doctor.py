@@ -236,7 +236,7 @@ def test_without_torch_xla(allowlist: str, modules: Callable[..., Path]) -> None
         "level": "problem" if allowlist else "warning",
         "subject": "import torch_xla",
         "text": f"torch_xla is not installed{so}",
-        "advice": "pip install 'torch-xla-composites[torch,cli]'",
+        "advice": "pip install 'torch-xla-composites[torch-xla,cli]'",
     }
 
 
@@ -310,7 +310,7 @@ def test_the_table(modules: Callable[..., Path]) -> None:
     text = "problem │ import torch │ torch is not installed, so XLA_COMPOSITE_OP does nothing"
     assert text in lines
     advice = lines[lines.index(text) + 1]
-    assert advice == "│ │ -> pip install 'torch-xla-composites[torch,cli]'"
+    assert advice == "│ │ -> pip install 'torch-xla-composites[torch-xla,cli]'"
     assert lines[-1].startswith("2 problems, ")
 
 

@@ -17,6 +17,7 @@ import composites
 from composites.cli.app import app
 from composites.registry.catalog import builtin_registry_path
 from lowering import activation
+from lowering.frontends.chosen import is_installed
 from lowering.generated import ptxla
 
 REGISTRY = """\
@@ -108,6 +109,9 @@ def test_a_builtin_entry() -> None:
         "also made by": ["ptxla.new_gelu, ptxla.fast_gelu, ptxla.bloom_gelu"],
         "turn on": ["XLA_COMPOSITE_OP=gelu python train.py"],
         "catches": ['aten::gelu(Tensor self, *, str approximate="none") -> Tensor'],
+        "catches in JAX": [
+            "programs  jax.nn:gelu, adapted by composites.jax_functions.activations:gelu"
+        ],
         "caught at": ["dispatch key XLA"],
         "operands": ["self"],
         "attributes": ["approximate: string, from the argument approximate"],
@@ -340,11 +344,12 @@ def test_an_entry_that_cannot_be_turned_on(tmp_path: Path) -> None:
 def test_without_a_working_torch_xla(
     broken: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert is_installed()  # this process has the frontend of torch_xla, whatever follows
     if broken is None:
         monkeypatch.setitem(sys.modules, "torch_xla", None)
     else:
         (tmp_path / "torch_xla.py").write_text(broken)
-        monkeypatch.delitem(sys.modules, "torch_xla")
+        monkeypatch.delitem(sys.modules, "torch_xla", raising=False)
         monkeypatch.syspath_prepend(str(tmp_path))
     entry = shown("gelu")
     assert entry["signatures"] == ['aten::gelu(Tensor self, *, str approximate="none") -> Tensor']

@@ -1,6 +1,6 @@
 """What the tests with consumers share: the example models, exported, and what PyTorch computes.
 
-They need the extra `consumers`: pip install 'torch-xla-composites[torch,models,consumers]'.
+They need the extra `consumers`: pip install 'torch-xla-composites[torch-xla,models,consumers]'.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from functools import partial
 from pathlib import Path
@@ -71,6 +72,19 @@ def test_a_scale_that_does_not_lead_to_the_size_is_refused() -> None:
 
     program = composites.export(Up(), (torch.empty(2, 3, 16, 16),))
     assert "takes no scale 1.7 from 16 to 27" in str(reasons(program)["ptxla.upsample_bilinear2d"])
+
+
+class Convolution(torch.nn.Module):
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return functional.conv2d(x, weight, bias)
+
+
+def test_the_entry_of_convolutions_has_the_bits_of_stock(registry: Path) -> None:
+    arguments = ["verify", "--registry", str(registry), "--samples", "21", "--strict", "--json"]
+    result = CliRunner().invoke(app, [*arguments, "--dtypes", "f32,bf16"])
+    assert result.exit_code == 0, result.output
+    for found in json.loads(result.stdout):
+        assert (found["claimed"] > 0, found["unclaimed"], found["same_bits"]) == (True, [], True)
 
 
 def test_a_forward_alone_runs_on_kernels() -> None:
@@ -178,6 +192,17 @@ def test_a_step_without_a_compiler_names_composite_and_kernel(
     program = composites.export(Loss(), (torch.randn(5, 31), torch.randint(31, (5,))))
     with pytest.raises(BindError, match=r"ptxla\.cross_entropy_loss: cross_entropy_loss .*CXX"):
         program.compile("cpu")
+    library.register.cache_clear()
+
+
+def test_a_convolution_without_torch_is_left_to_the_decomposition(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.register.cache_clear()
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    sizes = ((8, 16, 64, 64), (16, 16, 3, 3))
+    program = composites.export(Convolution(), tuple(map(torch.empty, sizes)))
+    assert "needs torch: pip install torch" in str(reasons(program)["cpu_kernels.conv"])
     library.register.cache_clear()
 
 

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-EXTRAS_WITH_RANGES = ("torch", "models", "cli")
+EXTRAS_WITH_RANGES = ("torch-xla", "models", "cli")  # `.ci/run fx` installs the release of `torch`
 
 
 def project() -> dict[str, Any]:

@@ -101,12 +101,15 @@ def test_a_user_folder_may_be_called_as_one_of_ours(tmp_path: Path) -> None:
 def test_a_large_tensor_that_is_no_buffer(computed: Any, x: torch.Tensor) -> None:
     table = torch.rand(4, 2**17)
     module = computed(lambda self, x: self.linear(x) @ self.table.to(x.device), table=table)
-    assert refused(lambda: composites.export(module, (x,))) == (
-        "the module computes with a tensor, tensor<4x131072xf32>, that is not a parameter, buffer"
-        " or argument; 2 MB is too large for a constant, so register it as a buffer"
+    message = refused(lambda: composites.export(module, (x,)))
+    assert "the module computes with a tensor" in message
+    assert message.endswith(
+        "that is not a parameter, buffer or argument; 2 MB is too large for a constant, so"
+        " register it as a buffer"
     )
 
 
+@pytest.mark.torch_xla
 def test_a_tensor_of_another_device(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: x.masked_fill(torch.ones(2, 4) > 0, 0.0))
     message = refused(lambda: composites.export(module, (x,)))
@@ -118,9 +121,10 @@ def test_a_tensor_of_another_device(computed: Any, x: torch.Tensor) -> None:
     )
 
 
+@pytest.mark.torch_xla
 def test_an_operator_that_runs_on_the_cpu(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: torch.linalg.cholesky(x @ x.mT))
-    line = inspect.getsourcelines(test_an_operator_that_runs_on_the_cpu)[1] + 1
+    line = inspect.getsourcelines(test_an_operator_that_runs_on_the_cpu)[1] + 2
     for _ in range(2):  # the second is told from the first by how often the operator fell back
         assert refused(lambda: composites.export(module, (x,))) == (
             f"{__file__}:{line}: torch_xla has no lowering for this call of"
@@ -164,7 +168,7 @@ def test_arguments_that_are_no_tuple(computed: Any, x: torch.Tensor) -> None:
 def test_errors_of_the_module_itself_come_through(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: self.linear(x[:, :3]))
     assert re.search(
-        "mat1|shape|size", refused(lambda: composites.export(module, (x,)), RuntimeError)
+        "mat1|shape|size|dim", refused(lambda: composites.export(module, (x,)), RuntimeError)
     )
     assert "missing 1 required positional argument" in refused(
         lambda: composites.export(module, ()), TypeError

@@ -70,7 +70,7 @@ class Autocast(nn.Module):
         self.head = nn.Linear(16, 32, bias=False)
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("xla", dtype=torch.bfloat16):
+        with torch.autocast(tokens.device.type, dtype=torch.bfloat16):
             scores = self.head(self.blocks(self.embedding(tokens)))
             return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
@@ -163,6 +163,7 @@ def in_bfloat16(product: IrOperation) -> bool:
     return all(element_type(operand) == "bf16" for operand in product.operands)
 
 
+@pytest.mark.torch_xla
 @pytest.mark.parametrize("order", [PASSES, PASSES[::-1]], ids=["widen first", "drop first"])
 @pytest.mark.parametrize(
     ("name", "between", "before", "after"),

@@ -181,6 +181,7 @@ def test_hypot_of_infinity_is_infinite() -> None:
     assert bool(found.isinf().all())
 
 
+@pytest.mark.torch_xla
 def test_an_operator_that_decomposes_into_itself_is_named() -> None:
     message = ""
     try:
@@ -190,6 +191,7 @@ def test_an_operator_that_decomposes_into_itself_is_named() -> None:
     assert "no lowering for this call of aten::special_i1 and" in message
 
 
+@pytest.mark.torch_xla
 def test_nothing_is_decomposed_outside_of_exports() -> None:
     import torch_xla.debug.metrics as metrics
 
@@ -199,6 +201,7 @@ def test_nothing_is_decomposed_outside_of_exports() -> None:
     assert metrics.counter_value("aten::nansum") == before + 1
 
 
+@pytest.mark.torch_xla
 def test_a_module_may_print(capsys: pytest.CaptureFixture[str]) -> None:
     def prints(x: torch.Tensor) -> torch.Tensor:
         print(x * 2)

@@ -109,6 +109,7 @@ def test_the_default_artifact_is_for_releases_of_a_year_ago(small: Any, tmp_path
     assert Module.from_bytes(data).name == program.module.name
 
 
+@pytest.mark.torch_xla
 def test_the_artifact_is_for_the_version_asked_for(
     example: Any, exported: Any, agree: Any, tmp_path: Path
 ) -> None:

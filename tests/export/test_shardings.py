@@ -231,6 +231,7 @@ print(json.dumps([[v.sharding for v in program.inputs] for program in (kept, oth
 """
 
 
+@pytest.mark.torch_xla
 def test_marks_of_torch_xla_are_kept() -> None:
     done = run_python(MARKED, PJRT_DEVICE="CPU", CPU_NUM_DEVICES="4")
     assert done.code == 0, done.stderr[-3000:]
@@ -282,6 +283,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.torch_xla
 def test_marks_inside_are_kept() -> None:
     done = run_python(
         MARKED_INSIDE,
@@ -304,6 +306,7 @@ def test_marks_inside_are_kept() -> None:
     assert found["another"].endswith("which is no division of the mesh")
 
 
+@pytest.mark.torch_xla
 @pytest.mark.parametrize("mesh", [None, {"model": 4}])
 def test_norms_are_sums_where_devices_share_the_program(mesh: dict[str, int] | None) -> None:
     # XLA's partitioner gathers the operands of batch norms.

@@ -86,6 +86,7 @@ print(real.tolist(), len(kept))
 """
 
 
+@pytest.mark.torch_xla
 def test_a_sync_after_exports_while_somebody_keeps_their_errors() -> None:
     done = run_python(SYNC)  # a sync computes every tensor of the process
     assert done.stdout == "[3.0, 3.0] 2\n", done.stderr

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lowering.emission import hlo_proto
+from lowering.emission.literals import convert, fold, is_number, literal_of, values
 from lowering.hlo.convert import to_stablehlo
-from lowering.hlo.literals import convert, fold, is_number, literal_of, values
 from lowering.stablehlo import Module, compile_module
 from lowering.stablehlo.dtypes import numpy_dtype
 

@@ -202,6 +202,7 @@ ENTRIES = st.fixed_dictionaries(
         "gradients": st.lists(NAMES, max_size=2),
         "group": st.text(max_size=4),
         "rewrites": st.dictionaries(OPERATORS | TARGETS, TARGETS, max_size=2),
+        "jax": st.dictionaries(TARGETS, TARGETS, max_size=2),
     },
 )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from composites.cli.doctor.findings import Finding, one_line
 from composites.cli.doctor.processes import AUTOLOAD, Program, Told
-from composites.cli.doctor.versions import INSTALL
+from composites.cli.doctor.versions import INSTALL, without_torch_xla
 from composites.settings import ALLOWLIST
 
 _GROUP, _NAME, _VALUE = "torch.backends", "composites", "lowering.autoload:autoload"
@@ -69,6 +69,9 @@ def _import(name: str, program: Program, *, needed: bool) -> Finding:
     if not errors:
         return Finding("ok", subject, str(Path(program.steps[name]["file"]).parent))
     missing = f"ModuleNotFoundError: No module named {name!r}"
+    if missing in errors and name == "torch_xla" and without_torch_xla():
+        text = "is not installed; composites.export takes frontend='fx', and nothing runs live"
+        return Finding("ok", subject, text)
     if missing in errors:
         text = f"{name} is not installed"
         if needed:

@@ -15,12 +15,23 @@ from packaging.version import InvalidVersion, Version
 from composites.cli.doctor.findings import Finding, Level
 
 PACKAGE = "torch-xla-composites"
-INSTALL = f"pip install '{PACKAGE}[torch,cli]'"
+INSTALL = f"pip install '{PACKAGE}[torch-xla,cli]'"
 
-_EXTRAS = ("", "torch", "cli")
 _OPTIONAL = ("models",)
 """Extras of packages that only have to fit where they are installed."""
 _FRONTEND = ("torch", "torch_xla")
+
+
+def without_torch_xla() -> bool:
+    """Whether programs of this environment are exported by the frontend that needs no torch_xla."""
+    found = installed("torch")
+    if installed("torch_xla") is not None or found is None or not _is_version(found):
+        return False
+    try:
+        needed = requirements(distribution(PACKAGE), ("torch",))
+    except PackageNotFoundError:
+        return False
+    return any(_name(one) == "torch" and one.specifier.contains(found) for one in needed)
 
 
 def version_findings(*, torch_needed: bool) -> Iterator[Finding]:
@@ -37,7 +48,8 @@ def version_findings(*, torch_needed: bool) -> Iterator[Finding]:
     frontend = {str(canonicalize_name(name)) for name in _FRONTEND}
     yield _python(package)
     yield Finding("ok", PACKAGE, package.version)
-    for requirement in requirements(package, _EXTRAS):
+    extras = ("", "torch" if without_torch_xla() else "torch-xla", "cli")
+    for requirement in requirements(package, extras):
         needed = torch_needed or _name(requirement) not in frontend
         yield _package(requirement, needed=needed)
     for requirement in requirements(package, _OPTIONAL):

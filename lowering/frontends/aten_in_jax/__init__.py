@@ -9,6 +9,7 @@ PyTorch's 64-bit types become 32-bit types unless JAX has 64-bit types turned on
 functions.
 """
 
+from lowering.frontends.aten_in_jax import derived  # noqa: F401  (it registers its rules)
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype, torch_dtype
 from lowering.frontends.aten_in_jax.evaluation import evaluate
 from lowering.frontends.aten_in_jax.recording import Graph, is_symbolic, record

@@ -21,7 +21,7 @@ def _full_like(dtype: Any, /, x: Any, value: Any, **_: Any) -> Any:
     return jnp.full(x.shape, value, dtype)
 
 
-@rule("aten::zeros", "aten::empty.memory_format")
+@rule("aten::zeros", "aten::empty.memory_format", "aten::_efficientzerotensor")
 def _zeros(dtype: Any, /, shape: Any, **_: Any) -> Any:
     return jnp.zeros(shape, dtype)
 

@@ -49,7 +49,7 @@ for _name, _function in _OF_OPERAND.items():
     RULES[overload(f"aten::{_name}")] = lambda dtype, x, function=_function: function(x)
 
 
-@rule("aten::_conj", "aten::resolve_conj")
+@rule("aten::_conj", "aten::_conj_physical", "aten::resolve_conj")
 def _conj(dtype: Any, /, x: Any) -> Any:
     return x if dtype == x.dtype and not jnp.iscomplexobj(x) else jnp.conj(x)
 
@@ -189,6 +189,20 @@ def _bits(dtype: Any, /, x: Any, wanted: Any) -> Any:
     return lax.bitcast_convert_type(x, jax_dtype(wanted))
 
 
+@rule("aten::hardshrink_backward", "aten::softshrink_backward")
+def _shrink_backward(dtype: Any, /, grad: Any, x: Any, bound: Any) -> Any:
+    bound = as_type(bound, x.dtype)
+    return jnp.where((x >= -bound) & (x <= bound), as_type(0, dtype), grad)
+
+
+@rule("aten::round.decimals")
+def _round(dtype: Any, /, x: Any, *, decimals: int) -> Any:
+    if decimals == 0 or _is_integer(dtype):
+        return jnp.round(x)
+    scale = as_type(10.0 ** abs(decimals), dtype)
+    return jnp.round(x * scale) / scale if decimals > 0 else jnp.round(x / scale) * scale
+
+
 @rule("aten::complex")
 def _complex(dtype: Any, /, real: Any, imaginary: Any) -> Any:
-    return lax.complex(real, imaginary)
+    return lax.complex(*jnp.broadcast_arrays(real, imaginary))

@@ -46,28 +46,40 @@ def evaluate(
         elif node.op == "call_function":
             arguments = torch.fx.node.map_arg(node.args, values.__getitem__)
             keywords = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
-            values[node] = _result(node, arguments, dict(keywords), claim)
+            described = node.meta.get("val")
+            values[node] = result_of(node.target, described, arguments, dict(keywords), claim)
         elif node.op == "output":
             found = torch.fx.node.map_arg(node.args[0], values.__getitem__)
             return list(found)
     raise AssertionError("a graph has an output")
 
 
-def _result(
-    node: torch.fx.Node, arguments: tuple[Any, ...], keywords: dict[str, Any], claim: Claim | None
+def result_of(
+    target: Any,
+    described: Any,
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    claim: Claim | None = None,
 ) -> Any:
-    if getattr(node.target, "__module__", None) == "_operator":  # also arithmetic of sizes
-        assert callable(node.target)
-        return node.target(*arguments)
-    if node.target is torch.ops.aten.sym_size.int:
+    """What a node gives for arrays.
+
+    Args:
+        described: its results as PyTorch describes them.
+        claim: see `evaluate`.
+
+    Raises:
+        UnknownOperatorError: the operator has no rule.
+    """
+    if getattr(target, "__module__", None) == "_operator":  # also arithmetic of sizes
+        return target(*arguments)
+    if target is torch.ops.aten.sym_size.int:
         return arguments[0].shape[arguments[1]]
     if claim is not None:
-        claimed = claim(node.target, arguments, keywords)
+        claimed = claim(target, arguments, keywords)
         if claimed is not NotImplemented:
             return claimed
-    described = node.meta.get("val")
     dtypes = pytree.tree_map(_dtype, described)
-    results = rule_of(node.target)(dtypes, *arguments, **keywords)
+    results = rule_of(target)(dtypes, *arguments, **keywords)
     return _cast(results, dtypes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,7 +24,7 @@ def _gather(dtype: Any, /, x: Any, dim: int, index: Any, **_: Any) -> Any:
 
 @rule("aten::index_select")
 def _index_select(dtype: Any, /, x: Any, dim: int, index: Any) -> Any:
-    return jnp.take(x, index, dim, mode="clip") if x.ndim else x
+    return jnp.take(x, index.reshape(-1), dim, mode="clip") if x.ndim else x
 
 
 @rule("aten::embedding")
@@ -131,4 +132,44 @@ def _neutral(reduce: str, dtype: Any) -> Any:
 @rule("aten::index_add")
 def _index_add(dtype: Any, /, x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     scaled = source if alpha == 1 else source * as_type(alpha, dtype)
-    return x.at[(slice(None),) * (dim % max(x.ndim, 1)) + (index,)].add(scaled)
+    if not x.ndim:
+        return x + jnp.sum(scaled)
+    return x.at[(slice(None),) * (dim % x.ndim) + (index.reshape(-1),)].add(scaled)
+
+
+@rule("aten::searchsorted.Tensor", "aten::searchsorted.Scalar")
+def _searchsorted(
+    dtype: Any, /, sequence: Any, x: Any, *, right: bool = False, side: str | None = None,
+    sorter: Any = None, **_: Any,
+) -> Any:  # fmt: skip
+    if sorter is not None:
+        sequence = jnp.take_along_axis(sequence, sorter, -1)
+    side = side or ("right" if right else "left")
+    if not hasattr(x, "ndim"):
+        x = as_type(x, sequence.dtype)
+    x = jnp.asarray(x)
+    if not x.size:
+        return jnp.zeros(x.shape, dtype)
+    if sequence.ndim == 1:
+        return jnp.searchsorted(sequence, x, side)
+    rows = sequence.reshape(-1, sequence.shape[-1]), x.reshape(-1, x.shape[-1])
+    return jax.vmap(lambda s, v: jnp.searchsorted(s, v, side))(*rows).reshape(x.shape)
+
+
+@rule("aten::nonzero_static")
+def _nonzero_static(dtype: Any, /, x: Any, *, size: int, fill_value: int = -1) -> Any:
+    if not x.ndim:
+        return jnp.zeros((size, 0), dtype)
+    return jnp.stack(jnp.nonzero(x, size=size, fill_value=fill_value), -1)
+
+
+@rule("aten::take")
+def _take(dtype: Any, /, x: Any, index: Any) -> Any:
+    return x.reshape(-1)[index]  # from the end where an index is negative
+
+
+@rule("aten::put")
+def _put(dtype: Any, /, x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    place = x.reshape(-1).at[index.reshape(-1)]
+    values = source.reshape(-1)
+    return (place.add(values) if accumulate else place.set(values)).reshape(x.shape)

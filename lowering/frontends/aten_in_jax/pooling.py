@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +19,18 @@ from lowering.frontends.aten_in_jax.table import rule
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The windows of the last two dimensions of an operand."""
+    """The windows of the last dimensions of an operand, two or three."""
 
-    sizes: tuple[int, int]
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
+    sizes: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
     ceil_mode: bool
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
 
     @property
     def results(self) -> list[int]:
@@ -44,7 +49,7 @@ class _Window:
 
     def padded(self, x: Any, value: Any) -> Any:
         """The operand with room for all windows."""
-        widths = [(0, 0, 0)] * (x.ndim - 2)
+        widths = [(0, 0, 0)] * (x.ndim - self.rank)
         for size, k, s, p, d, n in zip(
             self.sizes, self.kernel, self.stride, self.padding, self.dilation, self.results,
             strict=True,
@@ -57,38 +62,52 @@ class _Window:
         """For each place of a window, the elements at it of all windows."""
         for place in itertools.product(*map(range, self.kernel)):
             starts = [n * d for n, d in zip(place, self.dilation, strict=True)]
-            last = zip(starts, self.results, self.stride, strict=True)
-            ends = [start + (n - 1) * s + 1 for start, n, s in last]
+            # Up to where the last window may begin, which is a sum of sizes also where they vary.
+            ends = [
+                start + size - d * (k - 1)
+                for start, size, k, d in zip(
+                    starts, padded.shape[-len(starts) :], self.kernel, self.dilation, strict=True
+                )
+            ]
             ranges = zip(starts, ends, self.stride, strict=True)
             yield padded[(..., *(slice(*one) for one in ranges))]
 
 
 def _window(
     x: Any, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], ceil_mode: bool,
+    dilation: Sequence[int], ceil_mode: bool, rank: int,
 ) -> _Window:  # fmt: skip
-    def pair(values: Sequence[int]) -> tuple[int, int]:
-        return (values[0], values[-1])
+    def of_each(values: Sequence[int]) -> tuple[int, ...]:
+        return tuple(values) * rank if len(values) == 1 else tuple(values)
 
     return _Window(
-        (x.shape[-2], x.shape[-1]), pair(kernel), pair(stride or kernel), pair(padding),
-        pair(dilation), ceil_mode,
+        tuple(x.shape[-rank:]), of_each(kernel), of_each(stride or kernel), of_each(padding),
+        of_each(dilation), ceil_mode,
     )  # fmt: skip
 
 
 @rule("aten::max_pool2d_with_indices")
-def _max_pool2d(
-    dtypes: Any, /, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,),
+def _max_pool2d(dtypes: Any, /, x: Any, *arguments: Any) -> Any:
+    return _maximum(2, x, *arguments)
+
+
+@rule("aten::max_pool3d_with_indices")
+def _max_pool3d(dtypes: Any, /, x: Any, *arguments: Any) -> Any:
+    return _maximum(3, x, *arguments)
+
+
+def _maximum(
+    rank: int, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,),
     dilation: Any = (1,), ceil_mode: bool = False,
 ) -> Any:  # fmt: skip
-    window = _window(x, kernel, stride, padding, dilation, ceil_mode)
+    window = _window(x, kernel, stride, padding, dilation, ceil_mode, rank)
     lowest = -np.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
-    numbers = jnp.arange(window.sizes[0] * window.sizes[1]).reshape(window.sizes)
+    numbers = jnp.arange(math.prod(window.sizes)).reshape(window.sizes)
     values = jnp.stack(list(window.parts(window.padded(x, lowest))))
     places = jnp.stack(list(window.parts(window.padded(numbers, -1))))
     # The padding is never the maximum, even of a window of lowest values.
     places = jnp.broadcast_to(
-        places.reshape(len(places), *[1] * (x.ndim - 2), *places.shape[1:]), values.shape
+        places.reshape(len(places), *[1] * (x.ndim - rank), *places.shape[1:]), values.shape
     )
     best = jnp.max(values, 0)
     first = jnp.argmax((places >= 0) & ((values == best) | jnp.isnan(values)), 0)
@@ -97,8 +116,16 @@ def _max_pool2d(
 
 @rule("aten::max_pool2d_with_indices_backward")
 def _max_pool2d_backward(dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
-    indices = rest[-1]
-    outer, count = x.shape[:-2], x.shape[-2] * x.shape[-1]
+    return _to_maximum(2, dtype, grad, x, rest[-1])
+
+
+@rule("aten::max_pool3d_with_indices_backward")
+def _max_pool3d_backward(dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
+    return _to_maximum(3, dtype, grad, x, rest[-1])
+
+
+def _to_maximum(rank: int, dtype: Any, grad: Any, x: Any, indices: Any) -> Any:
+    outer, count = x.shape[:-rank], math.prod(x.shape[-rank:])
     rows = int(np.prod(outer))
     flat = jnp.zeros((rows, count), dtype)
     found = flat.at[jnp.arange(rows)[:, None], indices.reshape(rows, -1)].add(
@@ -108,10 +135,10 @@ def _max_pool2d_backward(dtype: Any, /, grad: Any, x: Any, *rest: Any) -> Any:
 
 
 def _average(
-    x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
+    rank: int, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,),
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    window = _window(x, kernel, stride, padding, (1,), ceil_mode)
+    window = _window(x, kernel, stride, padding, (1,), ceil_mode, rank)
     wide = jnp.promote_types(x.dtype, jnp.float32) if x.dtype != jnp.float64 else x.dtype
     total = sum(window.parts(window.padded(x.astype(wide), 0)))
     if divisor_override:
@@ -120,8 +147,8 @@ def _average(
     if count_include_pad:  # of the padding that was asked for, not of what the last window needs
         margin = [(p, p) for p in window.padding]
         inside = _Window(
-            (window.sizes[0] + 2 * window.padding[0], window.sizes[1] + 2 * window.padding[1]),
-            window.kernel, window.stride, (0, 0), (1, 1), ceil_mode,
+            tuple(n + 2 * p for n, p in zip(window.sizes, window.padding, strict=True)),
+            window.kernel, window.stride, (0,) * rank, (1,) * rank, ceil_mode,
         )  # fmt: skip
         ones = jnp.pad(ones, margin, constant_values=1)
         widths = []
@@ -136,10 +163,89 @@ def _average(
 
 @rule("aten::avg_pool2d")
 def _avg_pool2d(dtype: Any, /, x: Any, *arguments: Any) -> Any:
-    return _average(x, *arguments)
+    return _average(2, x, *arguments)
+
+
+@rule("aten::avg_pool3d")
+def _avg_pool3d(dtype: Any, /, x: Any, *arguments: Any) -> Any:
+    return _average(3, x, *arguments)
 
 
 @rule("aten::avg_pool2d_backward")
 def _avg_pool2d_backward(dtype: Any, /, grad: Any, x: Any, *arguments: Any) -> Any:
-    _, pull = jax.vjp(lambda x: _average(x, *arguments).astype(x.dtype), x)
+    _, pull = jax.vjp(lambda x: _average(2, x, *arguments).astype(x.dtype), x)
     return pull(grad)[0]
+
+
+@rule("aten::avg_pool3d_backward")
+def _avg_pool3d_backward(dtype: Any, /, grad: Any, x: Any, *arguments: Any) -> Any:
+    _, pull = jax.vjp(lambda x: _average(3, x, *arguments).astype(x.dtype), x)
+    return pull(grad)[0]
+
+
+def _adaptive_average(x: Any, sizes: Sequence[int]) -> Any:
+    """The mean of each of `sizes` parts of the last dimensions; parts may overlap."""
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    for number, size in enumerate(sizes):
+        dim = x.ndim - len(sizes) + number
+        length = x.shape[dim]
+        starts = [n * length // size for n in range(size)]
+        ends = [-((n + 1) * -length // size) for n in range(size)]
+        parts = [
+            jnp.mean(lax.slice_in_dim(wide, start, end, axis=dim), dim, keepdims=True)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        wide = jnp.concatenate(parts, dim)
+    return wide.astype(x.dtype)
+
+
+@rule("aten::_adaptive_avg_pool3d")
+def _adaptive_avg_pool3d(dtype: Any, /, x: Any, sizes: Sequence[int]) -> Any:
+    return _adaptive_average(x, sizes)
+
+
+@rule("aten::_adaptive_avg_pool2d_backward")
+def _adaptive_avg_pool2d_backward(dtype: Any, /, grad: Any, x: Any) -> Any:
+    _, pull = jax.vjp(lambda x: _adaptive_average(x, grad.shape[-2:]), x)
+    return pull(grad)[0]
+
+
+@rule("aten::_adaptive_avg_pool3d_backward")
+def _adaptive_avg_pool3d_backward(dtype: Any, /, grad: Any, x: Any) -> Any:
+    _, pull = jax.vjp(lambda x: _adaptive_average(x, grad.shape[-3:]), x)
+    return pull(grad)[0]
+
+
+def _adaptive_maximum(x: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
+    """The maximum of each part, and its place in the last dimensions."""
+    rank = len(sizes)
+    lengths = x.shape[-rank:]
+    numbers = np.arange(math.prod(lengths)).reshape(lengths)
+    values, places = [], []
+    for part in itertools.product(*map(range, sizes)):
+        inside = tuple(
+            slice(n * length // size, -((n + 1) * -length // size))
+            for n, length, size in zip(part, lengths, sizes, strict=True)
+        )
+        flat = x[(..., *inside)].reshape(*x.shape[:-rank], -1)
+        best = jnp.max(flat, -1, keepdims=True)
+        first = jnp.argmax((flat == best) | jnp.isnan(flat), -1)
+        values.append(best[..., 0])
+        places.append(jnp.asarray(numbers[inside].reshape(-1))[first])
+    shape = (*x.shape[:-rank], *sizes)
+    return jnp.stack(values, -1).reshape(shape), jnp.stack(places, -1).reshape(shape)
+
+
+@rule("aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
+def _adaptive_max_pool(dtypes: Any, /, x: Any, sizes: Sequence[int]) -> Any:
+    return _adaptive_maximum(x, sizes)
+
+
+@rule("aten::adaptive_max_pool2d_backward")
+def _adaptive_max_pool2d_backward(dtype: Any, /, grad: Any, x: Any, indices: Any) -> Any:
+    return _to_maximum(2, dtype, grad, x, indices)
+
+
+@rule("aten::adaptive_max_pool3d_backward")
+def _adaptive_max_pool3d_backward(dtype: Any, /, grad: Any, x: Any, indices: Any) -> Any:
+    return _to_maximum(3, dtype, grad, x, indices)

@@ -21,12 +21,15 @@ from composites.torch_internals import pytree
 from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their rules)
     convolutions,
     creation,
+    distances,
     elementwise,
+    fourier,
     indexing,
     pooling,
     products,
     reductions,
     shapes,
+    special,
 )
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES, UnknownOperatorError

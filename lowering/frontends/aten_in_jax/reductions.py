@@ -136,6 +136,40 @@ def _cumprod(dtype: Any, /, x: Any, dim: int, **_: Any) -> Any:
     return jnp.cumprod(as_type(x, dtype), dim) if x.ndim else as_type(x, dtype)
 
 
+def _running(function: Any, x: Any, dim: int, dtypes: Any) -> tuple[Any, Any]:
+    """The extremes so far, and the last place of each. A NaN is the extreme from there on."""
+    if not x.ndim:
+        return x, jnp.zeros((), dtypes[1])
+    axis = dim % x.ndim
+    wide = x.astype(jnp.int32) if x.dtype == jnp.bool_ else x
+    values = function(wide, axis=axis)
+    numbers = lax.broadcasted_iota(dtypes[1], x.shape, axis)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        missing = jnp.isnan(wide)
+        seen = lax.cummax(missing.astype(jnp.int32), axis=axis) > 0
+        values = jnp.where(seen, jnp.asarray(jnp.nan, x.dtype), values)
+        found = jnp.where(seen, missing, wide == values)
+    else:
+        found = wide == values
+    places = lax.cummax(jnp.where(found, numbers, jnp.asarray(0, dtypes[1])), axis=axis)
+    return values, places
+
+
+@rule("aten::cummax")
+def _cummax(dtypes: Any, /, x: Any, dim: int) -> Any:
+    return _running(lax.cummax, x, dim, dtypes)
+
+
+@rule("aten::cummin")
+def _cummin(dtypes: Any, /, x: Any, dim: int) -> Any:
+    return _running(lax.cummin, x, dim, dtypes)
+
+
+@rule("aten::logcumsumexp")
+def _logcumsumexp(dtype: Any, /, x: Any, dim: int) -> Any:
+    return lax.cumlogsumexp(x, axis=dim % x.ndim) if x.ndim else x
+
+
 @rule("aten::sort")
 def _sort(dtypes: Any, /, x: Any, dim: int = -1, descending: bool = False) -> Any:
     return _sorted(dtypes, x, dim, descending)
@@ -164,3 +198,61 @@ def _topk(
     values, order = _sorted(dtypes, x, dim, largest)
     axis = dim % x.ndim
     return lax.slice_in_dim(values, 0, k, axis=axis), lax.slice_in_dim(order, 0, k, axis=axis)
+
+
+@rule("aten::median")
+def _median(dtype: Any, /, x: Any) -> Any:
+    """The lower one of two, and NaN if there is one."""
+    values = jnp.sort(x.reshape(-1))  # NaN comes last
+    found = values[(values.shape[0] - 1) // 2]
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return found
+    return jnp.where(jnp.isnan(values[-1]), values[-1], found)
+
+
+@rule("aten::nanmedian")
+def _nanmedian(dtype: Any, /, x: Any) -> Any:
+    values = jnp.sort(x.reshape(-1))
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return values[(values.shape[0] - 1) // 2]
+    return values[jnp.maximum(jnp.sum(~jnp.isnan(values)) - 1, 0) // 2]
+
+
+@rule("aten::nanmedian.dim")
+def _nanmedian_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
+    if not x.ndim:
+        return x, jnp.zeros((), dtypes[1])
+    values, order = _sorted(dtypes, x, dim, False)
+    present = x.shape[dim] if not jnp.issubdtype(x.dtype, jnp.floating) else None
+    count = jnp.sum(~jnp.isnan(x), dim, keepdims=True) if present is None else present
+    middle = jnp.maximum(count - 1, 0) // 2
+    middle = jnp.broadcast_to(
+        middle, [1 if n == dim % x.ndim else s for n, s in enumerate(x.shape)]
+    )
+    found = [jnp.take_along_axis(one, middle, dim) for one in (values, order)]
+    return found if keepdim else [jnp.squeeze(one, dim) for one in found]
+
+
+@rule("aten::kthvalue")
+def _kthvalue(dtypes: Any, /, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    if not x.ndim:
+        return x, jnp.zeros((), dtypes[1])
+    found = [lax.index_in_dim(one, k - 1, dim % x.ndim) for one in _sorted(dtypes, x, dim, False)]
+    return found if keepdim else [jnp.squeeze(one, dim) for one in found]
+
+
+@rule("aten::mode")
+def _mode(dtypes: Any, /, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The least of the most frequent values, and the last place that has it."""
+    if not x.ndim:
+        return x, jnp.zeros((), dtypes[1])
+    moved = jnp.moveaxis(x, dim, -1)
+    counts = jnp.sum(moved[..., :, None] == moved[..., None, :], -1)
+    most = counts == jnp.max(counts, -1, keepdims=True)
+    ordered = jnp.sort(jnp.where(most, moved, jnp.max(moved, -1, keepdims=True)), -1)
+    value = ordered[..., :1]
+    last = x.shape[dim] - 1 - jnp.argmax(jnp.flip(moved == value, -1), -1)
+    value = value[..., 0]
+    if keepdim:
+        return jnp.expand_dims(value, dim), jnp.expand_dims(last, dim)
+    return value, last

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from lowering.frontends.aten_in_jax.elementwise import as_type
@@ -183,6 +184,8 @@ def _pad(dtype: Any, /, x: Any, pad: Any, value: Any = 0) -> Any:
 
 @rule("aten::unfold", "aten::unfold_copy")
 def _unfold(dtype: Any, /, x: Any, dim: int, size: int, step: int) -> Any:
+    if not x.ndim:
+        return x.reshape(1)[:size]
     starts = range(0, x.shape[dim] - size + 1, step)
     windows = [lax.slice_in_dim(x, n, n + size, axis=dim % x.ndim) for n in starts]
     return jnp.stack([jnp.moveaxis(w, dim, -1) for w in windows], dim % x.ndim)
@@ -191,6 +194,16 @@ def _unfold(dtype: Any, /, x: Any, dim: int, size: int, step: int) -> Any:
 @rule("aten::diagonal", "aten::diagonal_copy")
 def _diagonal(dtype: Any, /, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return jnp.diagonal(x, offset, dim1, dim2)
+
+
+@rule("aten::diagonal_scatter")
+def _diagonal_scatter(
+    dtype: Any, /, x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Any:
+    moved = jnp.moveaxis(x, (dim1, dim2), (-2, -1))
+    numbers = np.arange(source.shape[-1])
+    rows, columns = numbers + max(-offset, 0), numbers + max(offset, 0)
+    return jnp.moveaxis(moved.at[..., rows, columns].set(source), (-2, -1), (dim1, dim2))
 
 
 @rule("aten::tril")

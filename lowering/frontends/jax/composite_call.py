@@ -22,8 +22,11 @@ from jax.extend.core import Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 from lowering.frontends.jax.internals import (
+    add_one_by_one,
     bind_composite,
+    define_pull_back,
     has_symbols,
+    is_empty,
     parse_attributes_of,
     run_equation,
     vary_alike,
@@ -90,6 +93,10 @@ class Kind:
     """The decomposition, a closed jaxpr without constants."""
     rules: Rules | None = None
     """None: the derivatives are those of the decomposition, and vmap gives no composite."""
+    uncompiled: Callable[..., list[Any]] | None = None
+    """What the composite replaces in a program whose bits are to stay: a function of the operands,
+    as the program would call it. It is called where there is no composite: outside of `jax.jit`,
+    and for derivatives. None: `jaxpr` is all there is."""
 
     @property
     def decomposition(self) -> Callable[..., list[Any]]:
@@ -178,7 +185,7 @@ def _compiled_call(kind: Kind) -> Callable[..., Any]:
 
 
 def _run_call(*operands: Any, kind: Kind) -> Any:
-    return _compiled_call(kind)(*operands)
+    return (kind.uncompiled or _compiled_call(kind))(*operands)
 
 
 def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
@@ -208,7 +215,8 @@ def _derivative(
     def of_wanted(*chosen: Any) -> list[Any]:
         rest = iter(chosen)
         both = zip(operands, wanted, strict=True)
-        results = kind.decomposition(*(next(rest) if asked else x for x, asked in both))
+        function = kind.uncompiled or kind.decomposition
+        results = function(*(next(rest) if asked else x for x, asked in both))
         return [result for result in results if _is_differentiable(result)]
 
     chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
@@ -279,6 +287,8 @@ def _compiled_push(kind: Kind, wanted: tuple[bool, ...]) -> Callable[..., Any]:
 
 
 def _run_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
+    if kind.uncompiled is not None:
+        return _push(*values, kind=kind, wanted=wanted)
     return _compiled_push(kind, wanted)(*values)
 
 
@@ -309,6 +319,25 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -
     return [None] * count + kind.rules.pull_back(operands, saved, of_results, wanted)
 
 
+def _add_pulled_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -> None:
+    """The same where JAX passes the sums to which gradients are added.
+
+    A composite adds one gradient for each operand, which the operations of a program add one by
+    one. If something else was added before, the sum depends on it.
+    """
+    count = len(values) - sum(wanted)
+    sums = values[count:]
+    if kind.uncompiled is None or all(map(is_empty, sums)):
+        blank = [ad.UndefinedPrimal(gradients.aval) for gradients in sums]
+        found = _pull_back(grads, *values[:count], *blank, kind=kind, wanted=wanted)[count:]
+        for gradients, gradient in zip(sums, found, strict=True):
+            gradients.accum(gradient)
+        return
+    operands = values[: len(wanted)]
+    types = [gradients.aval for gradients in sums]
+    add_one_by_one(lambda *given: _derivative(kind, wanted, operands, given), types, sums, grads)
+
+
 def _batch_push(values: Any, dims: Any, **parameters: Any) -> Any:
     results = jax.vmap(partial(_push, **parameters), in_axes=tuple(dims))(*values)
     return results, [0] * len(results)
@@ -319,4 +348,5 @@ _derivative_p.def_impl(_run_push)
 mlir.register_lowering(_derivative_p, mlir.lower_fun(_push, multiple_results=True))
 ad.primitive_jvps[_derivative_p] = _push_forward_push
 ad.primitive_transposes[_derivative_p] = _pull_back
+define_pull_back(_derivative_p, _add_pulled_back)
 batching.primitive_batchers[_derivative_p] = _batch_push

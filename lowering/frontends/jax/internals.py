@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax._src.config import trace_context
+from jax._src.interpreters import ad as differentiation
 from jax._src.interpreters.mlir import register_attribute_handler
 from jax._src.lax.lax import _composite_lowering, composite_p
 from jax.interpreters import mlir
@@ -62,6 +64,52 @@ def run_equation(equation: Any, operands: Sequence[Any]) -> list[Any]:
         functions, parameters = parameters
     results = equation.primitive.bind(*functions, *operands, **parameters)
     return list(results) if equation.primitive.multiple_results else [results]
+
+
+def settings_of_traces() -> Any:
+    """All of JAX's settings on which the trace of a function depends. It can be compared."""
+    return trace_context()
+
+
+def has_own_type(array: Any) -> bool:
+    """Whether an array has a type that neither a number nor an explicit sharding changes."""
+    type_ = jax.typeof(array)
+    is_sharded = any(axes is not None for axes in type_.sharding.spec)
+    return not type_.weak_type and not is_sharded
+
+
+# jax 0.7.1 has a backward pass with sums too, which `jax.vjp` does not use.
+_PASSES_SUMS = "backward_pass3" in differentiation.backward_pass.__code__.co_names
+
+
+def knows_sums() -> bool:
+    """Whether `define_pull_back` has an effect."""
+    return _PASSES_SUMS
+
+
+def define_pull_back(primitive: Any, rule: Callable[..., None]) -> None:
+    """Define how gradients are pulled back through a primitive that is linear in some operands.
+
+    Args:
+        rule: takes the gradients of the results, and the operands, with a sum of gradients in the
+            place of each linear one. It adds to these sums.
+    """
+    if _PASSES_SUMS:
+        differentiation.fancy_transposes[primitive] = rule
+
+
+def is_empty(gradients: Any) -> bool:
+    """Whether nothing has been added to a sum yet."""
+    return type(getattr(gradients, "val", None)) is differentiation.Zero
+
+
+def add_one_by_one(
+    function: Callable[..., Any], types: Sequence[Any], sums: Sequence[Any], grads: Sequence[Any]
+) -> None:
+    """Pull gradients back through a linear function, operation by operation, as JAX does where the
+    operations are the program's own. Sums of floats depend on the order."""
+    traced = jax.make_jaxpr(function)(*types)
+    differentiation.backward_pass3(traced.jaxpr, True, traced.consts, sums, grads)
 
 
 def has_symbols(context: Any) -> bool:

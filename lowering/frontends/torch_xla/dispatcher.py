@@ -12,8 +12,8 @@ from composites import torch_internals
 from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel
+from lowering.frontends.registration import Override, Place
 from lowering.frontends.torch_xla import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
-from lowering.frontends.torch_xla.registration import Override, Place
 
 OPERATOR_NAMESPACE = "composites"
 """Namespace of this project's own operators."""

@@ -89,6 +89,10 @@ class XlaGraph:
     def drops_roundings(self) -> bool:
         return self.target.device == "CPU"
 
+    @property
+    def copies_computations(self) -> bool:
+        return not self.is_recorded
+
     def computation(self, name: str, module: bytes) -> Any:
         if self.is_recorded:
             self.referred[name_of(module)] = module

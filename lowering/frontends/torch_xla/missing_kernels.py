@@ -19,9 +19,10 @@ import torch
 from composites import torch_internals
 from composites.operators.unlowered import DECOMPOSITIONS
 from composites.torch_internals import DispatchKeySet, DispatchState, pytree
+from lowering.frontends.autocast import autocast
 from lowering.frontends.protocols import Kernel
 from lowering.frontends.torch_xla import DISPATCH_KEY
-from lowering.frontends.torch_xla.modes import autocast
+from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
 from lowering.frontends.torch_xla.value_guard import (
     NoKernelError,
     ValueReadError,
@@ -114,7 +115,7 @@ def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Ke
             torch_internals.including_key(_KEY),
             values_unreadable(),
             torch.no_grad(),
-            autocast(None),
+            autocast(DEVICE_TYPE, None),
             _underway(overload),
         ):
             given = pytree.tree_map_only(

@@ -1,4 +1,4 @@
-"""torch_xla's process-wide switches, and autocast, during tracing."""
+"""torch_xla's process-wide switches during tracing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
-import torch
 import torch_xla
 
-from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
 from lowering.frontends.torch_xla.value_guard import is_guarded
 
 _XLAC = torch_xla._XLAC
@@ -55,29 +53,3 @@ def tracing_mode(*, constants: bool = True) -> Iterator[None]:
         finally:
             _XLAC._set_xla_all_numbers_special_scalars(before[0])
             _XLAC._set_use_eager_mode(before[1])
-
-
-def autocast_dtype() -> torch.dtype | None:
-    """The dtype of the active autocast for XLA; None if autocast is off."""
-    return torch.get_autocast_dtype(DEVICE_TYPE) if torch.is_autocast_enabled(DEVICE_TYPE) else None
-
-
-@contextmanager
-def autocast(dtype: torch.dtype | None) -> Iterator[None]:
-    """A context in which autocast uses a dtype; None turns it off.
-
-    Autocast keeps no casts. It would keep those of leaves, which placeholders are, until the user's
-    outermost `torch.autocast` ends, or for ever if there is none, as in a backward. A sync would
-    then compute with the placeholders, which have no data, and end the process.
-    """
-    before = (torch.is_autocast_enabled(DEVICE_TYPE), torch.get_autocast_dtype(DEVICE_TYPE))
-    keeps_casts = torch.is_autocast_cache_enabled()
-    try:
-        torch.set_autocast_cache_enabled(False)
-        torch.set_autocast_enabled(DEVICE_TYPE, dtype is not None)
-        torch.set_autocast_dtype(DEVICE_TYPE, dtype or before[1])
-        yield
-    finally:
-        torch.set_autocast_enabled(DEVICE_TYPE, before[0])
-        torch.set_autocast_dtype(DEVICE_TYPE, before[1])
-        torch.set_autocast_cache_enabled(keeps_casts)

@@ -9,20 +9,14 @@ from typing import Any
 import torch
 import torch_xla
 
-from composites.element_types import PYTORCH_NAMES
-from composites.errors import UnsupportedCallError
 from lowering.emission.types import TensorType
+from lowering.frontends.tensor_types import DTYPE_OF, tensor_type
 from lowering.frontends.torch_xla.value_guard import values_readable
 from lowering.stablehlo.dtypes import numpy_dtype
 
 _XLAC = torch_xla._XLAC
 
 DEVICE_TYPE = "xla"
-
-_DTYPE_OF: dict[str, torch.dtype] = {
-    element: getattr(torch, name) for element, name in PYTORCH_NAMES.items()
-}
-_ELEMENT_TYPE_OF = {dtype: element for element, dtype in _DTYPE_OF.items()}
 
 _SIGNED = frozenset({"ui16", "ui32", "ui64"})
 """Types that torch_xla 2.9 takes for signed ones where it makes a tensor of an XLA value: the
@@ -42,14 +36,11 @@ class XlaTensors:
 
     @staticmethod
     def type_of(tensor: torch.Tensor) -> TensorType:
-        element = _ELEMENT_TYPE_OF.get(tensor.dtype)
-        if element is None:
-            raise UnsupportedCallError(f"torch_xla has no tensors of {tensor.dtype}")
-        return TensorType(element, tuple(tensor.shape))
+        return tensor_type(tensor, "torch_xla")
 
     @staticmethod
     def dtype(element_type: str) -> torch.dtype:
-        return _DTYPE_OF[element_type]
+        return DTYPE_OF[element_type]
 
     @staticmethod
     def keeps(type_: TensorType) -> bool:

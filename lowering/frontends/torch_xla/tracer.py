@@ -13,7 +13,7 @@ import torch_xla
 from composites import torch_internals
 from lowering import interrupts
 from lowering.emission.types import DecompositionHlo
-from lowering.frontends.protocols import WrittenOperandError
+from lowering.frontends.autocast import autocast, autocast_dtype
 from lowering.frontends.torch_xla import modes
 from lowering.frontends.torch_xla.captured import CapturedTensorsRefused
 from lowering.frontends.torch_xla.graph import XlaGraph
@@ -24,8 +24,15 @@ from lowering.frontends.torch_xla.random import (
     carries_mark,
     state_now,
 )
-from lowering.frontends.torch_xla.tensors import XlaTensors, made_since, next_id, values_of
+from lowering.frontends.torch_xla.tensors import (
+    DEVICE_TYPE,
+    XlaTensors,
+    made_since,
+    next_id,
+    values_of,
+)
 from lowering.frontends.torch_xla.value_guard import values_readable, values_unreadable
+from lowering.frontends.written import refuse_writes
 
 _XLAC = torch_xla._XLAC
 
@@ -48,13 +55,16 @@ class _Traced:
 class XlaTracing:
     """See `lowering.frontends.protocols.Tracing`."""
 
-    autocast_dtype = staticmethod(modes.autocast_dtype)
-    autocast = staticmethod(modes.autocast)
-
     def __init__(self, graph: XlaGraph, random_numbers: XlaRandomNumbers) -> None:
         self._graph = graph
         self._generator = random_numbers.generator
         self._top_of_dispatch = torch_internals.fresh_dispatch_state()
+
+    def autocast_dtype(self) -> torch.dtype | None:
+        return autocast_dtype(DEVICE_TYPE)
+
+    def autocast(self, dtype: torch.dtype | None) -> AbstractContextManager[None]:
+        return autocast(DEVICE_TYPE, dtype)
 
     def trace(
         self,
@@ -112,24 +122,19 @@ def _seed_among(others: Mapping[int, torch.Tensor]) -> int | None:
 
 
 def _lowered(
-    function: Callable[..., Any], operands: Sequence[Any], autocast: torch.dtype | None
+    function: Callable[..., Any], operands: Sequence[Any], casting: torch.dtype | None
 ) -> _Traced:
     placeholders = [None if t is None else XlaTensors.placeholder(t) for t in operands]
     first = next_id()
     with (
         values_unreadable(),
-        modes.autocast(autocast),
+        autocast(DEVICE_TYPE, casting),
         # The user's hooks must not see traced tensors, because these have no values.
         torch_internals.without_saved_tensors_hooks(),
     ):
         with interrupts.allowed(), CapturedTensorsRefused():
             outputs = function(*placeholders)
-        for number, placeholder in enumerate(placeholders):
-            if placeholder is not None and torch_internals.was_written(placeholder):
-                raise WrittenOperandError(
-                    f"writes to its operand {number + 1}; a composite leaves its operands as they"
-                    " are, so compute a new tensor, as with x * 2 in place of x.mul_(2)"
-                )
+        refuse_writes(placeholders)
         outputs = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
         context = _XLAC.lowering.LoweringContext("decomposition")
         context.build(outputs)

@@ -9,12 +9,12 @@ module @IrToHlo {
     %cst_1 = stablehlo.constant dense<3.000000e+00> : tensor<12xf32>
     %cst_2 = stablehlo.constant dense<0.333333343> : tensor<12xf32>
     %cst_3 = stablehlo.constant dense<1.000000e+00> : tensor<12x1xf32>
-    %cst_4 = stablehlo.constant dense<1.000000e+00> : tensor<6x1xf32>
-    %cst_5 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
-    %0 = stablehlo.reduce(%cst_4 init: %cst_5) applies stablehlo.add across dimensions = [1] : (tensor<6x1xf32>, tensor<f32>) -> tensor<6xf32>
+    %cst_4 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %cst_5 = stablehlo.constant dense<1.000000e+00> : tensor<6x1xf32>
+    %0 = stablehlo.reduce(%cst_5 init: %cst_4) applies stablehlo.add across dimensions = [1] : (tensor<6x1xf32>, tensor<f32>) -> tensor<6xf32>
     %1 = stablehlo.reshape %0 : (tensor<6xf32>) -> tensor<6x1xf32>
-    %2 = stablehlo.divide %cst_4, %1 : tensor<6x1xf32>
-    %3 = stablehlo.reduce(%cst_3 init: %cst_5) applies stablehlo.add across dimensions = [1] : (tensor<12x1xf32>, tensor<f32>) -> tensor<12xf32>
+    %2 = stablehlo.divide %cst_5, %1 : tensor<6x1xf32>
+    %3 = stablehlo.reduce(%cst_3 init: %cst_4) applies stablehlo.add across dimensions = [1] : (tensor<12x1xf32>, tensor<f32>) -> tensor<12xf32>
     %4 = stablehlo.reshape %3 : (tensor<12xf32>) -> tensor<12x1xf32>
     %5 = stablehlo.divide %cst_3, %4 : tensor<12x1xf32>
     %6 = stablehlo.dot_general %2, %5, contracting_dims = [] x [], precision = [DEFAULT, DEFAULT] : (tensor<6x1xf32>, tensor<12x1xf32>) -> tensor<6x1x12x1xf32>
@@ -33,8 +33,7 @@ module @IrToHlo {
     %19 = stablehlo.convert %18 : (tensor<12x6x2xf32>) -> tensor<12x6x2xi32>
     %20 = "stablehlo.gather"(%7, %19) <{dimension_numbers = #stablehlo.gather<offset_dims = [0, 1, 2, 3], start_index_map = [1, 2], index_vector_dim = 2>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1, 1, 2>}> : (tensor<1x4x3x2xf32>, tensor<12x6x2xi32>) -> tensor<1x1x1x2x12x6xf32>
     %21 = stablehlo.dot_general %6, %20, batching_dims = [2, 0] x [4, 5], contracting_dims = [3, 1] x [1, 2], precision = [DEFAULT, DEFAULT] : (tensor<6x1x12x1xf32>, tensor<1x1x1x2x12x6xf32>) -> tensor<12x6x1x2xf32>
-    %22 = stablehlo.reshape %21 : (tensor<12x6x1x2xf32>) -> tensor<1x12x6x2xf32>
-    %23 = stablehlo.transpose %22, dims = [0, 3, 2, 1] : (tensor<1x12x6x2xf32>) -> tensor<1x2x6x12xf32>
-    return %23 : tensor<1x2x6x12xf32>
+    %22 = stablehlo.transpose %21, dims = [2, 3, 1, 0] : (tensor<12x6x1x2xf32>) -> tensor<1x2x6x12xf32>
+    return %22 : tensor<1x2x6x12xf32>
   }
 }

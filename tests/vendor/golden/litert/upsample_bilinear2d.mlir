@@ -62,8 +62,7 @@ module @IrToHlo {
     %42 = stablehlo.convert %41 : (tensor<8x6x2xf32>) -> tensor<8x6x2xi32>
     %43 = "stablehlo.gather"(%38, %42) <{dimension_numbers = #stablehlo.gather<offset_dims = [0, 1, 2, 3], start_index_map = [1, 2], index_vector_dim = 2>, indices_are_sorted = false, slice_sizes = array<i64: 1, 3, 3, 2>}> : (tensor<1x4x3x2xf32>, tensor<8x6x2xi32>) -> tensor<1x3x3x2x8x6xf32>
     %44 = stablehlo.dot_general %37, %43, batching_dims = [2, 0] x [4, 5], contracting_dims = [3, 1] x [1, 2], precision = [DEFAULT, DEFAULT] : (tensor<6x3x8x3xf32>, tensor<1x3x3x2x8x6xf32>) -> tensor<8x6x1x2xf32>
-    %45 = stablehlo.reshape %44 : (tensor<8x6x1x2xf32>) -> tensor<1x8x6x2xf32>
-    %46 = stablehlo.transpose %45, dims = [0, 3, 2, 1] : (tensor<1x8x6x2xf32>) -> tensor<1x2x6x8xf32>
-    return %46 : tensor<1x2x6x8xf32>
+    %45 = stablehlo.transpose %44, dims = [2, 3, 1, 0] : (tensor<8x6x1x2xf32>) -> tensor<1x2x6x8xf32>
+    return %45 : tensor<1x2x6x8xf32>
   }
 }

@@ -54,8 +54,7 @@ module @IrToHlo {
     %36 = stablehlo.convert %35 : (tensor<7x5x2xf32>) -> tensor<7x5x2xi32>
     %37 = "stablehlo.gather"(%32, %36) <{dimension_numbers = #stablehlo.gather<offset_dims = [0, 1, 2, 3], start_index_map = [1, 2], index_vector_dim = 2>, indices_are_sorted = false, slice_sizes = array<i64: 1, 3, 3, 2>}> : (tensor<1x4x3x2xf32>, tensor<7x5x2xi32>) -> tensor<1x3x3x2x7x5xf32>
     %38 = stablehlo.dot_general %31, %37, batching_dims = [2, 0] x [4, 5], contracting_dims = [3, 1] x [1, 2], precision = [DEFAULT, DEFAULT] : (tensor<5x3x7x3xf32>, tensor<1x3x3x2x7x5xf32>) -> tensor<7x5x1x2xf32>
-    %39 = stablehlo.reshape %38 : (tensor<7x5x1x2xf32>) -> tensor<1x7x5x2xf32>
-    %40 = stablehlo.transpose %39, dims = [0, 3, 2, 1] : (tensor<1x7x5x2xf32>) -> tensor<1x2x5x7xf32>
-    return %40 : tensor<1x2x5x7xf32>
+    %39 = stablehlo.transpose %38, dims = [2, 3, 1, 0] : (tensor<7x5x1x2xf32>) -> tensor<1x2x5x7xf32>
+    return %39 : tensor<1x2x5x7xf32>
   }
 }

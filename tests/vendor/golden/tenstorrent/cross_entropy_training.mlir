@@ -35,14 +35,14 @@ module @IrToHlo {
     %cst_0 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
     %cst_1 = stablehlo.constant dense<-3.40282347E+38> : tensor<f32>
     %0 = stablehlo.reduce(%arg0 init: %cst_1) applies stablehlo.maximum across dimensions = [3] : (tensor<1x1x5x6xf32>, tensor<f32>) -> tensor<1x1x5xf32>
-    %1 = stablehlo.reshape %0 : (tensor<1x1x5xf32>) -> tensor<1x1x5x1xf32>
-    %2 = stablehlo.broadcast_in_dim %0, dims = [0, 1, 2] : (tensor<1x1x5xf32>) -> tensor<1x1x5x6xf32>
-    %3 = stablehlo.subtract %arg0, %2 : tensor<1x1x5x6xf32>
-    %4 = stablehlo.exponential %3 : tensor<1x1x5x6xf32>
-    %5 = stablehlo.reduce(%4 init: %cst_0) applies stablehlo.add across dimensions = [3] : (tensor<1x1x5x6xf32>, tensor<f32>) -> tensor<1x1x5xf32>
-    %6 = stablehlo.reshape %5 : (tensor<1x1x5xf32>) -> tensor<1x1x5x1xf32>
-    %7 = stablehlo.log %6 : tensor<1x1x5x1xf32>
-    %8 = stablehlo.add %7, %1 : tensor<1x1x5x1xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1, 2] : (tensor<1x1x5xf32>) -> tensor<1x1x5x6xf32>
+    %2 = stablehlo.subtract %arg0, %1 : tensor<1x1x5x6xf32>
+    %3 = stablehlo.exponential %2 : tensor<1x1x5x6xf32>
+    %4 = stablehlo.reduce(%3 init: %cst_0) applies stablehlo.add across dimensions = [3] : (tensor<1x1x5x6xf32>, tensor<f32>) -> tensor<1x1x5xf32>
+    %5 = stablehlo.reshape %4 : (tensor<1x1x5xf32>) -> tensor<1x1x5x1xf32>
+    %6 = stablehlo.log %5 : tensor<1x1x5x1xf32>
+    %7 = stablehlo.reshape %0 : (tensor<1x1x5xf32>) -> tensor<1x1x5x1xf32>
+    %8 = stablehlo.add %6, %7 : tensor<1x1x5x1xf32>
     %9 = stablehlo.broadcast_in_dim %c, dims = [3] : (tensor<6xi32>) -> tensor<1x1x5x6xi32>
     %10 = stablehlo.reshape %arg1 : (tensor<1x5xi32>) -> tensor<1x1x5xi32>
     %11 = stablehlo.broadcast_in_dim %10, dims = [0, 1, 2] : (tensor<1x1x5xi32>) -> tensor<1x1x5x6xi32>

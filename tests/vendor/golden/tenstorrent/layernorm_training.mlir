@@ -20,30 +20,30 @@ module @IrToHlo {
     %0 = stablehlo.convert %arg0 : (tensor<1x1x4x6xbf16>) -> tensor<1x1x4x6xf32>
     %1 = stablehlo.reduce(%0 init: %cst_2) applies stablehlo.add across dimensions = [3] : (tensor<1x1x4x6xf32>, tensor<f32>) -> tensor<1x1x4xf32>
     %2 = stablehlo.multiply %1, %cst_1 : tensor<1x1x4xf32>
-    %3 = stablehlo.reshape %2 : (tensor<1x1x4xf32>) -> tensor<1x1x4x1xf32>
-    %4 = stablehlo.broadcast_in_dim %2, dims = [0, 1, 2] : (tensor<1x1x4xf32>) -> tensor<1x1x4x6xf32>
-    %5 = stablehlo.subtract %0, %4 : tensor<1x1x4x6xf32>
-    %6 = stablehlo.power %5, %cst_0 : tensor<1x1x4x6xf32>
-    %7 = stablehlo.reduce(%6 init: %cst_2) applies stablehlo.add across dimensions = [3] : (tensor<1x1x4x6xf32>, tensor<f32>) -> tensor<1x1x4xf32>
-    %8 = stablehlo.multiply %7, %cst_1 : tensor<1x1x4xf32>
-    %9 = stablehlo.reshape %8 : (tensor<1x1x4xf32>) -> tensor<1x1x4x1xf32>
-    %10 = stablehlo.add %9, %cst : tensor<1x1x4x1xf32>
-    %11 = stablehlo.rsqrt %10 : tensor<1x1x4x1xf32>
-    %12 = stablehlo.reshape %11 : (tensor<1x1x4x1xf32>) -> tensor<1x1x4xf32>
-    %13 = stablehlo.broadcast_in_dim %12, dims = [0, 1, 2] : (tensor<1x1x4xf32>) -> tensor<1x1x4x6xf32>
-    %14 = stablehlo.multiply %5, %13 : tensor<1x1x4x6xf32>
-    %15 = stablehlo.convert %arg1 : (tensor<1x1x1x6xbf16>) -> tensor<1x1x1x6xf32>
-    %16 = stablehlo.reshape %15 : (tensor<1x1x1x6xf32>) -> tensor<1x1x6xf32>
-    %17 = stablehlo.broadcast_in_dim %16, dims = [0, 1, 3] : (tensor<1x1x6xf32>) -> tensor<1x1x4x6xf32>
-    %18 = stablehlo.multiply %14, %17 : tensor<1x1x4x6xf32>
-    %19 = stablehlo.convert %arg2 : (tensor<1x1x1x6xbf16>) -> tensor<1x1x1x6xf32>
-    %20 = stablehlo.reshape %19 : (tensor<1x1x1x6xf32>) -> tensor<1x1x6xf32>
-    %21 = stablehlo.broadcast_in_dim %20, dims = [0, 1, 3] : (tensor<1x1x6xf32>) -> tensor<1x1x4x6xf32>
-    %22 = stablehlo.add %18, %21 : tensor<1x1x4x6xf32>
-    %23 = stablehlo.convert %22 : (tensor<1x1x4x6xf32>) -> tensor<1x1x4x6xbf16>
-    %24 = stablehlo.convert %3 : (tensor<1x1x4x1xf32>) -> tensor<1x1x4x1xbf16>
-    %25 = stablehlo.convert %11 : (tensor<1x1x4x1xf32>) -> tensor<1x1x4x1xbf16>
-    return %23, %24, %25 : tensor<1x1x4x6xbf16>, tensor<1x1x4x1xbf16>, tensor<1x1x4x1xbf16>
+    %3 = stablehlo.broadcast_in_dim %2, dims = [0, 1, 2] : (tensor<1x1x4xf32>) -> tensor<1x1x4x6xf32>
+    %4 = stablehlo.subtract %0, %3 : tensor<1x1x4x6xf32>
+    %5 = stablehlo.power %4, %cst_0 : tensor<1x1x4x6xf32>
+    %6 = stablehlo.reduce(%5 init: %cst_2) applies stablehlo.add across dimensions = [3] : (tensor<1x1x4x6xf32>, tensor<f32>) -> tensor<1x1x4xf32>
+    %7 = stablehlo.multiply %6, %cst_1 : tensor<1x1x4xf32>
+    %8 = stablehlo.reshape %7 : (tensor<1x1x4xf32>) -> tensor<1x1x4x1xf32>
+    %9 = stablehlo.add %8, %cst : tensor<1x1x4x1xf32>
+    %10 = stablehlo.rsqrt %9 : tensor<1x1x4x1xf32>
+    %11 = stablehlo.reshape %10 : (tensor<1x1x4x1xf32>) -> tensor<1x1x4xf32>
+    %12 = stablehlo.broadcast_in_dim %11, dims = [0, 1, 2] : (tensor<1x1x4xf32>) -> tensor<1x1x4x6xf32>
+    %13 = stablehlo.multiply %4, %12 : tensor<1x1x4x6xf32>
+    %14 = stablehlo.convert %arg1 : (tensor<1x1x1x6xbf16>) -> tensor<1x1x1x6xf32>
+    %15 = stablehlo.reshape %14 : (tensor<1x1x1x6xf32>) -> tensor<1x1x6xf32>
+    %16 = stablehlo.broadcast_in_dim %15, dims = [0, 1, 3] : (tensor<1x1x6xf32>) -> tensor<1x1x4x6xf32>
+    %17 = stablehlo.multiply %13, %16 : tensor<1x1x4x6xf32>
+    %18 = stablehlo.convert %arg2 : (tensor<1x1x1x6xbf16>) -> tensor<1x1x1x6xf32>
+    %19 = stablehlo.reshape %18 : (tensor<1x1x1x6xf32>) -> tensor<1x1x6xf32>
+    %20 = stablehlo.broadcast_in_dim %19, dims = [0, 1, 3] : (tensor<1x1x6xf32>) -> tensor<1x1x4x6xf32>
+    %21 = stablehlo.add %17, %20 : tensor<1x1x4x6xf32>
+    %22 = stablehlo.convert %21 : (tensor<1x1x4x6xf32>) -> tensor<1x1x4x6xbf16>
+    %23 = stablehlo.reshape %2 : (tensor<1x1x4xf32>) -> tensor<1x1x4x1xf32>
+    %24 = stablehlo.convert %23 : (tensor<1x1x4x1xf32>) -> tensor<1x1x4x1xbf16>
+    %25 = stablehlo.convert %10 : (tensor<1x1x4x1xf32>) -> tensor<1x1x4x1xbf16>
+    return %22, %24, %25 : tensor<1x1x4x6xbf16>, tensor<1x1x4x1xbf16>, tensor<1x1x4x1xbf16>
   }
   func.func private @tenstorrent.layernorm_bw.impl(%arg0: tensor<1x1x4x6xbf16>, %arg1: tensor<1x1x1x6xbf16>, %arg2: tensor<1x1x4x1xbf16>, %arg3: tensor<1x1x4x1xbf16>, %arg4: tensor<1x1x4x6xbf16>) -> (tensor<1x1x4x6xbf16>, tensor<1x1x1x6xbf16>, tensor<1x1x1x6xbf16>) {
     %cst = stablehlo.constant dense<0.166666672> : tensor<1x1x4xf32>

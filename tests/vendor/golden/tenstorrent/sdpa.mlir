@@ -23,14 +23,14 @@ module @IrToHlo {
     %10 = stablehlo.convert %9 : (tensor<2x4x32x32xf32>) -> tensor<2x4x32x32xf64>
     %11 = stablehlo.compare EQ, %10, %cst_0 : (tensor<2x4x32x32xf64>, tensor<2x4x32x32xf64>) -> tensor<2x4x32x32xi1>
     %12 = stablehlo.reduce(%9 init: %cst_2) applies stablehlo.maximum across dimensions = [3] : (tensor<2x4x32x32xf32>, tensor<f32>) -> tensor<2x4x32xf32>
-    %13 = stablehlo.reshape %12 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
-    %14 = stablehlo.broadcast_in_dim %12, dims = [0, 1, 2] : (tensor<2x4x32xf32>) -> tensor<2x4x32x32xf32>
-    %15 = stablehlo.subtract %9, %14 : tensor<2x4x32x32xf32>
-    %16 = stablehlo.exponential %15 : tensor<2x4x32x32xf32>
-    %17 = stablehlo.reduce(%16 init: %cst_3) applies stablehlo.add across dimensions = [3] : (tensor<2x4x32x32xf32>, tensor<f32>) -> tensor<2x4x32xf32>
-    %18 = stablehlo.reshape %17 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
-    %19 = stablehlo.log %18 : tensor<2x4x32x1xf32>
-    %20 = stablehlo.add %19, %13 : tensor<2x4x32x1xf32>
+    %13 = stablehlo.broadcast_in_dim %12, dims = [0, 1, 2] : (tensor<2x4x32xf32>) -> tensor<2x4x32x32xf32>
+    %14 = stablehlo.subtract %9, %13 : tensor<2x4x32x32xf32>
+    %15 = stablehlo.exponential %14 : tensor<2x4x32x32xf32>
+    %16 = stablehlo.reduce(%15 init: %cst_3) applies stablehlo.add across dimensions = [3] : (tensor<2x4x32x32xf32>, tensor<f32>) -> tensor<2x4x32xf32>
+    %17 = stablehlo.reshape %16 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
+    %18 = stablehlo.log %17 : tensor<2x4x32x1xf32>
+    %19 = stablehlo.reshape %12 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
+    %20 = stablehlo.add %18, %19 : tensor<2x4x32x1xf32>
     %21 = stablehlo.reshape %20 : (tensor<2x4x32x1xf32>) -> tensor<2x4x32xf32>
     %22 = stablehlo.broadcast_in_dim %21, dims = [0, 1, 2] : (tensor<2x4x32xf32>) -> tensor<2x4x32x32xf32>
     %23 = stablehlo.subtract %9, %22 : tensor<2x4x32x32xf32>

@@ -35,14 +35,14 @@ module @IrToHlo {
     %13 = stablehlo.convert %12 : (tensor<2x4x32x32xf32>) -> tensor<2x4x32x32xf64>
     %14 = stablehlo.compare EQ, %13, %cst_0 : (tensor<2x4x32x32xf64>, tensor<2x4x32x32xf64>) -> tensor<2x4x32x32xi1>
     %15 = stablehlo.reduce(%12 init: %cst_3) applies stablehlo.maximum across dimensions = [3] : (tensor<2x4x32x32xf32>, tensor<f32>) -> tensor<2x4x32xf32>
-    %16 = stablehlo.reshape %15 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
-    %17 = stablehlo.broadcast_in_dim %15, dims = [0, 1, 2] : (tensor<2x4x32xf32>) -> tensor<2x4x32x32xf32>
-    %18 = stablehlo.subtract %12, %17 : tensor<2x4x32x32xf32>
-    %19 = stablehlo.exponential %18 : tensor<2x4x32x32xf32>
-    %20 = stablehlo.reduce(%19 init: %cst_4) applies stablehlo.add across dimensions = [3] : (tensor<2x4x32x32xf32>, tensor<f32>) -> tensor<2x4x32xf32>
-    %21 = stablehlo.reshape %20 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
-    %22 = stablehlo.log %21 : tensor<2x4x32x1xf32>
-    %23 = stablehlo.add %22, %16 : tensor<2x4x32x1xf32>
+    %16 = stablehlo.broadcast_in_dim %15, dims = [0, 1, 2] : (tensor<2x4x32xf32>) -> tensor<2x4x32x32xf32>
+    %17 = stablehlo.subtract %12, %16 : tensor<2x4x32x32xf32>
+    %18 = stablehlo.exponential %17 : tensor<2x4x32x32xf32>
+    %19 = stablehlo.reduce(%18 init: %cst_4) applies stablehlo.add across dimensions = [3] : (tensor<2x4x32x32xf32>, tensor<f32>) -> tensor<2x4x32xf32>
+    %20 = stablehlo.reshape %19 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
+    %21 = stablehlo.log %20 : tensor<2x4x32x1xf32>
+    %22 = stablehlo.reshape %15 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
+    %23 = stablehlo.add %21, %22 : tensor<2x4x32x1xf32>
     %24 = stablehlo.reshape %23 : (tensor<2x4x32x1xf32>) -> tensor<2x4x32xf32>
     %25 = stablehlo.broadcast_in_dim %24, dims = [0, 1, 2] : (tensor<2x4x32xf32>) -> tensor<2x4x32x32xf32>
     %26 = stablehlo.subtract %12, %25 : tensor<2x4x32x32xf32>

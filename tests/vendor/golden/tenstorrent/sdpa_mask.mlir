@@ -29,14 +29,14 @@ module @IrToHlo {
     %12 = stablehlo.convert %11 : (tensor<2x4x32x32xf32>) -> tensor<2x4x32x32xf64>
     %13 = stablehlo.compare EQ, %12, %cst_0 : (tensor<2x4x32x32xf64>, tensor<2x4x32x32xf64>) -> tensor<2x4x32x32xi1>
     %14 = stablehlo.reduce(%11 init: %cst_3) applies stablehlo.maximum across dimensions = [3] : (tensor<2x4x32x32xf32>, tensor<f32>) -> tensor<2x4x32xf32>
-    %15 = stablehlo.reshape %14 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
-    %16 = stablehlo.broadcast_in_dim %14, dims = [0, 1, 2] : (tensor<2x4x32xf32>) -> tensor<2x4x32x32xf32>
-    %17 = stablehlo.subtract %11, %16 : tensor<2x4x32x32xf32>
-    %18 = stablehlo.exponential %17 : tensor<2x4x32x32xf32>
-    %19 = stablehlo.reduce(%18 init: %cst_4) applies stablehlo.add across dimensions = [3] : (tensor<2x4x32x32xf32>, tensor<f32>) -> tensor<2x4x32xf32>
-    %20 = stablehlo.reshape %19 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
-    %21 = stablehlo.log %20 : tensor<2x4x32x1xf32>
-    %22 = stablehlo.add %21, %15 : tensor<2x4x32x1xf32>
+    %15 = stablehlo.broadcast_in_dim %14, dims = [0, 1, 2] : (tensor<2x4x32xf32>) -> tensor<2x4x32x32xf32>
+    %16 = stablehlo.subtract %11, %15 : tensor<2x4x32x32xf32>
+    %17 = stablehlo.exponential %16 : tensor<2x4x32x32xf32>
+    %18 = stablehlo.reduce(%17 init: %cst_4) applies stablehlo.add across dimensions = [3] : (tensor<2x4x32x32xf32>, tensor<f32>) -> tensor<2x4x32xf32>
+    %19 = stablehlo.reshape %18 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
+    %20 = stablehlo.log %19 : tensor<2x4x32x1xf32>
+    %21 = stablehlo.reshape %14 : (tensor<2x4x32xf32>) -> tensor<2x4x32x1xf32>
+    %22 = stablehlo.add %20, %21 : tensor<2x4x32x1xf32>
     %23 = stablehlo.reshape %22 : (tensor<2x4x32x1xf32>) -> tensor<2x4x32xf32>
     %24 = stablehlo.broadcast_in_dim %23, dims = [0, 1, 2] : (tensor<2x4x32xf32>) -> tensor<2x4x32x32xf32>
     %25 = stablehlo.subtract %11, %24 : tensor<2x4x32x32xf32>

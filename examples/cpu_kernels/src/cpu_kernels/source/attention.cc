@@ -1,10 +1,7 @@
 // Scaled dot-product attention and its gradient, by ATen's flash kernels for the CPU.
 //
 // Each head is a call of ATen of its own, on XLA's buffers where they lie, and XLA's threads share
-// the heads. ATen's own threads (OpenMP) stay out of it: both pools together would have more
-// threads than the processor has cores.
-
-#include <dlfcn.h>
+// the heads.
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_local_scalar_dense.h>
@@ -24,69 +20,14 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/masked_fill.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/InferenceMode.h>
-#include <c10/util/Exception.h>
 
+#include "aten.h"
 #include "memory.h"
 #include "parallel.h"
 
 namespace ffi = xla::ffi;
 
 namespace {
-
-// OpenMP's settings are per thread. The functions are those of the OpenMP that ATen has loaded; a
-// second copy of it would have settings of its own.
-struct OpenMP {
-  using Set = void (*)(int);
-  using Get = int (*)();
-  Set set = nullptr;
-  Get get = nullptr;
-
-  static const OpenMP& OfATen() {
-    static const OpenMP found = [] {
-      OpenMP result;
-      if (void* library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD)) {
-        result.set = reinterpret_cast<Set>(dlsym(library, "omp_set_num_threads"));
-        result.get = reinterpret_cast<Get>(dlsym(library, "omp_get_max_threads"));
-      }
-      return result;
-    }();
-    return found;
-  }
-};
-
-// While it lives, what ATen does in this thread it does in this thread only.
-class OneThread {
- public:
-  OneThread() {
-    at::get_num_threads();  // ATen sets its number when a thread asks it for the first time
-    const OpenMP& openmp = OpenMP::OfATen();
-    if (openmp.set == nullptr || openmp.get == nullptr) return;
-    before_ = openmp.get();
-    openmp.set(1);
-  }
-  ~OneThread() {
-    if (before_ > 0) OpenMP::OfATen().set(before_);
-  }
-
- private:
-  int before_ = 0;
-};
-
-at::ScalarType TypeOf(ffi::AnyBuffer buffer) {
-  switch (buffer.element_type()) {
-    case ffi::DataType::F32:
-      return at::kFloat;
-    case ffi::DataType::BF16:
-      return at::kBFloat16;
-    case ffi::DataType::F16:
-      return at::kHalf;
-    case ffi::DataType::PRED:
-      return at::kBool;
-    default:
-      throw std::invalid_argument("attention takes f32, bf16, f16 and masks of i1");
-  }
-}
 
 // A buffer [N, H, L, E], or [N, H, L], of whose heads rows are taken as tensors [1, 1, rows, E].
 struct Heads {
@@ -223,32 +164,10 @@ class Mask {
   std::vector<int64_t> ends_;
 };
 
-// Runs `head(n, h)` for parts of the heads, and returns the first failure.
 template <typename Work>
 ffi::Error ForHeads(ffi::ThreadPool& pool, int64_t batch, int64_t heads, const Work& head) {
-  std::mutex mutex;
-  std::string failure;
-  auto part = [&](int64_t begin, int64_t end) {
-    try {
-      c10::InferenceMode guard;
-      for (int64_t i = begin; i < end; ++i) head(i / heads, i % heads);
-    } catch (const c10::Error& error) {
-      std::lock_guard<std::mutex> lock(mutex);
-      if (failure.empty()) failure = error.what_without_backtrace();
-    } catch (const std::exception& error) {
-      std::lock_guard<std::mutex> lock(mutex);
-      if (failure.empty()) failure = error.what();
-    }
-  };
-  if (batch * heads < pool.num_threads()) {
-    part(0, batch * heads);  // too few heads to share: ATen's threads divide each one
-  } else {
-    Parallel(pool, batch * heads, 1, [&](int64_t begin, int64_t end) {
-      OneThread guard;
-      part(begin, end);
-    });
-  }
-  return failure.empty() ? ffi::Error::Success() : ffi::Error::Internal("attention: " + failure);
+  return OnThreads(pool, "attention", batch * heads,
+                   [&](int64_t i) { head(i / heads, i % heads); });
 }
 
 // ATen has a logarithm of 0 for a row that may look at nothing. Its sum is zero.
@@ -266,10 +185,11 @@ ffi::Error Attention(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer 
                      bool is_causal, double scale) try {
   const Heads q(query), k(key), v(value), out(*output), logarithms(*sums);
   const bool masked = rest.size() > 0;
-  const Mask mask = masked ? Mask(pool, q, k, *rest.get<ffi::AnyBuffer>(0)) : Mask(q, k, false);
+  const Mask mask =
+      masked ? Mask(pool, q, k, *rest.get<ffi::AnyBuffer>(0)) : Mask(q, k, is_causal);
   const int64_t group = q.heads / k.heads;
-  // Without a mask ATen divides the rows itself, and of causal attention it leaves out keys.
-  const int64_t rows = masked ? kRows : q.rows;
+  // Of causal attention ATen itself leaves out keys too, but takes longer.
+  const int64_t rows = masked || is_causal ? kRows : q.rows;
   PrepareResult(output->untyped_data(), output->size_bytes());
   return ForHeads(pool, q.batch, q.heads, [&](int64_t n, int64_t h) {
     for (int64_t row = 0; row < q.rows; row += rows) {
@@ -277,7 +197,7 @@ ffi::Error Attention(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer 
       const Added added = mask.Part(n, h, row, count);
       auto [result, sum] = at::_scaled_dot_product_flash_attention_for_cpu(
           q.Part(n, h, row, count), k.Part(n, h / group, 0, added.keys),
-          v.Part(n, h / group, 0, added.keys), 0.0, is_causal, added.tensor, scale);
+          v.Part(n, h / group, 0, added.keys), 0.0, false, added.tensor, scale);
       out.Part(n, h, row, count).copy_(result);
       const auto written = logarithms.Part(n, h, row, count);
       written.copy_(sum.unsqueeze(-1));

@@ -1,0 +1,208 @@
+"""The same training steps exported by both frontends: times, sizes, composites, numbers.
+
+    python -m benchmarks.frontends record xla.json [--models bert,gpt2] [--repeats 3]
+    python -m benchmarks.frontends record fx.json            # in the other environment
+    python -m benchmarks.frontends compare xla.json fx.json [--markdown benchmarks/FRONTENDS.md]
+
+The frontends need different releases of PyTorch, so each is recorded in an environment of its own:
+one with the extra `torch-xla`, and one with `torch`. The models are those of `benchmarks.share`,
+from their configs with random weights, without dropout, with AdamW.
+
+- `time` is the least of the exports of a process, from Python code to StableHLO.
+- `bytes` is the length of the text.
+- `composites` counts what `@main` calls. Decompositions may hold others, which depend on how
+  PyTorch decomposes an operator.
+- `difference` is the largest of the loss and the gradients to PyTorch eager on the CPU, relative to
+  the largest number of that gradient; one that is smaller than 1e-4 of the largest gradient of the
+  model is compared with that, as its true value may be zero.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+
+import torch
+
+import composites
+from benchmarks.training_models import MODELS, Model
+from composites.errors import CompositesError
+from lowering.stablehlo import bindings
+from lowering.stablehlo.composites import composite_name
+from lowering.stablehlo.symbols import COMPOSITE, functions
+
+PACKAGES = ("torch", "torch_xla", "jax", "transformers")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One model on one frontend."""
+
+    model: str
+    seconds: float
+    bytes: int
+    composites: Mapping[str, int]
+    difference: float
+    failure: str = ""
+
+
+class Step(torch.nn.Module):
+    """A model whose result is its loss."""
+
+    def __init__(self, made: Model) -> None:
+        super().__init__()
+        self.module, self._loss = made.module, made.loss
+
+    def forward(self, **batch: torch.Tensor) -> torch.Tensor:
+        return self._loss(self.module, batch)
+
+
+def record(name: str, repeats: int) -> Row:
+    """Export one model, and compare its gradients with those of PyTorch."""
+    torch.manual_seed(0)
+    made = MODELS[name]()
+    step = Step(made).eval()
+    batch = dict(made.batch)
+    optimizer = partial(torch.optim.AdamW, lr=1e-3)
+    try:
+        times = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            program = composites.export(step, (), batch, optimizer=optimizer)
+            times.append(time.perf_counter() - began)
+        difference = _difference(step, batch)
+    except (CompositesError, RuntimeError) as error:  # RuntimeError: the framework's own
+        return Row(name, 0, 0, {}, 0, re.sub(r"/\S*/", "", str(error).splitlines()[0]))
+    main = functions(program.module.ir)["main"]
+    called = Counter(
+        composite_name(operation) for operation in bindings.find_operations(main, COMPOSITE)
+    )
+    return Row(name, min(times), len(program.module.text), dict(sorted(called.items())), difference)
+
+
+def _difference(step: Step, batch: dict[str, torch.Tensor]) -> float:
+    program = composites.export(step, (), batch, train=True)
+    found = program.run({**program.module_weights(step), **_arguments(batch)})
+    loss = step(**batch)
+    loss.backward()
+    expected = {"loss": loss.detach()} | {
+        f"grad:{name}": parameter.grad
+        for name, parameter in step.named_parameters()
+        if parameter.grad is not None
+    }
+    largest = max(float(t.abs().max()) for n, t in expected.items() if n != "loss")
+    return max(
+        _distance(torch.tensor(found[name]), tensor, 1e-4 * largest)
+        for name, tensor in expected.items()
+    )
+
+
+def _distance(found: torch.Tensor, expected: torch.Tensor, least: float) -> float:
+    scale = max(float(expected.abs().max()), least)
+    return float((found - expected).abs().max()) / scale
+
+
+def _arguments(batch: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    return {f"kwarg:{name}": tensor.numpy() for name, tensor in batch.items()}
+
+
+def environment() -> str:
+    """The versions of what takes part."""
+    found = []
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def markdown(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+    """The table of two recordings."""
+    rows = {row["model"]: row for row in first["rows"]}
+    lines = [
+        "# The same training steps from both frontends",
+        "",
+        "Written by `python -m benchmarks.frontends compare`, whose head says what is measured.",
+        "",
+        f"`xla`: {first['environment']}. `fx`: {second['environment']}.",
+        "",
+        "| model | xla | fx | time | bytes | composites | xla, difference | fx, difference |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    times, sizes, same, compared = [], [], 0, 0
+    for row in second["rows"]:
+        other = rows.get(row["model"])
+        if other is None:
+            continue
+        if row["failure"] or other["failure"]:
+            said = f"xla: {other['failure'] or 'exports'}; fx: {row['failure'] or 'exports'}"
+            lines.append(f"| {row['model']} | {said} | | | | | | |")
+            continue
+        compared += 1
+        times.append(row["seconds"] / other["seconds"])
+        sizes.append(row["bytes"] / other["bytes"])
+        differs = _differing(other["composites"], row["composites"])
+        same += not differs
+        total = sum(row["composites"].values())
+        lines.append(
+            f"| {row['model']} | {other['seconds']:.2f} s | {row['seconds']:.2f} s"
+            f" | {times[-1]:.2f} | {sizes[-1]:.2f} | {differs or f'{total}, the same'}"
+            f" | {other['difference']:.1e} | {row['difference']:.1e} |"
+        )
+    lines += [
+        "",
+        f"{compared} models, {same} with the same composites by name and number. Time: fx takes"
+        f" {min(times):.2f} to {max(times):.2f} of xla's; bytes: {min(sizes):.2f} to"
+        f" {max(sizes):.2f}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _differing(first: Mapping[str, int], second: Mapping[str, int]) -> str:
+    names = sorted(first.keys() | second.keys())
+    pairs = [(name, first.get(name, 0), second.get(name, 0)) for name in names]
+    return ", ".join(f"{name} {one} -> {two}" for name, one, two in pairs if one != two)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    recording = commands.add_parser("record")
+    recording.add_argument("file", type=Path)
+    recording.add_argument("--models", default=",".join(MODELS))
+    recording.add_argument("--repeats", type=int, default=3)
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("first", type=Path)
+    comparing.add_argument("second", type=Path)
+    comparing.add_argument("--markdown", type=Path)
+    given = parser.parse_args(arguments)
+    if given.command == "record":
+        rows = []
+        for name in given.models.split(","):
+            rows.append(record(name, given.repeats))
+            print(rows[-1], flush=True)
+        found = {"environment": environment(), "rows": [asdict(row) for row in rows]}
+        given.file.write_text(json.dumps(found, indent=1) + "\n")
+        return
+    text = markdown(*(json.loads(file.read_text()) for file in (given.first, given.second)))
+    if given.markdown:
+        given.markdown.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

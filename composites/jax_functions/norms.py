@@ -1,0 +1,148 @@
+"""Norms of flax, in both of its interfaces: `flax.linen` and `flax.nnx`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from composites.errors import UnsupportedCallError
+
+# In the order of the entries' arguments.
+_PARAMETERS = ("scale", "bias")
+
+
+@dataclass(frozen=True)
+class _OfLinen:
+    """A module of flax.linen as a function of its input and parameters."""
+
+    module: Any
+    """Without a parent and a name."""
+    parameters: tuple[str, ...]
+
+    def __call__(self, x: Any, *arrays: Any) -> Any:
+        named = dict(zip(self.parameters, arrays, strict=True))
+        return self.module.apply({"params": named}, x)
+
+
+@dataclass(frozen=True)
+class _OfNnx:
+    """A module of flax.nnx as a function of its input and parameters."""
+
+    graph: Any
+    structure: Any
+    """Of its state, whose arrays are the parameters."""
+    places: tuple[int, ...]
+    """For each array of the state, its place among the parameters."""
+
+    def __call__(self, x: Any, *arrays: Any) -> Any:
+        import jax
+        from flax import nnx
+
+        state = jax.tree.unflatten(self.structure, [arrays[place] for place in self.places])
+        return nnx.merge(self.graph, state)(x)
+
+
+@dataclass(frozen=True)
+class _WithMoments:
+    """A layer norm whose results are those of PyTorch's: output, mean, and reciprocal standard
+    deviation. Nothing but the backward takes the last two."""
+
+    norm: Any
+    axes: tuple[int, ...]
+    eps: float
+
+    def __call__(self, x: Any, *arrays: Any) -> Any:
+        import jax.numpy as jnp
+        from jax import lax
+
+        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        mean = wide.mean(self.axes, keepdims=True)
+        variance = jnp.square(wide - mean).mean(self.axes, keepdims=True)
+        return [self.norm(x, *arrays), mean, lax.rsqrt(variance + self.eps)]
+
+
+def layer_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
+    """`LayerNorm.__call__` of flax.linen and flax.nnx."""
+    axes = _axes(self, x, mask)
+    norm, parameters = _taken_apart(self)
+    return composite(
+        x,
+        [x.shape[axis] for axis in axes],
+        parameters.get("scale"),
+        parameters.get("bias"),
+        float(self.epsilon),
+        decomposition=_WithMoments(norm, axes, float(self.epsilon)),
+    )[0]
+
+
+def rms_norm(composite: Any, self: Any, x: Any, mask: Any = None) -> Any:
+    """`RMSNorm.__call__` of flax.linen and flax.nnx."""
+    axes = _axes(self, x, mask)
+    norm, parameters = _taken_apart(self)
+    shape = [x.shape[axis] for axis in axes]
+    return composite(x, shape, parameters.get("scale"), float(self.epsilon), decomposition=norm)
+
+
+def _axes(module: Any, x: Any, mask: Any) -> tuple[int, ...]:
+    """The axes of a norm, which are the last ones."""
+    import jax.numpy as jnp
+
+    if mask is not None or module.axis_name is not None:
+        raise UnsupportedCallError("it has a mask, or the name of an axis")
+    if not hasattr(x, "ndim") or not jnp.issubdtype(x.dtype, jnp.floating):
+        raise UnsupportedCallError("the input is no array of floats")
+    reduced, features = (
+        sorted(axis % x.ndim for axis in (axes if isinstance(axes, list | tuple) else (axes,)))
+        for axes in (module.reduction_axes, module.feature_axes)
+    )
+    if reduced != features or reduced != list(range(x.ndim - len(reduced), x.ndim)):
+        raise UnsupportedCallError("its axes are not the last ones")
+    return tuple(reduced)
+
+
+def _taken_apart(module: Any) -> tuple[Any, dict[str, Any]]:
+    """A module as a function of its input and parameters, and the parameters by name."""
+    from flax import linen
+
+    return _of_linen(module) if isinstance(module, linen.Module) else _of_nnx(module)
+
+
+def _of_linen(module: Any) -> tuple[Any, dict[str, Any]]:
+    if module.is_initializing():
+        raise UnsupportedCallError("its parameters are not initialized")
+    found = {
+        name: module.get_variable("params", name)
+        for name in _PARAMETERS
+        if module.has_variable("params", name)
+    }
+    pure = module.clone(parent=None, name=None)
+    return _OfLinen(pure, tuple(found)), _arrays(found)
+
+
+def _of_nnx(module: Any) -> tuple[Any, dict[str, Any]]:
+    import jax
+    from flax import nnx
+
+    graph, state = nnx.split(module)
+    flat, structure = jax.tree_util.tree_flatten_with_path(state)
+    by_name = {
+        name: (number, leaf)
+        for number, (path, leaf) in enumerate(flat)
+        for name in _PARAMETERS
+        if f"'{name}'" in jax.tree_util.keystr(path)
+    }
+    found = {name: by_name[name] for name in _PARAMETERS if name in by_name}
+    if len(found) != len(flat):
+        raise UnsupportedCallError("the module has more than its parameters")
+    order = [number for number, _ in found.values()]
+    places = tuple(order.index(number) for number in range(len(flat)))
+    arrays = {name: leaf for name, (_, leaf) in found.items()}
+    return _OfNnx(graph, structure, places), _arrays(arrays)
+
+
+def _arrays(found: dict[str, Any]) -> dict[str, Any]:
+    import jax
+
+    if not all(isinstance(value, jax.Array) for value in found.values()):
+        raise UnsupportedCallError("a parameter is no plain array")
+    return found

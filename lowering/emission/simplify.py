@@ -1,0 +1,355 @@
+"""simplify: instructions that a tracer repeats for every call are written once.
+
+PyTorch's kernels write every Python number as a constant that they reshape and broadcast, multiply
+by an `alpha` of one, and reshape what they have reshaped:
+
+    one = f32[] constant(1)                      y = f32[4,8] tanh(x)
+    ones = f32[4,8] broadcast(one)           =>
+    y = f32[4,8] multiply(tanh(x), ones)
+
+XLA removes all this, but a graph holds a copy of the decomposition for every call, and XLA reads
+and simplifies each of them. The rules keep every bit of the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import accumulate, compress
+from typing import Any, Self, TypeAlias
+
+from lowering.emission import hlo_proto, literals
+from lowering.emission.literals import Values
+
+# Opcodes whose value depends on operands and attributes alone. A call is not one of them: two calls
+# of a composite stay two, because a consumer may replace each of them.
+_PURE = """
+    abs add and atan2 batch-norm-grad batch-norm-inference batch-norm-training broadcast cbrt
+    ceil clamp compare complex concatenate constant convert convolution cosine
+    count-leading-zeros divide
+    dot dynamic-slice dynamic-update-slice erf exponential exponential-minus-one floor gather
+    get-tuple-element imag iota is-finite log log-plus-one logistic maximum minimum multiply
+    negate not or pad popcnt power real reduce reduce-precision reduce-window remainder reshape
+    reverse round-nearest-afz round-nearest-even rsqrt scatter select select-and-scatter shift-left
+    shift-right-arithmetic shift-right-logical sign sine slice sort sqrt subtract tan tanh transpose
+    tuple xor
+"""
+PURE = frozenset(_PURE.split())
+_PARAMETER = "parameter"
+
+
+def simplify(computation: Any) -> None:
+    """Simplify a computation (protobuf), in place, and remove the instructions that its root does
+    not reach. Parameters stay, because they are the signature.
+
+    In computations with dimensions that vary, with shardings, or in which an instruction waits for
+    another one that it does not read, nothing is simplified.
+    """
+    if not all(map(_is_plain, computation.instructions)):
+        drop_dead(computation)
+        return
+    body = Body.of(computation, {})
+    computation.ClearField("instructions")
+    for place, instruction in enumerate(body.instructions):
+        instruction.id = 1 + place
+        instruction.operand_ids[:] = [1 + operand for operand in body.operands[place]]
+    computation.instructions.extend(body.instructions)
+    computation.root_id = 1 + body.root
+
+
+def _is_plain(instruction: Any) -> bool:
+    return not (
+        instruction.HasField("sharding")
+        or instruction.control_predecessor_ids
+        or True in instruction.shape.is_dynamic_dimension
+    )
+
+
+def drop_dead(computation: Any) -> None:
+    """Remove, in place, the instructions that the root does not reach, but no parameters."""
+    by_id = {instruction.id: instruction for instruction in computation.instructions}
+    live = {item.id for item in computation.instructions if item.opcode == _PARAMETER}
+    pending = [computation.root_id]
+    while pending:
+        instruction = by_id[pending.pop()]
+        if instruction.id not in live:
+            live.add(instruction.id)
+            pending.extend(instruction.operand_ids)
+            pending.extend(instruction.control_predecessor_ids)
+    kept = [instruction for instruction in computation.instructions if instruction.id in live]
+    computation.ClearField("instructions")
+    computation.instructions.extend(kept)
+
+
+class Body:
+    """The instructions of one computation, each named by its place in `instructions`.
+
+    XLA:CPU computes values of narrow floating-point types in f32, and which of their roundings it
+    leaves out depends on the instructions around them. Around these, only constants are simplified.
+    """
+
+    shared = PURE - {"broadcast"}
+    """Opcodes of which equal instructions become one. A broadcast that several fusions read has a
+    buffer of its own on XLA:CPU."""
+
+    def __init__(self, computation_id: int, called: Mapping[int, Self]) -> None:
+        self.computation_id = computation_id
+        self.instructions: list[Any] = []
+        self.opcodes: list[str] = []
+        self.serialized: list[bytes] = []
+        self.operands: list[list[int]] = []
+        """The positions of each instruction's operands. The messages hold no operands."""
+        self.root = -1
+        self.called = called
+        self._places: dict[tuple[bytes | int, ...], int] = {}
+        self._scalars: dict[int, int] = {}
+        """For a value that is filled with one number: the position of that scalar constant."""
+
+        self._values: dict[int, Values] = {}
+        """The values of constants, and of tensors that are filled with a constant."""
+
+    @classmethod
+    def of(cls, computation: Any, called: Mapping[int, Self]) -> Self:
+        """Simplify a computation, whose messages are taken over; `called` are those it calls."""
+        body = cls(computation.id, called)
+        places: dict[int, int] = {}
+        for instruction in computation.instructions:
+            instruction_id = instruction.id
+            operands = [places[operand] for operand in instruction.operand_ids]
+            instruction.ClearField("name")
+            instruction.ClearField("metadata")
+            instruction.ClearField("id")
+            instruction.ClearField("operand_ids")
+            places[instruction_id] = body.place(instruction, instruction.opcode, operands)
+        body.root = places[computation.root_id]
+        body._drop_dead()
+        return body
+
+    def place(self, instruction: Any, opcode: str, operands: list[int]) -> int:
+        """Where the value of an instruction is: in a new place, or one that has it already."""
+        rule = self.rule(instruction, opcode)
+        found = None if rule is None else rule(self, instruction, operands)
+        return self.append(instruction, opcode, operands) if found is None else found
+
+    def rule(self, instruction: Any, opcode: str) -> Rule | None:
+        """What may make an instruction unnecessary."""
+        is_narrow = instruction.shape.element_type in hlo_proto.NARROW_FLOATS
+        return (_NARROW_RULES if is_narrow else RULES).get(opcode)
+
+    def append(self, instruction: Any, opcode: str, operands: list[int]) -> int:
+        """Put an instruction at the end, unless there is an equal one."""
+        place = len(self.instructions)
+        serialized = instruction.SerializeToString()
+        if opcode in self.shared:
+            first = self._places.setdefault((serialized, *operands), place)
+            if first != place:
+                return first
+        self.instructions.append(instruction)
+        self.opcodes.append(opcode)
+        self.serialized.append(serialized)
+        self.operands.append(operands)
+        return place
+
+    def filled(self, shape: Any, scalar: int) -> int:
+        """A value of a shape, filled with a scalar constant."""
+        if not shape.dimensions:
+            return scalar
+        broadcast = hlo_proto.Instruction(opcode="broadcast", shape=shape)
+        place = self.append(broadcast, "broadcast", [scalar])
+        self._scalars[place] = scalar
+        if scalar in self._values:
+            self._values[place] = self._values[scalar]
+        return place
+
+    def constant_of(self, shape: Any, values: Values | None) -> int | None:
+        """A constant of a shape; None where it is not made."""
+        literal = None if values is None else literals.literal_of(values, shape)
+        if values is None or literal is None:
+            return None
+        constant = hlo_proto.Instruction(opcode="constant", shape=literal.shape, literal=literal)
+        place = self.append(constant, "constant", [])
+        if literal.shape.dimensions:
+            self._values[place] = values
+            return place
+        self._scalar(place, literal)
+        return self.filled(shape, place)
+
+    def _scalar(self, place: int, literal: Any) -> None:
+        if place not in self._scalars:
+            self._scalars[place] = place
+            values = literals.values(literal)
+            if values is not None:
+                self._values[place] = values
+
+    def _is(self, operand: int, number: int) -> bool:
+        """Whether a value is filled with this zero or one."""
+        values = self._values.get(operand)
+        return values is not None and literals.is_number(values, number)
+
+    def stays(self, opcode: str) -> bool:
+        """Whether an instruction that nothing reads stays. Parameters are the signature."""
+        return opcode == _PARAMETER
+
+    def _drop_dead(self) -> None:
+        """Remove what the root does not reach."""
+        count = len(self.instructions)
+        live = [False] * count
+        live[self.root] = True
+        for place in range(count - 1, -1, -1):
+            if live[place] or self.stays(self.opcodes[place]):
+                live[place] = True
+                for operand in self.operands[place]:
+                    live[operand] = True
+        places = list(accumulate(live, initial=0))
+        self.root = places[self.root]
+        self.instructions = list(compress(self.instructions, live))
+        self.opcodes = list(compress(self.opcodes, live))
+        self.serialized = list(compress(self.serialized, live))
+        self.operands = [
+            [places[o] for o in operands] for operands in compress(self.operands, live)
+        ]
+
+    # ---- rules: the place of the value where there is a shorter way to it, or None ----
+
+    def constant(self, instruction: Any, operands: list[int]) -> int | None:
+        literal = instruction.literal
+        if instruction.shape.dimensions:
+            return self.constant_of(instruction.shape, literals.values(literal))
+        place = self.append(instruction, "constant", operands)
+        if instruction.shape.element_type != hlo_proto.TUPLE:
+            self._scalar(place, literal)
+        return place
+
+    def spread_constant(self, instruction: Any, operands: list[int]) -> int | None:
+        """The broadcast, reshape or transpose of a value that is filled with a constant."""
+        (operand,) = operands
+        if operand in self._scalars:
+            return self.filled(instruction.shape, self._scalars[operand])
+        return None
+
+    def broadcast(self, instruction: Any, operands: list[int]) -> int | None:
+        (operand,) = operands
+        if operand in self._scalars:
+            return self.filled(instruction.shape, self._scalars[operand])
+        inner = self.instructions[operand]
+        axes = list(instruction.dimensions)
+        if _same_type(inner, instruction) and axes == sorted(axes):
+            return operand
+        if self.opcodes[operand] == "broadcast":
+            instruction.dimensions[:] = [axes[axis] for axis in inner.dimensions]
+            return self.place(instruction, "broadcast", self.operands[operand])
+        return None
+
+    def reshape(self, instruction: Any, operands: list[int]) -> int | None:
+        (operand,) = operands
+        if operand in self._scalars:
+            return self.filled(instruction.shape, self._scalars[operand])
+        if _same_type(self.instructions[operand], instruction):
+            return operand
+        if operand in self._values:
+            values = self._values[operand].reshape(tuple(instruction.shape.dimensions))
+            return self.constant_of(instruction.shape, values)
+        if self.opcodes[operand] == "reshape":
+            return self.place(instruction, "reshape", self.operands[operand])
+        return None
+
+    def transpose(self, instruction: Any, operands: list[int]) -> int | None:
+        (operand,) = operands
+        if operand in self._scalars:
+            return self.filled(instruction.shape, self._scalars[operand])
+        inner = self.instructions[operand]
+        axes = list(instruction.dimensions)
+        if axes == sorted(axes):
+            return operand
+        if self.opcodes[operand] == "broadcast":
+            moved = [axes.index(axis) for axis in inner.dimensions]
+            if moved == sorted(moved):
+                broadcast = hlo_proto.Instruction(
+                    opcode="broadcast", shape=instruction.shape, dimensions=moved
+                )
+                return self.place(broadcast, "broadcast", self.operands[operand])
+        if self.opcodes[operand] == "transpose":
+            instruction.dimensions[:] = [inner.dimensions[axis] for axis in axes]
+            return self.place(instruction, "transpose", self.operands[operand])
+        return None
+
+    def convert(self, instruction: Any, operands: list[int]) -> int | None:
+        (operand,) = operands
+        if _same_type(self.instructions[operand], instruction):
+            return operand
+        values = self._values.get(operand)
+        if values is None:
+            return None
+        type_ = instruction.shape.element_type
+        return self.constant_of(instruction.shape, literals.convert(values, type_))
+
+    def multiply(self, instruction: Any, operands: list[int]) -> int | None:
+        return self.unless_neutral(1, instruction, operands)
+
+    def unless_neutral(self, neutral: int, instruction: Any, operands: list[int]) -> int | None:
+        left, right = operands
+        if self._is(left, neutral):
+            return right
+        return left if self._is(right, neutral) else self.arithmetic(instruction, operands)
+
+    def arithmetic(self, instruction: Any, operands: list[int]) -> int | None:
+        left, right = (self._values.get(operand) for operand in operands)
+        if left is None or right is None:
+            return None
+        operation = instruction.comparison_direction or instruction.opcode
+        return self.constant_of(instruction.shape, literals.fold(operation, left, right))
+
+    def compare(self, instruction: Any, operands: list[int]) -> int | None:
+        """A truth value that is not false is itself."""
+        left, right = operands
+        truth = self.instructions[left].shape.element_type == hlo_proto.PRIMITIVE_TYPES["i1"]
+        if truth and instruction.comparison_direction == "NE" and self._is(right, 0):
+            return left
+        return self.arithmetic(instruction, operands)
+
+    def select(self, instruction: Any, operands: list[int]) -> int | None:
+        condition, yes, no = operands
+        if self._is(condition, 1):
+            return yes
+        return no if self._is(condition, 0) else None
+
+    def concatenate(self, instruction: Any, operands: list[int]) -> int | None:
+        return operands[0] if len(operands) == 1 else None
+
+    def get_tuple_element(self, instruction: Any, operands: list[int]) -> int | None:
+        if self.opcodes[operands[0]] != "tuple":
+            return None
+        return self.operands[operands[0]][int(instruction.tuple_index)]
+
+
+def _same_type(left: Any, right: Any) -> bool:
+    return bool(
+        left.shape.element_type == right.shape.element_type
+        and left.shape.element_type != hlo_proto.TUPLE
+        and left.shape.dimensions == right.shape.dimensions
+    )
+
+
+Rule: TypeAlias = Callable[[Body, Any, list[int]], int | None]
+RULES: Mapping[str, Rule] = {
+    "add": Body.arithmetic,
+    "and": Body.arithmetic,
+    "broadcast": Body.broadcast,
+    "compare": Body.compare,
+    "concatenate": Body.concatenate,
+    "constant": Body.constant,
+    "convert": Body.convert,
+    "divide": Body.arithmetic,
+    "get-tuple-element": Body.get_tuple_element,
+    "multiply": Body.multiply,
+    "reshape": Body.reshape,
+    "select": Body.select,
+    "subtract": Body.arithmetic,
+    "transpose": Body.transpose,
+}
+_NARROW_RULES: Mapping[str, Rule] = {
+    "broadcast": Body.spread_constant,
+    "constant": Body.constant,
+    "get-tuple-element": Body.get_tuple_element,
+    "reshape": Body.spread_constant,
+    "transpose": Body.spread_constant,
+}

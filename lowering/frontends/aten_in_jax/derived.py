@@ -1,0 +1,60 @@
+"""Rules of backwards that PyTorch does not decompose: JAX derives them from PyTorch's
+decompositions of the forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lowering.frontends.aten_in_jax.evaluation import evaluate
+from lowering.frontends.aten_in_jax.recording import record
+from lowering.frontends.aten_in_jax.table import RULES, overload
+
+_OF_SIZES = (
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
+    "upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d",
+    "upsample_nearest2d", "upsample_nearest3d", "upsample_trilinear3d",
+)  # fmt: skip
+_OF_PADS = (
+    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
+    "replication_pad2d", "replication_pad3d",
+)  # fmt: skip
+
+
+def _pulled(forward: Callable[..., Any], operands: list[Any], grad: Any) -> Any:
+    """The gradients of operands, in at least f32."""
+    wide = [x.astype(jnp.promote_types(x.dtype, jnp.float32)) for x in operands]
+    graph = record(forward, wide)
+    result, pull = jax.vjp(lambda *arrays: evaluate(graph, arrays)[0], *wide)
+    return pull(grad.astype(result.dtype))
+
+
+def _resized(
+    forward: Any, dtype: Any, /, grad: Any, output_size: Any, input_size: Any, *rest: Any
+) -> Any:
+    blank = jnp.zeros(input_size, dtype)  # the forward is linear
+    return _pulled(lambda x: forward(x, output_size, *rest), [blank], grad)[0]
+
+
+def _padded(forward: Any, dtype: Any, /, grad: Any, x: Any, padding: Any) -> Any:
+    return _pulled(lambda x: forward(x, padding), [jnp.zeros(x.shape, dtype)], grad)[0]
+
+
+def _grid_sampled(
+    dtypes: Any, /, grad: Any, x: Any, grid: Any, mode: int, padding: int, corners: bool, mask: Any
+) -> Any:
+    forward = overload("aten::grid_sampler_2d")
+    found = _pulled(lambda x, g: forward(x, g, mode, padding, corners), [x, grid], grad)
+    return [one if asked else None for one, asked in zip(found, mask, strict=True)]
+
+
+for _names, _rule in ((_OF_SIZES, _resized), (_OF_PADS, _padded)):
+    for _name in _names:
+        RULES.setdefault(
+            overload(f"aten::{_name}_backward"), partial(_rule, overload(f"aten::{_name}"))
+        )
+RULES.setdefault(overload("aten::grid_sampler_2d_backward"), _grid_sampled)

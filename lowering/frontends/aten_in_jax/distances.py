@@ -1,0 +1,73 @@
+"""Rules of distances between vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.frontends.aten_in_jax.elementwise import as_type
+from lowering.frontends.aten_in_jax.table import rule
+
+
+def _norm(difference: Any, p: float) -> Any:
+    """The p-norm along the last dimension."""
+    lengths = jnp.abs(difference)
+    if p == 0:
+        return jnp.sum(lengths != 0, -1).astype(difference.dtype)
+    if p == np.inf:
+        return jnp.max(lengths, -1, initial=0)
+    if p == 1:
+        return jnp.sum(lengths, -1)
+    if p == 2:
+        return jnp.sqrt(jnp.sum(lengths * lengths, -1))
+    return jnp.power(jnp.sum(jnp.power(lengths, p), -1), 1 / p)
+
+
+def _gradient(grad: Any, difference: Any, distance: Any, p: float) -> Any:
+    """Of the norm, for each element of the difference. Where vectors are the same it is 0."""
+    grad, distance = grad[..., None], distance[..., None]
+    lengths, zero = jnp.abs(difference), as_type(0, difference.dtype)
+    if p == 0:
+        return jnp.zeros_like(difference)
+    if p == 1:
+        return grad * jnp.sign(difference)
+    if p == np.inf:
+        return grad * jnp.sign(difference) * (lengths == distance)
+    apart = distance != 0
+    safe = jnp.where(apart, distance, as_type(1, distance.dtype))
+    if p == 2:
+        return jnp.where(apart, grad * difference / safe, zero)
+    moves = apart & (lengths != 0)
+    power = jnp.power(jnp.where(moves, lengths / safe, as_type(1, lengths.dtype)), p - 1)
+    return jnp.where(moves, grad * jnp.sign(difference) * power, zero)
+
+
+@rule("aten::_cdist_forward")
+def _cdist(dtype: Any, /, a: Any, b: Any, p: float, mode: int | None = None) -> Any:
+    return _norm(a[..., :, None, :] - b[..., None, :, :], p)
+
+
+@rule("aten::_cdist_backward")
+def _cdist_backward(dtype: Any, /, grad: Any, a: Any, b: Any, p: float, distance: Any) -> Any:
+    difference = a[..., :, None, :] - b[..., None, :, :]
+    return jnp.sum(_gradient(grad, difference, distance, p), -2)
+
+
+def _pairs(rows: int) -> tuple[Any, Any]:
+    first, second = np.triu_indices(rows, 1)
+    return first, second
+
+
+@rule("aten::_pdist_forward")
+def _pdist(dtype: Any, /, x: Any, p: float = 2) -> Any:
+    first, second = _pairs(x.shape[0])
+    return _norm(x[first] - x[second], p)
+
+
+@rule("aten::_pdist_backward")
+def _pdist_backward(dtype: Any, /, grad: Any, x: Any, p: float, distance: Any) -> Any:
+    first, second = _pairs(x.shape[0])
+    found = _gradient(grad, x[first] - x[second], distance, p)
+    return jnp.zeros_like(x).at[first].add(found).at[second].add(-found)

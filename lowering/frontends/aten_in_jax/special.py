@@ -1,0 +1,82 @@
+"""Rules of special functions that PyTorch decomposes no further."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import jax.scipy.special as jsp
+import numpy as np
+from jax import lax
+
+from lowering.frontends.aten_in_jax.elementwise import as_type
+from lowering.frontends.aten_in_jax.table import (
+    RULES,
+    UnknownOperatorError,
+    overload,
+    rule,
+)
+
+_ONE: dict[str, Callable[[Any], Any]] = {
+    "aten::i0": jsp.i0, "aten::special_i0e": jsp.i0e, "aten::special_i1": jsp.i1,
+    "aten::special_i1e": jsp.i1e, "aten::special_ndtri": jsp.ndtri,
+    "aten::special_log_ndtr": jsp.log_ndtr, "prims::bessel_i0": jsp.i0,
+    "prims::bessel_i0e": jsp.i0e, "prims::bessel_i1": jsp.i1, "prims::bessel_i1e": jsp.i1e,
+    "prims::ndtri": jsp.ndtri,
+}  # fmt: skip
+_TWO: dict[str, Callable[[Any, Any], Any]] = {
+    "aten::igamma": lax.igamma, "aten::igammac": lax.igammac, "aten::nextafter": jnp.nextafter,
+    "aten::special_zeta": jsp.zeta, "prims::zeta": jsp.zeta, "aten::gcd": jnp.gcd,
+    "aten::lcm": jnp.lcm,
+}  # fmt: skip
+
+
+def _in_f32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """In at least f32: JAX has some of these functions in no narrower type."""
+
+    def run(dtype: Any, /, *operands: Any) -> Any:
+        floats = jnp.issubdtype(dtype, jnp.floating)
+        wide = jnp.promote_types(dtype, jnp.float32) if floats else dtype
+        return function(*jnp.broadcast_arrays(*(as_type(x, wide) for x in operands)))
+
+    return run
+
+
+_BOTH: dict[str, Callable[..., Any]] = {**_ONE, **_TWO}
+for _name, _function in _BOTH.items():
+    RULES[overload(_name)] = _in_f32(_function)
+RULES[overload("aten::nextafter")] = lambda dtype, a, b: jnp.nextafter(a, b)
+
+
+@rule("aten::polygamma")
+def _polygamma(dtype: Any, /, order: int, x: Any) -> Any:
+    wide = jnp.promote_types(dtype, jnp.float32)
+    x = as_type(x, wide)
+    if order > 1:  # JAX's sum is wrong below 0
+        raise UnknownOperatorError("aten::polygamma has a rule in JAX for the orders 0 and 1 alone")
+    return _trigamma(x) if order else lax.digamma(x)
+
+
+def _trigamma(x: Any) -> Any:
+    """As PyTorch computes it. JAX's sum has no reflection, and is wrong below 0."""
+    low = x < 0.5
+    sine = jnp.sin(np.pi * x)
+    y = jnp.where(low, 1 - x, x)
+    total = jnp.zeros_like(x)
+    for _ in range(6):
+        total, y = total + 1 / (y * y), y + 1
+    square = 1 / (y * y)
+    series = 1 / 6 - square * (1 / 30 - square * (1 / 42))
+    total = total + (1 + 1 / (2 * y) + square * series) / y
+    return jnp.where(low, np.pi**2 / (sine * sine) - total, total)
+
+
+@rule("aten::signbit")
+def _signbit(dtype: Any, /, x: Any) -> Any:
+    return jnp.signbit(x)
+
+
+@rule("aten::frexp.Tensor", "prims::frexp")
+def _frexp(dtypes: Any, /, x: Any) -> Any:
+    return jnp.frexp(x)

@@ -1,0 +1,32 @@
+"""The fx frontend: PyTorch programs without torch_xla, recorded as graphs of aten operators.
+
+Tensors of this frontend have no values. They are on PyTorch's device for backends outside PyTorch
+(dispatch key PrivateUse1), under autograd, autocast and functionalization as those of any backend.
+What comes out of these is a node of a `torch.fx` graph, and rules written in JAX lower the graph.
+
+Needs a PyTorch in which a backend can be written in Python. Tested with torch 2.15.0. Importing
+this package imports neither torch nor jax.
+
+| module | what it provides |
+|---|---|
+| `frontend` | the parts below as one `Frontend` |
+| `device` | the device of traced tensors |
+| `capture` | traced tensors, and the graph that records what is computed with them |
+| `tensors` | types of tensors, and placeholders |
+| `dispatcher` | kernels in PyTorch's dispatcher: stock kernels, and this project's overrides |
+| `graph` | computations inserted into the graph |
+| `norms`, `recurrent` | decompositions of norms, and of cells of recurrent networks |
+| `lists`, `strides` | decompositions of `_foreach_` operators, and of views by strides |
+| `autocast` | which operators `torch.autocast` casts |
+| `random` | the random number generator, whose state is an input of the program |
+| `tracer` | decompositions, found by tracing a function with placeholders |
+| `recorder` | whole programs, recorded and lowered for exports |
+| `lower` | from nodes of a graph to HLO, through JAX |
+"""
+
+LAST_IMPORTED_MODULE = "lowering.frontends.fx.frontend"
+"""The composites that XLA_COMPOSITE_OP names are turned on when it has been imported."""
+
+DISPATCH_KEY = "PrivateUse1"
+AUTOGRAD_KEY = "AutogradPrivateUse1"
+FUNCTIONALIZATION_KEY = "Functionalize"

@@ -1,0 +1,170 @@
+"""Autocast on the device of traced tensors.
+
+PyTorch leaves it to a backend which operators `torch.autocast` casts. These are the lists that it
+has for CUDA ("Autocast Op Reference" in its documentation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.torch_internals import pytree
+from lowering.frontends.aten_in_jax.table import overload
+from lowering.frontends.fx.device import DEVICE_TYPE
+
+AUTOCAST_KEY = "AutocastPrivateUse1"
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+"""What `torch.autocast` may cast to."""
+
+TO_LOWER_PRECISION = (
+    "_convolution", "_convolution.deprecated", "_thnn_fused_gru_cell", "_thnn_fused_lstm_cell",
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "conv1d", "conv2d",
+    "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input",
+    "convolution", "einsum", "gru_cell", "linalg_multi_dot", "linalg_vecdot", "linear",
+    "lstm_cell", "matmul", "mm", "mv", "prelu", "rnn_relu_cell", "rnn_tanh_cell",
+    "scaled_dot_product_attention",
+)  # fmt: skip
+
+TO_FLOAT32 = (
+    "_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "acos", "asin",
+    "binary_cross_entropy_with_logits", "cdist", "cosh", "cosine_embedding_loss",
+    "cosine_similarity", "dist", "erfinv", "exp", "expm1", "frobenius_norm.dim", "group_norm",
+    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "layer_norm", "log", "log10",
+    "log1p", "log2", "logsumexp", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
+    "multilabel_margin_loss", "native_layer_norm", "nll_loss", "nll_loss2d", "nuclear_norm",
+    "nuclear_norm.dim", "pdist", "poisson_nll_loss", "pow.Scalar", "pow.Tensor_Scalar",
+    "pow.Tensor_Tensor", "reciprocal", "renorm", "rms_norm", "rsqrt", "sinh", "smooth_l1_loss",
+    "soft_margin_loss", "softplus", "tan", "triplet_margin_loss", "upsample_bicubic2d",
+    "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_nearest3d", "upsample_trilinear3d",
+)  # fmt: skip
+
+TO_WIDEST = (
+    "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sampler", "index_put",
+    "scatter_add", "tensordot", "vdot",
+)  # fmt: skip
+
+WITH_FLOAT32_RESULT: Mapping[str, int | None] = {
+    "cumprod": None, "cumsum": None, "linalg_matrix_norm": None, "linalg_matrix_norm.str_ord": None,
+    "linalg_vector_norm": None, "log_softmax.int": 2, "prod": None, "prod.dim_int": None,
+    "softmax.int": 2, "sum": None, "sum.dim_IntList": None,
+}  # fmt: skip
+"""The position of the argument `dtype`; None if it is a keyword. It is f32 unless the user says
+otherwise."""
+
+WITH_DTYPE = {
+    "norm.Scalar": "norm.ScalarOpt_dtype",
+    "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype",
+}
+"""The overload that takes a dtype, which is f32."""
+
+Redispatch = Callable[..., Any]
+Kernel = Callable[..., Any]
+
+
+def _is_cast(value: Any) -> bool:
+    """Whether autocast changes the dtype of an argument."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.device.type == DEVICE_TYPE
+        and value.is_floating_point()
+        and value.dtype != torch.float64
+    )
+
+
+def _below(function: Redispatch) -> Redispatch:
+    """The same function, without autocast inside."""
+    key = torch_internals.parse_key(AUTOCAST_KEY)
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        with torch_internals.excluding_key(key):
+            return function(*arguments, **keywords)
+
+    return call
+
+
+def _in(dtype: torch.dtype, arguments: Any) -> Any:
+    return pytree.tree_map(lambda v: v.to(dtype) if _is_cast(v) else v, arguments)
+
+
+def _lower_precision(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
+    given, named = _below(_in)(torch.get_autocast_dtype(DEVICE_TYPE), (arguments, keywords))
+    return call(*given, **named)
+
+
+def _float32(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
+    given, named = _below(_in)(torch.float32, (arguments, keywords))
+    return call(*given, **named)
+
+
+def _widest(call: Redispatch, *arguments: Any, **keywords: Any) -> Any:
+    leaves = pytree.tree_leaves((arguments, keywords))
+    wide = any(_is_cast(leaf) and leaf.dtype == torch.float32 for leaf in leaves)
+    to = torch.float32 if wide else torch.get_autocast_dtype(DEVICE_TYPE)
+    given, named = _below(_in)(to, (arguments, keywords))
+    return call(*given, **named)
+
+
+def _float32_result(
+    call: Redispatch, position: int | None, *arguments: Any, **keywords: Any
+) -> Any:
+    given: Sequence[Any] = arguments
+    if position is None:
+        asked = keywords.get("dtype")
+    else:
+        asked = arguments[position] if len(arguments) > position else keywords.get("dtype")
+        given = arguments[:position]
+    if asked is not None or not _is_cast(arguments[0]):
+        return call(*arguments, **keywords)
+    return call(*given, **{**keywords, "dtype": torch.float32})
+
+
+def _with_dtype(call: Redispatch, plain: Redispatch, *arguments: Any, **keywords: Any) -> Any:
+    if not _is_cast(arguments[0]):
+        return plain(*arguments, **keywords)
+    return call(*arguments, **keywords, dtype=torch.float32)
+
+
+def _unsafe(*_: Any, **__: Any) -> Any:
+    raise RuntimeError(
+        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast; use"
+        " binary_cross_entropy_with_logits or BCEWithLogitsLoss, which have the sigmoid inside"
+    )
+
+
+def _kernels() -> dict[str, Kernel]:
+    """By operator of aten."""
+
+    def below(name: str) -> Redispatch:
+        return _below(overload(f"aten::{name}"))
+
+    made: dict[str, Kernel] = {"binary_cross_entropy": _unsafe}
+    for names, kernel in (
+        (TO_LOWER_PRECISION, _lower_precision),
+        (TO_FLOAT32, _float32),
+        (TO_WIDEST, _widest),
+    ):
+        made |= {name: partial(kernel, below(name)) for name in names}
+    for name, position in WITH_FLOAT32_RESULT.items():
+        made[name] = partial(_float32_result, below(name), position)
+    for name, other in WITH_DTYPE.items():
+        made[name] = partial(_with_dtype, below(other), below(name))
+    return made
+
+
+@cache
+def offer_autocast() -> tuple[torch.library.Library, ...]:
+    """Have `torch.autocast` cast on the device of traced tensors. This stays for the life of the
+    process."""
+    torch.get_device_module(DEVICE_TYPE).get_amp_supported_dtype = lambda: list(DTYPES)
+    others, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+    others.fallback(torch.library.fallthrough_kernel, AUTOCAST_KEY)
+    for name, kernel in _kernels().items():
+        library.impl(name, kernel, AUTOCAST_KEY)
+    return others, library

@@ -1,0 +1,438 @@
+"""Traced tensors, and the graph of aten operators that records what is computed with them.
+
+A call reaches `__torch_dispatch__` below autograd and functionalization, so what is recorded writes
+to no operand. A node is an operator that has a rule in JAX (`lowering.frontends.aten_in_jax`).
+Others are decomposed at once, by this project or by PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from functools import cache
+from operator import getitem
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.operators.unlowered import DECOMPOSITIONS
+from composites.torch_internals import DispatchState, pytree
+from lowering.frontends.aten_in_jax import has_rule
+from lowering.frontends.fx import lists, norms, recurrent
+from lowering.frontends.fx.device import device
+from lowering.frontends.protocols import Kernel
+
+MAX_CONSTANT_BYTES = 1 << 20
+"""Maximum size of a tensor that is not an input. Larger constants would make the text
+unreadable."""
+
+
+class ValueReadError(RuntimeError):
+    """Code that is traced reads the value of a tensor that has none."""
+
+
+class NoKernelError(ValueReadError):
+    """Code that is traced calls an operator that has neither a rule nor a decomposition."""
+
+
+class ForeignDataError(RuntimeError):
+    """Code that is traced computes with data that cannot be part of the program."""
+
+
+class TracedTensor(torch.Tensor):
+    """A tensor without values: a node of the graph, and a description on the device `meta`."""
+
+    node: torch.fx.Node
+    described: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, described: torch.Tensor, node: torch.fx.Node) -> TracedTensor:
+        made: TracedTensor = torch_internals.make_wrapper(cls, described, device())
+        made.described, made.node = described, node
+        return made
+
+    def __init__(self, described: torch.Tensor, node: torch.fx.Node) -> None:
+        super().__init__()
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return description(self)
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return called(func, args, kwargs or {})
+
+
+def description(tensor: torch.Tensor) -> str:
+    """A tensor without values as text."""
+    size = tuple(tensor.shape)
+    return f"tensor(..., device='{tensor.device}', size={size}, dtype={tensor.dtype})"
+
+
+def functional(tensor: TracedTensor) -> torch.Tensor:
+    """A traced tensor as the user's program has it: it may be viewed and written to."""
+    return torch_internals.functional(tensor)
+
+
+# ---- the graph ----
+
+_SHARED: list[torch.fx.Graph] = []
+"""The graph that is recorded by all threads: autograd runs backwards in threads of its own."""
+
+
+@contextmanager
+def recording(graph: torch.fx.Graph | None = None) -> Iterator[torch.fx.Graph]:
+    """A context in which calls with traced tensors are recorded, and operators that make tensors
+    make traced ones if asked for their device.
+
+    Args:
+        graph: to which calls are added; by default that which is being recorded, or a new one.
+    """
+    outermost = not _SHARED
+    if outermost:
+        _SHARED.append(torch.fx.Graph() if graph is None else graph)
+    try:
+        with capturing(), torch_internals.made_on_cpu():
+            yield _SHARED[0]
+    finally:
+        if outermost:
+            _SHARED.clear()
+
+
+def current_graph() -> torch.fx.Graph:
+    """The graph that is recorded.
+
+    Raises:
+        ForeignDataError: none is.
+    """
+    if not _SHARED:
+        raise ForeignDataError(
+            "a tensor of an export is used after the export; it has no values. Keep none of the"
+            " tensors that a module computes while it is exported"
+        )
+    return _SHARED[0]
+
+
+def capturing() -> AbstractContextManager[Any]:
+    """A context that also records calls which make tensors on the device of traced tensors."""
+    return torch_internals.calls_through(_seen)
+
+
+def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    leaves = pytree.tree_leaves((arguments, keywords))
+    if any(isinstance(leaf, TracedTensor) for leaf in leaves):
+        return called(func, arguments, keywords)
+    asked = keywords.get("device")
+    if asked is not None and torch.device(asked).type == device().type:
+        made = called(func, arguments, keywords)
+        return pytree.tree_map_only(TracedTensor, torch_internals.functional, made)
+    return func(*arguments, **keywords)
+
+
+def placeholder(described: torch.Tensor) -> TracedTensor:
+    """An input of the graph, described by a tensor on the device `meta`."""
+    graph = current_graph()
+    node = graph.placeholder(f"input_{len(graph.nodes)}")
+    return TracedTensor(described, _described(node, described))
+
+
+def node(
+    target: Callable[..., Any],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    described: Any,
+) -> Any:
+    """Add a call of a function to the graph, and return its results.
+
+    Args:
+        arguments: in any nesting of lists and tuples. Tensors with values become constants.
+        described: the results on the device `meta`: a tensor, or a list or tuple of tensors.
+    """
+    given, named = pytree.tree_map_only(torch.Tensor, _node_of, (tuple(arguments), dict(keywords)))
+    made = _described(current_graph().call_function(target, given, named), described)
+    if isinstance(described, torch.Tensor):
+        return TracedTensor(described, made)
+    results = [
+        None
+        if one is None
+        else TracedTensor(one, _described(made.graph.call_function(getitem, (made, place)), one))
+        for place, one in enumerate(described)
+    ]
+    return results if isinstance(described, list) else tuple(results)
+
+
+def _described(made: torch.fx.Node, described: Any) -> torch.fx.Node:
+    made.meta["val"] = described
+    return made
+
+
+def _node_of(tensor: torch.Tensor) -> torch.fx.Node:
+    if not isinstance(tensor, TracedTensor):
+        return constant(tensor).node
+    if tensor.node.graph is not current_graph():
+        raise ForeignDataError(
+            f"a tensor of another export is used ({description(tensor)}); keep none of the tensors"
+            " that a module computes while it is exported"
+        )
+    return tensor.node
+
+
+# ---- calls ----
+
+KERNELS: dict[Any, list[Kernel]] = {}
+"""This project's kernels at the backend's key, by overload. The last one of a list is current."""
+
+FUNCTIONS: dict[Any, Kernel] = {}
+"""Functions of traced tensors in the place of operators. Modules of this package add theirs."""
+
+OWN: dict[Any, Kernel] = {}
+"""Decompositions that look at the graph. Modules of this package add theirs."""
+
+_READERS = frozenset(["aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"])
+_SAME = frozenset(
+    f"aten::{name}"
+    for name in (
+        "alias", "alias_copy", "clone", "contiguous", "detach", "detach_copy", "lift",
+        "lift_fresh", "lift_fresh_copy",
+    )
+)  # fmt: skip
+"""Operators whose result has the values of their operand."""
+
+
+def called(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """What a call returns that came out of autograd and functionalization."""
+    kernels = KERNELS.get(func)
+    try:
+        if kernels:
+            return kernels[-1](*arguments, **keywords)
+        return stock(func, arguments, keywords)
+    except Exception as error:
+        deferred = _DEFERRED[-1] if _DEFERRED else None
+        if deferred is None or torch_internals.running_node() is None:
+            raise
+        # Written in C++, the backward of an operator would end the process with this error (torch
+        # 2.15.0: a destructor of the engine calls into Python while the error is set).
+        deferred.append(error)
+        described = _describe(func, arguments, keywords)
+        return pytree.tree_map_only(torch.Tensor, placeholder, described)
+
+
+_DEFERRED: list[list[Exception] | None] = []
+"""Errors of backwards that are raised later. The last one counts; while it is None, errors are
+raised at once."""
+
+
+@contextmanager
+def errors_at_end() -> Iterator[None]:
+    """A context in which a backward goes on after an error, which is raised at the end."""
+    found: list[Exception] = []
+    _DEFERRED.append(found)
+    try:
+        yield
+    except Exception as error:
+        if found:
+            raise found[0] from error
+        raise
+    finally:
+        _DEFERRED.pop()
+    if found:
+        raise found[0]
+
+
+@contextmanager
+def errors_at_once() -> Iterator[None]:
+    """A context in which errors are raised where they happen, also in a backward."""
+    _DEFERRED.append(None)
+    try:
+        yield
+    finally:
+        _DEFERRED.pop()
+
+
+def stock(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """The same, without this project's kernels.
+
+    Raises:
+        ValueReadError: the call reads a value.
+        NoKernelError: the operator has neither a rule nor a decomposition.
+    """
+    name = func.name()
+    if name in _READERS or _leaves_device(name, arguments, keywords):
+        raise ValueReadError(
+            f"{name} reads the value of a tensor, but a traced tensor has no value"
+        )
+    if name in _SAME:
+        return _same(func, arguments[0])
+    function = FUNCTIONS.get(func)
+    if function is not None:
+        return function(*arguments, **keywords)
+    plain = _without_copy(func)
+    if not has_rule(plain):
+        return _decomposed(plain, arguments, keywords)
+    return _recorded(plain, arguments, keywords)
+
+
+@cache
+def _without_copy(func: Any) -> Any:
+    """The operator that returns a view, of one that returns a copy in the place of the view."""
+    name, _, kind = func.name().removeprefix("aten::").partition(".")
+    if has_rule(func) or not name.endswith("_copy"):
+        return func
+    packet = getattr(torch.ops.aten, name.removesuffix("_copy"), None)
+    return getattr(packet, kind or "default", func)
+
+
+def _recorded(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    if func is torch.ops.aten.index.Tensor and any(map(_is_mask, arguments[1])):
+        raise ValueReadError(
+            "aten::index takes the elements of a mask, so the size of its result depends on values"
+        )
+    described = _describe(func, arguments, keywords)
+    if not isinstance(described, torch.Tensor | tuple | list):
+        raise ValueReadError(f"{func.name()} returns a {type(described).__name__}")
+    kept = {key: value for key, value in keywords.items() if key not in _OF_MEMORY}
+    return node(func, arguments, kept, described)
+
+
+def _is_mask(index: Any) -> bool:
+    return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
+
+
+_OF_MEMORY = frozenset(["device", "layout", "pin_memory", "memory_format", "non_blocking"])
+"""Arguments that change where values are, and not the values."""
+
+
+def _describe(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """What a call returns, on the device `meta`."""
+    given, named = pytree.tree_map(_on_meta, (tuple(arguments), dict(keywords)))
+    return func(*given, **named)
+
+
+def _on_meta(value: Any) -> Any:
+    if isinstance(value, TracedTensor):
+        return value.described
+    if isinstance(value, torch.Tensor):
+        return value.to("meta")
+    return torch.device("meta") if isinstance(value, torch.device) else value
+
+
+def _same(func: Any, tensor: Any) -> TracedTensor:
+    described = func(tensor.described) if isinstance(tensor, TracedTensor) else tensor.to("meta")
+    return TracedTensor(described, _node_of(tensor))
+
+
+def constant(tensor: torch.Tensor) -> TracedTensor:
+    """A tensor with values as a constant of the graph.
+
+    Raises:
+        ForeignDataError: it is large, or has no values.
+    """
+    size = tensor.numel() * tensor.element_size()
+    if size > MAX_CONSTANT_BYTES:
+        raise ForeignDataError(
+            f"the module computes with a tensor of shape {tuple(tensor.shape)} and {tensor.dtype}"
+            f" that is not a parameter, buffer or argument; {size / 1e6:.0f} MB is too large for a"
+            " constant, so register it as a buffer"
+        )
+    if tensor.device.type == "meta":
+        raise ForeignDataError(
+            f"the module computes with a tensor of shape {tuple(tensor.shape)} on the device meta"
+            " that is not a parameter, buffer or argument; register it as a buffer"
+        )
+    graph = current_graph()
+    made = graph.create_node("get_attr", "constant", name="constant")
+    values = torch_internals.functionalized(tensor).detach().cpu().contiguous().clone()
+    made.meta["constant"] = values
+    return TracedTensor(_described(made, values.to("meta")).meta["val"], made)
+
+
+def _leaves_device(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether a call copies a traced tensor to another device."""
+    if name == "aten::_to_copy":
+        asked = keywords.get("device")
+        return asked is not None and torch.device(asked).type != device().type
+    if name in ("aten::copy", "aten::copy_"):
+        to, source = arguments[:2]
+        return isinstance(source, TracedTensor) and not isinstance(to, TracedTensor)
+    return False
+
+
+# ---- decompositions ----
+
+
+_UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset())
+"""The operators that this thread is decomposing."""
+
+
+def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    function = _decompositions().get(func) or torch_internals.decomposition_of(func)
+    if torch.Tag.dynamic_output_shape in func.tags:
+        raise ValueReadError(f"the result of {func.name()} has a size that depends on values")
+    if function is None or func in _UNDERWAY.get():
+        raise NoKernelError(
+            f"{func.name()} has no rule in JAX, and PyTorch has no decomposition of it"
+        )
+    token = _UNDERWAY.set(_UNDERWAY.get() | {func})
+    try:
+        return from_top(function, arguments, keywords)
+    finally:
+        _UNDERWAY.reset(token)
+
+
+@cache
+def _decompositions() -> Mapping[Any, Kernel]:
+    of_pytorch = torch_internals.all_decompositions()
+    ours = {**norms.DECOMPOSITIONS, **recurrent.DECOMPOSITIONS, **OWN}
+    return {**of_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
+
+
+@cache
+def _top_of_dispatch() -> DispatchState:
+    return torch_internals.fresh_dispatch_state()
+
+
+@contextmanager
+def at_top() -> Iterator[None]:
+    """A context in which calls start at the top of the dispatcher, as a user's do, whatever this
+    thread is doing. No gradients are recorded."""
+    with (
+        torch_internals.without_modes(),
+        torch_internals.dispatching_from(_top_of_dispatch()),
+        capturing(),
+        torch.no_grad(),
+    ):
+        yield
+
+
+def from_top(function: Kernel, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call a function with traced tensors that a call below functionalization has. It may take
+    views and write to what it made.
+
+    What it writes to its operands, the operands have afterwards: `aten::native_batch_norm` does
+    this, and its schema does not say so.
+    """
+    lent: list[tuple[TracedTensor, torch.Tensor]] = []
+
+    def lend(tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, TracedTensor):
+            return tensor
+        # Another tensor: the version that autograd checks goes with the tensor.
+        lent.append((tensor, functional(TracedTensor(tensor.described, tensor.node))))
+        return lent[-1][1]
+
+    with at_top():
+        given, named = pytree.tree_map_only(torch.Tensor, lend, (tuple(arguments), dict(keywords)))
+        results = pytree.tree_map_only(torch.Tensor, traced, function(*given, **named))
+        for operand, other in lent:
+            if torch_internals.was_written(other):
+                operand.node = traced(other).node
+        return results
+
+
+def traced(tensor: torch.Tensor) -> TracedTensor:
+    """The traced tensor of one as the user's program has it, with all that was written to it."""
+    found = torch_internals.functionalized(tensor)
+    return found if isinstance(found, TracedTensor) else constant(found)

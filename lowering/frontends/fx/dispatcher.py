@@ -1,0 +1,109 @@
+"""Kernels in PyTorch's dispatcher: the stock kernels, and this project's overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from composites.registry.operators import Operator, find_overload
+from composites.torch_internals import DispatchKeySet
+from lowering.frontends.fx import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY, capture
+from lowering.frontends.protocols import Kernel, Override
+from lowering.frontends.registration import Place
+
+OPERATOR_NAMESPACE = "composites"
+"""Namespace of this project's own operators."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FxStockKernel:
+    """A kernel that can be called after it was overridden."""
+
+    call_boxed: Callable[..., Any]
+    keys: DispatchKeySet
+    """The dispatch keys of a plain tensor of this backend, from this kernel's key downwards."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.call_boxed(self.keys, *arguments, **keywords)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BackendOverride:
+    """A kernel at the backend's key, which `capture` asks."""
+
+    overload: Any
+    kernel: Kernel
+
+    def remove(self) -> None:
+        kernels = capture.KERNELS.get(self.overload, [])
+        capture.KERNELS[self.overload] = [other for other in kernels if other is not self.kernel]
+
+
+class FxDispatching:
+    """See `lowering.frontends.protocols.Dispatching`."""
+
+    dispatch_key = DISPATCH_KEY
+    autograd_key = AUTOGRAD_KEY
+    functionalization_key = FUNCTIONALIZATION_KEY
+
+    def __init__(self) -> None:
+        self._stock: dict[tuple[str, str], FxStockKernel] = {}
+        self._places: dict[tuple[str, str], Place] = {}
+
+    def stock_kernel(self, operator: Operator, dispatch_key: str) -> FxStockKernel:
+        place = (operator.qualified, dispatch_key)
+        if place not in self._stock:
+            self._stock[place] = FxStockKernel(
+                self._call_boxed(operator, dispatch_key), self._keys_from(dispatch_key)
+            )
+        return self._stock[place]
+
+    def _call_boxed(self, operator: Operator, dispatch_key: str) -> Callable[..., Any]:
+        overload = find_overload(operator)
+        if dispatch_key == self.dispatch_key:
+
+            def recorded(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
+                return capture.stock(overload, arguments, keywords)
+
+            return recorded
+        found: Callable[..., Any] = torch.library.get_kernel(
+            operator.qualified, dispatch_key
+        ).call_boxed
+        return found
+
+    def decomposes(self, operator: Operator) -> bool:
+        return False
+
+    def crashes(self, operator: Operator) -> bool:
+        return False
+
+    def override(self, operator: Operator, dispatch_key: str, kernel: Kernel) -> Override:
+        overload = find_overload(operator)
+        if dispatch_key == self.dispatch_key:
+            return _at_backend(overload, kernel)
+        torch_internals.keep_dynamo_out(kernel)
+        called = self.stock_kernel(operator, dispatch_key).call_boxed
+        name = operator.qualified
+        place = Place(name, dispatch_key, with_keyset=True, stock=called, overload=overload)
+        return self._places.setdefault((name, dispatch_key), place).override(kernel)
+
+    def implement(self, name: str, kernel: Kernel) -> Override:
+        return _at_backend(getattr(getattr(torch.ops, OPERATOR_NAMESPACE), name).default, kernel)
+
+    def tidy(self) -> None:
+        for place in self._places.values():
+            place.tidy()
+
+    def _keys_from(self, dispatch_key: str) -> DispatchKeySet:
+        order = (self.autograd_key, self.functionalization_key, self.dispatch_key)
+        return torch_internals.key_set(self.dispatch_key, *order[order.index(dispatch_key) :])
+
+
+def _at_backend(overload: Any, kernel: Kernel) -> BackendOverride:
+    capture.KERNELS.setdefault(overload, [])
+    capture.KERNELS[overload] = [*capture.KERNELS[overload], kernel]
+    return BackendOverride(overload, kernel)

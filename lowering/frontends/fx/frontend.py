@@ -1,0 +1,35 @@
+"""The parts of the fx frontend, combined."""
+
+from __future__ import annotations
+
+from lowering.frontends.fx import creation, strides  # noqa: F401  (they add what replaces operators)
+from lowering.frontends.fx.autocast import offer_autocast
+from lowering.frontends.fx.device import device
+from lowering.frontends.fx.dispatcher import FxDispatching
+from lowering.frontends.fx.functionalization import keep_casts_functional
+from lowering.frontends.fx.graph import FxGraph
+from lowering.frontends.fx.random import FxRandomNumbers
+from lowering.frontends.fx.recorder import FxRecording
+from lowering.frontends.fx.tensors import FxTensors
+from lowering.frontends.fx.tracer import FxTracing
+from lowering.frontends.protocols import Frontend
+
+
+def make_frontend() -> Frontend:
+    """Make the frontend of this process. It keeps the stock kernels, so there must be only one.
+
+    Raises:
+        MissingPackageError: this PyTorch, or this process, cannot have the device.
+    """
+    device()
+    keep_casts_functional()
+    offer_autocast()
+    graph = FxGraph()
+    return Frontend(
+        tensors=FxTensors(),
+        dispatching=FxDispatching(),
+        graph=graph,
+        tracing=FxTracing(graph),
+        random_numbers=FxRandomNumbers(),
+        recording=FxRecording(graph),
+    )

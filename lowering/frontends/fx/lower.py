@@ -1,0 +1,76 @@
+"""From nodes of a graph to HLO: the rules of `lowering.frontends.aten_in_jax` run under JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from lowering.emission.types import DecompositionHlo, TensorType
+from lowering.frontends.aten_in_jax.dtypes import jax_dtype
+from lowering.frontends.aten_in_jax.evaluation import result_of
+from lowering.frontends.fx.capture import TracedTensor
+from lowering.frontends.fx.tensors import FxTensors
+from lowering.frontends.jax.functions import lower_function
+
+_LITERAL = 16
+"""How many numbers a constant can have that is written as numbers."""
+
+
+def reached(
+    outputs: Sequence[TracedTensor], inputs: Sequence[TracedTensor]
+) -> tuple[list[torch.fx.Node], list[int]]:
+    """The nodes from which outputs are computed, in the order of recording, and the positions of
+    the inputs among them."""
+    places = {tensor.node: place for place, tensor in enumerate(inputs)}
+    found: set[torch.fx.Node] = set()
+    pending = [tensor.node for tensor in outputs]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            if node not in places:
+                pending.extend(node.all_input_nodes)
+    read = sorted(places[node] for node in found if node in places)
+    return sorted(found - places.keys()), read
+
+
+def lower(
+    outputs: Sequence[TracedTensor], inputs: Sequence[TracedTensor]
+) -> tuple[DecompositionHlo, list[int]]:
+    """The HLO of outputs, and the positions of the inputs that it has as parameters, which are
+    those that it reads.
+
+    Raises:
+        LookupError: it reads an input that is not given.
+    """
+    nodes, read = reached(outputs, inputs)
+    foreign = next((node for node in nodes if node.op == "placeholder"), None)
+    if foreign is not None:
+        raise LookupError(f"the graph reads {foreign.meta['val'].shape}, which is not an input")
+    operands = [inputs[place].node for place in read]
+
+    def function(*arrays: Any) -> list[Any]:
+        values: dict[torch.fx.Node, Any] = dict(zip(operands, arrays, strict=True))
+        for node in nodes:
+            if node.op == "get_attr":
+                values[node] = _constant(node.meta["constant"])
+            else:
+                given = torch.fx.node.map_arg(node.args, values.__getitem__)
+                named = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
+                values[node] = result_of(node.target, node.meta["val"], given, dict(named))
+        return [values[tensor.node] for tensor in outputs]
+
+    types: list[TensorType] = [FxTensors.type_of(inputs[place]) for place in read]
+    return lower_function(function, types), read
+
+
+def _constant(tensor: torch.Tensor) -> Any:
+    dtype = jax_dtype(tensor.dtype)
+    if tensor.numel() <= _LITERAL:
+        return jnp.asarray(np.array(tensor.tolist(), dtype=dtype).reshape(tuple(tensor.shape)))
+    bits = tensor.reshape(-1).view(torch.uint8).numpy()
+    return jnp.asarray(bits.view(dtype).reshape(tuple(tensor.shape)))

@@ -1,0 +1,109 @@
+"""Decompositions of norms on this frontend.
+
+Those of PyTorch compute mean and variance by `aten::var_mean`, which is a composite of its own. A
+norm is one composite, with nothing inside that a compiler would have to look for. In batch norm,
+the moving average of the variance takes the biased variance, as the contract of
+`ptxla.batch_norm_training` says, so that a program is the same with composites and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from composites.operators.opmath import opmath_type
+from lowering.frontends.aten_in_jax.table import overload
+
+
+def native_layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See aten::native_layer_norm: the result, and mean and reciprocal deviation."""
+    dims = list(range(input.dim() - len(normalized_shape), input.dim()))
+    centered, mean, reciprocal = _centered(input.to(opmath_type(input.dtype)), dims, eps)
+    result = _scaled(centered * reciprocal, weight, bias)
+    return result.to(input.dtype), mean, reciprocal
+
+
+def native_group_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See aten::native_group_norm: the result, and mean and reciprocal deviation of each group."""
+    wide = input.to(opmath_type(input.dtype)).reshape(N, group, C // group * HxW)
+    centered, mean, reciprocal = _centered(wide, [2], eps)
+    result = (centered * reciprocal).reshape(input.shape)
+    of_channels = [None if t is None else _of_channels(t, input) for t in (weight, bias)]
+    result = _scaled(result, *of_channels).to(input.dtype)
+    return result, mean.squeeze(2).to(input.dtype), reciprocal.squeeze(2).to(input.dtype)
+
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See aten::native_batch_norm: the result, and mean and reciprocal deviation of the batch. In
+    training it writes to the moving averages."""
+    wide = input.to(opmath_type(input.dtype))
+    of_channels = [None if t is None else _of_channels(t, input) for t in (weight, bias)]
+    if not training:
+        assert running_mean is not None
+        assert running_var is not None
+        reciprocal = torch.rsqrt(running_var.to(wide.dtype) + eps)
+        centered = wide - _of_channels(running_mean, input)
+        result = _scaled(centered * _of_channels(reciprocal, input), *of_channels)
+        nothing = wide.new_zeros(0)
+        return result.to(input.dtype), nothing, nothing
+    dims = [0, *range(2, input.dim())]
+    centered, mean, reciprocal = _centered(wide, dims, eps)
+    result = _scaled(centered * reciprocal, *of_channels)
+    if running_mean is not None:
+        running_mean.copy_((1 - momentum) * running_mean + momentum * mean.flatten())
+    if running_var is not None:
+        variance = (centered * centered).mean(dims)
+        running_var.copy_((1 - momentum) * running_var + momentum * variance)
+    return result.to(input.dtype), mean.flatten(), reciprocal.flatten()
+
+
+def _centered(input: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The input less its mean, the mean, and the reciprocal of the deviation."""
+    mean = input.mean(dims, keepdim=True)
+    centered = input - mean
+    variance = (centered * centered).mean(dims, keepdim=True)
+    return centered, mean, torch.rsqrt(variance + eps)
+
+
+def _scaled(result: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    if weight is not None:
+        result = result * weight
+    return result if bias is None else result + bias
+
+
+def _of_channels(values: Tensor, input: Tensor) -> Tensor:
+    """One value for each channel, in the rank of `[N, C, …]`."""
+    return values.reshape(1, -1, *[1] * (input.dim() - 2))
+
+
+DECOMPOSITIONS: Mapping[object, Callable[..., object]] = {
+    overload("aten::native_layer_norm"): native_layer_norm,
+    overload("aten::native_group_norm"): native_group_norm,
+    overload("aten::native_batch_norm"): native_batch_norm,
+}

@@ -1,0 +1,89 @@
+"""Recording a whole program without running it, and lowering it to StableHLO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from lowering.frontends.fx import capture
+from lowering.frontends.fx.capture import ForeignDataError, NoKernelError, ValueReadError
+from lowering.frontends.fx.graph import FxGraph
+from lowering.frontends.fx.lower import lower
+from lowering.frontends.fx.random import drawing_from
+from lowering.frontends.fx.tensors import FxTensors
+from lowering.frontends.protocols import GraphParameter, LoweredGraph
+from lowering.hlo.convert import to_stablehlo
+
+
+class FxRecording:
+    """See `lowering.frontends.protocols.Recording`."""
+
+    value_read_errors: type[Exception] = ValueReadError
+    no_kernel_errors: type[Exception] = NoKernelError
+    foreign_data_errors: type[Exception] = ForeignDataError
+
+    def __init__(self, graph: FxGraph) -> None:
+        self._graph = graph
+        self._seed: capture.TracedTensor | None = None
+        """The random seed of the last recording."""
+
+    @contextmanager
+    def recording(self, *, shared: bool = False) -> Iterator[None]:
+        blank = torch.empty((), dtype=torch.int64, device="meta")
+        with (
+            self._graph.recorded(shared=shared),
+            capture.recording(),
+            torch_internals.printing(_text),
+            # PyTorch starts one thread for each device at the first backward of a process. If that
+            # was before this device was registered, it has none.
+            torch.autograd.set_multithreading_enabled(False),
+        ):
+            self._seed = capture.placeholder(blank)
+            with drawing_from(self._seed), capture.errors_at_end():
+                yield
+
+    def unchanged(
+        self, tensors: Sequence[torch.Tensor], placeholders: Sequence[torch.Tensor]
+    ) -> list[bool]:
+        inputs = {capture.traced(tensor).node for tensor in placeholders}
+        return [
+            FxTensors.owns(tensor) and capture.traced(tensor).node in inputs for tensor in tensors
+        ]
+
+    def has_no_value(self, tensor: torch.Tensor) -> bool:
+        return FxTensors.owns(tensor)
+
+    def lower_graph(
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+    ) -> LoweredGraph:
+        seed = self._seed
+        assert seed is not None, "a graph is lowered after it was recorded"
+        with capture.recording(seed.node.graph):  # views of what was written to are made now
+            results = [capture.traced(tensor) for tensor in outputs]
+            given = [*(capture.traced(tensor) for tensor in inputs), seed]
+        try:
+            lowered, read = lower(results, given)
+        except LookupError as error:
+            raise ForeignDataError(
+                "the module computes with a tensor of another export; keep none of the tensors"
+                " that a module computes while it is exported"
+            ) from error
+        module = to_stablehlo(lowered.module, self._graph.referred, every=True)
+        assert module is not None, "all instructions are converted"
+        parameters = tuple(
+            GraphParameter(None if place == len(inputs) else place, FxTensors.type_of(given[place]))
+            for place in read
+        )
+        return LoweredGraph(
+            module, True, parameters, tuple(FxTensors.type_of(result) for result in results)
+        )
+
+
+def _text(tensor: Any) -> str | None:
+    if not isinstance(tensor, torch.Tensor) or not FxTensors.owns(tensor):
+        return None
+    return capture.description(tensor)

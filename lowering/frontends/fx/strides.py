@@ -1,0 +1,115 @@
+"""Decompositions of views by strides. A traced tensor has no memory. Where its elements would lie
+in order there, a view takes them by their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from lowering.frontends.aten_in_jax.table import overload
+from lowering.frontends.fx import capture
+
+
+def as_strided(
+    self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """See aten::as_strided.
+
+    Raises:
+        NoKernelError: it is not known how `self` would lie in memory.
+    """
+    _check_order(self)
+    places = _places(self, size, stride, storage_offset)
+    return self.reshape(-1).index_select(0, places).reshape(tuple(size))
+
+
+def as_strided_scatter(
+    self: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """See aten::as_strided_scatter.
+
+    Raises:
+        NoKernelError: see `as_strided`.
+    """
+    _check_order(self)
+    places = _places(self, size, stride, storage_offset)
+    return self.reshape(-1).scatter(0, places, src.reshape(-1)).reshape(self.shape)
+
+
+def _check_order(tensor: Tensor) -> None:
+    if not (tensor.is_contiguous() and _is_in_order(capture.traced(tensor).node)):
+        raise capture.NoKernelError(
+            "aten::as_strided depends on how the tensor lies in memory, which an exported program"
+            " does not know here; call it on a tensor that is not transposed or sliced, or write"
+            " the view with slices"
+        )
+
+
+def _is_in_order(node: torch.fx.Node) -> bool:
+    """Whether PyTorch keeps the elements in the order of the dimensions, as those of an input.
+
+    Functionalization copies what PyTorch views, so strides do not say this.
+    """
+    seen: set[torch.fx.Node] = set()
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        if one in seen or one.op in ("placeholder", "get_attr"):
+            continue
+        seen.add(one)
+        name = getattr(one.target, "name", lambda: "")().partition(".")[0]
+        if name in _NEW:
+            continue
+        if name in _SAME_ORDER:
+            pending.append(one.all_input_nodes[0])
+        elif torch.Tag.pointwise in getattr(one.target, "tags", ()):
+            pending.extend(one.all_input_nodes)
+        else:
+            return False
+    return True
+
+
+_NEW = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_unsafe_index", "arange", "cat", "constant_pad_nd", "empty", "full", "index_select", "mm",
+        "new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros", "ones",
+        "reflection_pad1d", "scalar_tensor", "stack", "zeros",
+    )
+)  # fmt: skip
+"""Operators whose results are in order, whatever their operands are."""
+
+_SAME_ORDER = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_to_copy", "_unsafe_view", "clone", "copy", "empty_like", "full_like", "index_add",
+        "index_put", "ones_like", "reshape", "scatter", "scatter_add", "squeeze", "squeeze_copy",
+        "unsqueeze", "unsqueeze_copy", "view", "view_copy", "zeros_like",
+    )
+)  # fmt: skip
+"""Operators whose results are in order if their operands are; pointwise ones are others."""
+
+
+def _places(
+    tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None
+) -> Tensor:
+    """For each element of the view, its number among those of the tensor."""
+    places = torch.full((), offset or 0, dtype=torch.int64, device=tensor.device)
+    for length, step in zip(size, stride, strict=True):
+        numbers = torch.arange(length, device=tensor.device) * step
+        places = places.unsqueeze(-1) + numbers
+    return places.reshape(-1)
+
+
+capture.OWN.update(
+    {
+        overload("aten::as_strided"): as_strided,
+        overload("aten::as_strided_scatter"): as_strided_scatter,
+    }
+)

@@ -1,0 +1,48 @@
+"""Traced tensors: their types, and placeholders."""
+
+from __future__ import annotations
+
+import torch
+
+from lowering.emission.types import TensorType
+from lowering.frontends.fx import capture
+from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.tensor_types import DTYPE_OF, tensor_type
+
+
+class FxTensors:
+    """See `lowering.frontends.protocols.Tensors`."""
+
+    device_type = DEVICE_TYPE
+
+    @staticmethod
+    def owns(tensor: torch.Tensor) -> bool:
+        return tensor.device.type == DEVICE_TYPE
+
+    @staticmethod
+    def type_of(tensor: torch.Tensor) -> TensorType:
+        return tensor_type(tensor, "StableHLO")
+
+    @staticmethod
+    def dtype(element_type: str) -> torch.dtype:
+        return DTYPE_OF[element_type]
+
+    @staticmethod
+    def keeps(type_: TensorType) -> bool:
+        return True
+
+    @staticmethod
+    def sharding_of(tensor: torch.Tensor) -> str:
+        return ""
+
+    @staticmethod
+    def placeholder(like: torch.Tensor) -> torch.Tensor:
+        return capture.functional(traced_placeholder(like))
+
+
+def traced_placeholder(like: torch.Tensor) -> capture.TracedTensor:
+    """A placeholder as calls below functionalization have it."""
+    FxTensors.type_of(like)
+    # Parameters of the program have no strides.
+    described = torch.empty(tuple(like.shape), dtype=like.dtype, device="meta")
+    return capture.placeholder(described)

@@ -1,0 +1,79 @@
+"""Tracing a function with placeholders to HLO, which gives decompositions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from composites import torch_internals
+from lowering import interrupts
+from lowering.emission.types import DecompositionHlo
+from lowering.frontends.autocast import autocast, autocast_dtype
+from lowering.frontends.fx import capture
+from lowering.frontends.fx.device import DEVICE_TYPE
+from lowering.frontends.fx.graph import FxGraph
+from lowering.frontends.fx.lower import lower
+from lowering.frontends.fx.random import drawing_from
+from lowering.frontends.fx.tensors import traced_placeholder
+from lowering.frontends.written import refuse_writes
+
+
+class FxTracing:
+    """See `lowering.frontends.protocols.Tracing`."""
+
+    def __init__(self, graph: FxGraph) -> None:
+        self._graph = graph
+
+    def autocast_dtype(self) -> torch.dtype | None:
+        return autocast_dtype(DEVICE_TYPE)
+
+    def autocast(self, dtype: torch.dtype | None) -> AbstractContextManager[None]:
+        return autocast(DEVICE_TYPE, dtype)
+
+    def trace(
+        self,
+        function: Callable[..., Any],
+        operands: Sequence[Any],
+        *,
+        whole_dispatch: bool,
+        autocast: torch.dtype | None = None,
+        as_stock: bool = False,
+    ) -> DecompositionHlo:
+        with (
+            interrupts.deferred(),
+            self._graph.tracing.raised(),
+            capture.recording(),
+            capture.errors_at_once(),
+            capture.at_top() if whole_dispatch else torch.no_grad(),
+            self.autocast(autocast),
+            torch_internals.without_saved_tensors_hooks(),
+        ):
+            return self._traced(function, operands, whole_dispatch)
+
+    def _traced(
+        self, function: Callable[..., Any], operands: Sequence[Any], whole_dispatch: bool
+    ) -> DecompositionHlo:
+        inputs = [None if t is None else traced_placeholder(t) for t in operands]
+        given = [t if t is None or not whole_dispatch else capture.functional(t) for t in inputs]
+        blank = torch.empty((), dtype=torch.int64, device="meta")
+        seed = capture.placeholder(blank)
+        with drawing_from(seed) as state, interrupts.allowed():
+            outputs = function(*given)
+        refuse_writes(given)
+        results = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+        present = [t for t in inputs if t is not None]
+        decomposition, read = lower(
+            [capture.traced(result) for result in results], [*present, seed]
+        )
+        numbers = {place: number for number, place in enumerate(read)}
+        draws = len(present) in numbers
+        return replace(
+            decomposition,
+            parameters=tuple(numbers.get(place) for place in range(len(present))),
+            seed=numbers.get(len(present)),
+            draws=state.draws if draws else 0,
+        )

@@ -1,0 +1,29 @@
+"""The types of PyTorch's tensors, by their names in StableHLO."""
+
+from __future__ import annotations
+
+import torch
+
+from composites.element_types import PYTORCH_NAMES
+from composites.errors import UnsupportedCallError
+from lowering.emission.types import TensorType
+
+DTYPE_OF: dict[str, torch.dtype] = {
+    element: getattr(torch, name) for element, name in PYTORCH_NAMES.items()
+}
+_ELEMENT_TYPE_OF = {dtype: element for element, dtype in DTYPE_OF.items()}
+
+
+def tensor_type(tensor: torch.Tensor, whose: str) -> TensorType:
+    """Element type and shape of a tensor.
+
+    Args:
+        whose: what has no tensors of other dtypes, for the error.
+
+    Raises:
+        UnsupportedCallError: the dtype has no element type.
+    """
+    element = _ELEMENT_TYPE_OF.get(tensor.dtype)
+    if element is None:
+        raise UnsupportedCallError(f"{whose} has no tensors of {tensor.dtype}")
+    return TensorType(element, tuple(tensor.shape))

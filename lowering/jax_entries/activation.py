@@ -1,0 +1,183 @@
+"""Turning on that calls of JAX programs become composites, and off again.
+
+It is for the whole process, as in PyTorch programs, and `lowering.requests` says in both what
+several threads together have on. What is on in one kind of program is not on in the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import jax
+
+from composites.allowlist import resolve
+from composites.errors import AllowlistError, UnusableFunctionError
+from composites.functions import find_function
+from composites.registry.model import Composite
+from lowering import interrupts
+from lowering.activation import catalog
+from lowering.dispatch.statistics import Statistics
+from lowering.import_hook import after_import
+from lowering.jax_entries.catching import Catcher, Claim
+from lowering.jax_entries.entries import Entries, entries
+from lowering.jax_entries.replacing import Replaced, find_replaceable
+from lowering.requests import Block, Names, Requests
+
+log = logging.getLogger("composites")
+
+_LOCK = threading.RLock()
+"""Held while what is on changes."""
+
+statistics = Statistics()
+"""What became of the calls of JAX functions in this process."""
+
+
+@dataclass(slots=True)
+class _Installation:
+    """The functions that are replaced for some entries."""
+
+    replaced: list[Replaced] = field(default_factory=list)
+    waiting: list[Callable[[], object]] = field(default_factory=list)
+    """Functions that stop waiting for modules that are not imported yet."""
+    removed: bool = False
+
+    def install(self, chosen: Sequence[Composite], known: Entries) -> None:
+        """Replace what the entries catch, now or when its module is imported."""
+        by_target: dict[str, list[Claim]] = {}
+        definitions = {d.entry.identity: d for d in known.definitions}
+        for entry in chosen:
+            counted = statistics.of(entry)
+            for target, adapter in entry.jax:
+                claim = Claim(definitions[entry.identity], find_function(adapter), counted)
+                by_target.setdefault(target, []).append(claim)
+        for target, claims in by_target.items():
+            action = self._action(target, tuple(claims), known)
+            self.waiting.append(after_import(target.partition(":")[0], action))
+
+    def _action(self, target: str, claims: tuple[Claim, ...], known: Entries) -> Callable[[], None]:
+        def replace() -> None:
+            if self.removed:
+                return
+            try:
+                found = find_replaceable(target)
+                catcher = Catcher(target, claims, known, found.is_compiled)
+                self.replaced.append(Replaced(found.function, catcher))
+            except UnusableFunctionError as error:
+                entry = claims[0].entry
+                raise AllowlistError(
+                    f"{entry.qualified} ({entry.location}): jax: {error}; correct it, or turn the"
+                    f" entry off with -{entry.name}"
+                ) from error
+
+        return replace
+
+    def remove(self) -> None:
+        """Have all functions do again what they did."""
+        self.removed = True
+        for stop in self.waiting:
+            stop()
+        while self.replaced:
+            self.replaced[-1].restore()
+            self.replaced.pop()
+
+
+@dataclass(slots=True)
+class _Active:
+    requests: Requests = field(default_factory=Requests)
+    entries: tuple[Composite, ...] = ()
+    installation: _Installation = field(default_factory=_Installation)
+
+    def change(self, requests: Requests) -> None:
+        """Have on what is asked for. If something cannot be caught, nothing changes."""
+        known = entries()
+        chosen = tuple(d.entry for d in known.definitions if d.entry.identity in requests.names)
+        if chosen != self.entries:
+            self.installation.remove()
+            try:
+                self._install(chosen, known)
+            except BaseException:
+                self.installation.remove()
+                self._install(self.entries, known)
+                raise
+            self.entries = chosen
+            # What was traced before holds other composites, or none.
+            jax.clear_caches()
+            names = ", ".join(entry.identity for entry in chosen) or "none"
+            log.info("active in JAX programs: %s", names)
+        self.requests = requests
+
+    def _install(self, chosen: Sequence[Composite], known: Entries) -> None:
+        self.installation = _Installation()
+        self.installation.install(chosen, known)
+
+
+_active = _Active()
+
+
+def active() -> tuple[str, ...]:
+    """Names of the entries whose calls in JAX programs become composites."""
+    return tuple(catalog().label(entry) for entry in _active.entries)
+
+
+def enable(*names: str) -> None:
+    """Have calls of JAX functions become composites, in addition to those that do already.
+
+    This is for the whole process. Inside an `enabled` block of the same thread, it lasts until the
+    end of the block. What was traced before is traced again.
+
+    Args:
+        names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
+            Entries without the key `jax` catch nothing in JAX programs.
+
+    Raises:
+        AllowlistError: a name is unknown or ambiguous, or no entry has the key `jax`. Nothing is
+            changed in this case.
+        RegistryError: a registry file is invalid.
+    """
+    added = _resolved(names)
+    _change(lambda requests: requests.with_names(added, threading.current_thread()))
+
+
+def disable(*names: str) -> None:
+    """Have calls of JAX functions be what they were; without names, all of them.
+
+    Inside an `enabled` block of the same thread, this lasts until the end of the block.
+
+    Raises:
+        AllowlistError: a name is unknown or ambiguous. Nothing is changed in this case.
+    """
+    found = resolve(names, catalog(), every_version=True) if names else ()
+    removed = frozenset(entry.identity for entry in found) if names else None
+    _change(lambda requests: requests.without_names(removed, threading.current_thread()))
+
+
+@contextmanager
+def enabled(*names: str) -> Iterator[None]:
+    """Have calls of JAX functions become composites for a `with` block; see `enable`. What was on
+    before is restored afterwards."""
+    block = Block(threading.current_thread(), _resolved(names))
+    try:
+        _change(lambda requests: requests.with_block(block))
+        yield
+    finally:
+        _change(lambda requests: requests.without_block(block.key))
+
+
+def _change(requested: Callable[[Requests], Requests]) -> None:
+    with _LOCK, interrupts.deferred():
+        _active.change(requested(_active.requests))
+
+
+def _resolved(names: Sequence[str]) -> Names:
+    found = resolve(names, catalog())
+    if found and not any(entry.jax for entry in found):
+        able = ", ".join(entry.name for entry in catalog() if entry.jax)
+        raise AllowlistError(
+            f"{', '.join(names)}: no call of a JAX program becomes this; write some of {able}, or"
+            f" call composites.jax.{found[0].name} yourself"
+        )
+    return frozenset(entry.identity for entry in found if entry.jax)

@@ -1,0 +1,90 @@
+"""The arguments of a call of an entry: arrays apart from what is no array."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from composites.element_types import NAME_OF_PYTORCH, PYTORCH_NAMES
+from composites.registry.operators import Argument
+from lowering.jax_entries.definition import Definition
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of an array among the arguments of a call."""
+
+    number: int
+
+
+def signature_of(definition: Definition) -> inspect.Signature:
+    """The arguments that an entry has in JAX."""
+    return inspect.Signature([_parameter(a) for a in definition.signature.arguments])
+
+
+def taken_apart(
+    definition: Definition, named: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[Any]]:
+    """Arguments by name, with a `Slot` in the place of each array, and the arrays."""
+    arrays: list[Any] = []
+    return {name: _value(definition, name, v, arrays) for name, v in named.items()}, arrays
+
+
+def _value(definition: Definition, name: str, value: Any, arrays: list[Any]) -> Any:
+    argument = definition.signature.argument(name)
+    assert argument is not None
+    is_operand = argument.kind in ("tensor", "tensors", "optional_tensors") or (
+        argument.kind == "other" and name in definition.entry.operands
+    )
+    return _taken(value, is_operand, argument, arrays)
+
+
+def _taken(value: Any, is_operand: bool, argument: Argument, arrays: list[Any]) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_taken(item, is_operand, argument, arrays) for item in value)
+    if value is None:
+        return None
+    is_array = isinstance(value, jax.Array | np.ndarray)
+    if is_operand or (is_array and argument.kind == "other"):
+        array = jnp.asarray(value)
+        arrays.append(jax.lax.convert_element_type(array, array.dtype))
+        return Slot(len(arrays) - 1)
+    if argument.kind in ("dtype", "other") and not isinstance(value, torch.dtype):
+        name = _dtype_name(value)
+        return value if name is None else getattr(torch, PYTORCH_NAMES[NAME_OF_PYTORCH[name]])
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _dtype_name(value: Any) -> str | None:
+    """The name of a dtype of JAX or numpy; None for other values."""
+    if not isinstance(value, np.dtype | type) and not hasattr(value, "dtype"):
+        return None
+    try:
+        name = jnp.dtype(value).name
+    except TypeError:
+        return None
+    return name if name in NAME_OF_PYTORCH else None
+
+
+def typed(value: Any) -> Any:
+    """A value with its type, since 1, 1.0 and True are equal but lower differently."""
+    if isinstance(value, list | tuple):
+        return (type(value), *map(typed, value))
+    return (type(value), value)
+
+
+def _parameter(argument: Argument) -> inspect.Parameter:
+    kind = (
+        inspect.Parameter.KEYWORD_ONLY
+        if argument.keyword_only
+        else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    )
+    default = argument.default if argument.has_default else inspect.Parameter.empty
+    return inspect.Parameter(argument.name, kind, default=default)

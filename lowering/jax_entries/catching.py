@@ -1,0 +1,251 @@
+"""A call of a JAX function: the composite of an entry, or the function itself.
+
+The entry's adapter maps the arguments of the JAX function to those of the entry. What it cannot
+express, and what `CaughtCall.check` refuses, falls back to the function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from composites.errors import CompositesError, UnsupportedCallError
+from composites.registry.model import Composite
+from lowering.dispatch.statistics import EntryStatistics
+from lowering.frontends.jax.composite_call import bind
+from lowering.frontends.jax.internals import has_own_type, knows_sums, settings_of_traces
+from lowering.jax_entries.arguments import signature_of, taken_apart, typed
+from lowering.jax_entries.calls import strong
+from lowering.jax_entries.caught_calls import CaughtCall
+from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.entries import Entries
+
+_KINDS = 4096
+"""How many kinds of calls are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An entry that catches a JAX function."""
+
+    definition: Definition
+    adapter: Callable[..., Any]
+    statistics: EntryStatistics
+
+    @property
+    def entry(self) -> Composite:
+        return self.definition.entry
+
+
+class _Inside(threading.local):
+    """The functions whose own decomposition this thread traces."""
+
+    functions: tuple[Any, ...] = ()
+
+
+_inside = _Inside()
+
+
+@dataclass(frozen=True, eq=False)
+class Catcher:
+    """What handles the calls of one JAX function, while entries that catch it are on."""
+
+    target: str
+    claims: Sequence[Claim]
+    entries: Entries
+    is_compiled: bool
+    """Whether JAX compiles the function by itself (`jax.jit`). It then adds up the function's own
+    gradients before others."""
+    calls: dict[Any, CaughtCall] = field(default_factory=dict)
+    """The kinds of calls."""
+
+    def __call__(
+        self, original: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        if original in _inside.functions:  # a module calls itself in its decomposition
+            return original(*arguments, **keywords)
+        for claim in self.claims:
+            composite = CaughtComposite(self, claim, original, arguments, keywords)
+            try:
+                return _adapted(claim, composite)
+            except UnsupportedCallError as error:
+                operands = _written([*arguments, *keywords.values()])
+                claim.statistics.fallback(str(error), operands).count_call()
+        return original(*arguments, **keywords)
+
+
+def _adapted(claim: Claim, composite: CaughtComposite) -> Any:
+    try:
+        inspect.signature(claim.adapter).bind(composite, *composite.arguments, **composite.keywords)
+    except TypeError as error:
+        raise UnsupportedCallError(f"an argument that the entry does not have: {error}") from error
+    return claim.adapter(composite, *composite.arguments, **composite.keywords)
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtComposite:
+    """The composite of an entry, for the adapter of one call."""
+
+    catcher: Catcher
+    claim: Claim
+    original: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+    def __call__(
+        self,
+        *arguments: Any,
+        decomposition: Callable[..., Any] | None = None,
+        has_backward: bool = True,
+        **keywords: Any,
+    ) -> Any:
+        """The composite's results: an array, or a list of several.
+
+        Args:
+            arguments, keywords: those of the entry.
+            decomposition: what the composite computes, as a function of its arrays in the order of
+                the arguments. It is a frozen value: equal ones compute the same. By default it is
+                the JAX function, for which each array must be one of its arguments.
+            has_backward: whether the entry's backward means what JAX's derivative computes.
+
+        Raises:
+            UnsupportedCallError: the entry does not have such a call.
+        """
+        claim = self.claim
+        bound = signature_of(claim.definition).bind(*arguments, **keywords)
+        bound.apply_defaults()
+        given = [leaf for leaf in jax.tree.leaves(list(bound.arguments.values())) if is_array(leaf)]
+        for array in given:
+            if not has_own_type(array) or jnp.iscomplexobj(array):
+                raise UnsupportedCallError(
+                    "an array is complex, has the type of a number, or is explicitly sharded"
+                )
+        values, arrays = taken_apart(claim.definition, bound.arguments)
+        if len(arrays) != len(given):
+            raise UnsupportedCallError("an operand is a number")
+        made = _Original.of(self, given) if decomposition is None else decomposition
+        keeps_sums = knows_sums() or self.catcher.is_compiled
+        call = self._call(
+            values, arrays, _Guarded(self.original, made), has_backward and keeps_sums
+        )
+        claim.statistics.caught += 1
+        results = bind(call.kind, [arrays[number] for number in call.order])
+        return results[0] if len(results) == 1 else results
+
+    def _call(
+        self, values: dict[str, Any], arrays: list[Any], made: _Guarded, has_backward: bool
+    ) -> CaughtCall:
+        calls, types = self.catcher.calls, tuple(map(strong, arrays))
+        key = (
+            self.claim.entry.identity, typed(tuple(values.items())), types, made, has_backward,
+            settings_of_traces(),
+        )  # fmt: skip
+        try:
+            found = calls.get(key)
+        except TypeError as error:
+            raise UnsupportedCallError(f"an argument cannot be compared: {error}") from error
+        if found is None:
+            found = self._made(values, types, made, has_backward)
+            if len(calls) >= _KINDS:
+                calls.clear()
+            calls[key] = found
+        return found
+
+    def _made(
+        self, values: dict[str, Any], types: tuple[Any, ...], made: _Guarded, has_backward: bool
+    ) -> CaughtCall:
+        entries = self.catcher.entries
+        order: list[int] = []
+
+        def function(*operands: Any) -> list[Any]:
+            arrays = list(operands)
+            for number, operand in zip(order, operands, strict=True):
+                arrays[number] = operand
+            results = made(*arrays)
+            return list(results) if isinstance(results, list | tuple) else [results]
+
+        call = CaughtCall(
+            self.claim.definition, values, types, entries.invoke,
+            function=function, has_backward=has_backward,
+        )  # fmt: skip
+        order[:] = call.order
+        try:
+            call.check()
+        except UnsupportedCallError:
+            raise
+        except CompositesError as error:
+            raise UnsupportedCallError(str(error)) from error
+        self.claim.statistics.lowered += 1
+        return call
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The place of an operand among the arguments of a function."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class _Original:
+    """A JAX function with the arguments of a call, as a function of the arrays among them."""
+
+    function: Callable[..., Any]
+    leaves: tuple[Any, ...]
+    """With a `_Place` for each array."""
+    types: tuple[type, ...]
+    """Of the leaves, since 1, 1.0 and True are equal."""
+    structure: Any
+
+    @classmethod
+    def of(cls, call: CaughtComposite, arrays: Sequence[Any]) -> _Original:
+        flat, structure = jax.tree.flatten(
+            (call.arguments, call.keywords), is_leaf=lambda leaf: leaf is None
+        )
+        places = {id(array): n for n, array in enumerate(arrays)}
+        if any(is_array(leaf) and id(leaf) not in places for leaf in flat):
+            raise UnsupportedCallError("an argument is an array that is no operand")
+        leaves = tuple(_Place(places[id(x)]) if is_array(x) else x for x in flat)
+        return cls(call.original, leaves, tuple(map(type, leaves)), structure)
+
+    def __call__(self, *arrays: Any) -> Any:
+        filled = [arrays[x.number] if isinstance(x, _Place) else x for x in self.leaves]
+        arguments, keywords = jax.tree.unflatten(self.structure, filled)
+        return self.function(*arguments, **keywords)
+
+
+@dataclass(frozen=True)
+class _Guarded:
+    """A decomposition, in which the caught function itself is not caught again."""
+
+    original: Callable[..., Any]
+    function: Callable[..., Any]
+
+    def __call__(self, *arrays: Any) -> Any:
+        before = _inside.functions
+        _inside.functions = (*before, self.original)
+        try:
+            return self.function(*arrays)
+        finally:
+            _inside.functions = before
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array of JAX or numpy."""
+    return isinstance(value, jax.Array | np.ndarray)
+
+
+def _written(values: Sequence[Any]) -> str:
+    """Arguments of a call, as in `float32[2, 3], None`."""
+    return ", ".join(
+        f"{leaf.dtype.name}{list(leaf.shape)}" if is_array(leaf)
+        else repr(leaf) if isinstance(leaf, int | float | str | None) else type(leaf).__name__
+        for leaf in jax.tree.leaves(list(values), is_leaf=lambda leaf: leaf is None)
+    )  # fmt: skip

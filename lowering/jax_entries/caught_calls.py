@@ -1,0 +1,316 @@
+"""One kind of call of a JAX function that an entry catches.
+
+Name, version, operands and attributes are those of the entry. The decomposition is the JAX function
+itself, and that of the backward is JAX's own derivative of it, so that a program computes the same
+bits with the composite and without it. What the entry itself would compute serves for comparison:
+for the types of the results, and for what `jax.vmap` makes of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import jax
+
+from composites import attribute_types
+from composites.errors import LoweringError, UnsupportedCallError
+from lowering.frontends.jax.composite_call import Kind, bind, trace
+from lowering.jax_entries import meaning
+from lowering.jax_entries.arguments import signature_of, taken_apart
+from lowering.jax_entries.calls import (
+    Call,
+    DerivedBackward,
+    batched_kind,
+    has_meaning,
+    strong,
+    strong_or_none,
+    texts,
+    wider,
+)
+from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.pulling import Arrays, NotExpressible, Source, pulled_back
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CaughtCall(Call):
+    """All that equal calls of a JAX function have in common."""
+
+    function: Arrays
+    """The JAX function, of the operands that are present, in the composite's order."""
+    has_backward: bool = True
+    """Whether the entry's backward means what JAX's derivative computes."""
+
+    @cached_property
+    def _reference(self) -> Call:
+        """The entry's own call with these arguments."""
+        return Call(self.definition, self.values, self.arrays, self.invoke)
+
+    def check(self) -> None:
+        """Check that the call is one of the entry's.
+
+        Raises:
+            UnsupportedCallError: it is not.
+        """
+        if self.unmet is not None:
+            raise UnsupportedCallError(self.unmet)
+        if len(self.order) != len(self.arrays):
+            raise UnsupportedCallError("an array is no operand of the composite")
+        try:
+            expected = self._reference.kind.jaxpr.out_avals
+        except LoweringError as error:
+            raise UnsupportedCallError(str(error)) from error
+        found = self.kind.jaxpr.out_avals
+        if any(aval.weak_type for aval in found):
+            raise UnsupportedCallError("a result has the type of a number")
+        if list(map(_typed, found)) != list(map(_typed, expected)):
+            written = "; ".join(", ".join(map(_written, avals)) for avals in (found, expected))
+            raise UnsupportedCallError(f"results are not those of the entry: {written}")
+
+    # ---- the forward ----
+
+    @property
+    def _meaning(self) -> tuple[Any, Any]:
+        return self.function, list
+
+    @cached_property
+    def _saving(self) -> Kind:
+        if not self.definition.entry.saved:
+            return self.kind
+        further = self._lowered(
+            lambda: meaning.further_results(self.definition, self._captured[0], self._types)
+        )
+        made = self._kind(lambda *arrays: [*self.function(*arrays), *further(*arrays)])
+        return replace(made, rules=None)
+
+    def _kind(self, function: Callable[..., Any]) -> Kind:
+        return replace(super()._kind(function), uncompiled=function)
+
+    # ---- Rules: derivatives ----
+
+    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+        """See `Rules`."""
+        return super().differentiable(wanted) if self.has_backward else None
+
+    def pull_back(
+        self,
+        operands: Sequence[Any],
+        results: Sequence[Any],
+        grads: Sequence[Any | None],
+        wanted: tuple[bool, ...],
+    ) -> list[Any]:
+        """See `Rules`."""
+        try:
+            if self.definition.backward is None:
+                return self._derived(operands, results, grads, wanted)
+            types = tuple(map(strong_or_none, grads))
+            kind, sources = self.operator_backward(types, wanted)
+        except NotExpressible:
+            return self._transposed(operands, grads, wanted)
+        given = [grad for grad in grads if grad is not None]
+        by_kind = {"grad": given, "operand": operands, "result": results}
+        return bind(kind, [by_kind[source.kind][source.number] for source in sources])
+
+    def _make_backward(
+        self,
+        grads: tuple[Any | None, ...],
+        wanted: tuple[bool, ...],
+        saved: tuple[Any | None, ...],
+    ) -> Kind:
+        entry = self.definition.entry
+        sources = [Source("grad", n) for n in range(sum(grad is not None for grad in grads))]
+        for n, type_ in zip(self._taken(len(grads)), saved, strict=True):
+            if type_ is not None:
+                sources.append(self._source(n, len(grads)))
+        function = self._lowered(
+            lambda: pulled_back(self.function, self._present, grads, wanted, sources)
+        )
+        present = [type_ for type_ in (*grads, *saved) if type_ is not None]
+        mask = attribute_types.boolean_list(self._whole(wanted))
+        return Kind(
+            f"{entry.composite_name}_backward",
+            entry.version,
+            texts({**self._attributes, "output_mask": mask}),
+            self._lowered(lambda: trace(function, present)),
+            DerivedBackward(self, grads, wanted, saved),
+            function,
+        )
+
+    def _source(self, number: int, results: int) -> Source:
+        """What is at a position among operands, results and further results."""
+        count = len(self._types)
+        if number < count:
+            before = self._types[:number]
+            return Source("operand", sum(type_ is not None for type_ in before))
+        if number < count + results:
+            return Source("result", number - count)
+        return Source("further", number - count - results)
+
+    def operator_backward(
+        self, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+    ) -> tuple[Kind, tuple[Source, ...]]:
+        """The composite of the operator that PyTorch's autograd calls, and where its operands come
+        from.
+
+        Raises:
+            NotExpressible: autograd calls something else too, or JAX's derivative reads something
+                else.
+        """
+        key = ("operator", grads, wanted)
+        if key not in self._backwards:
+            try:
+                self._backwards[key] = self._make_operator_backward(grads, wanted)
+            except NotExpressible:
+                self._backwards[key] = None
+        found = self._backwards[key]
+        if found is None:
+            raise NotExpressible("the entry's backward is no part of JAX's derivative")
+        return found  # type: ignore[no-any-return]
+
+    def _make_operator_backward(
+        self, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+    ) -> tuple[Kind, tuple[Source, ...]]:
+        backward = self.definition.backward
+        if backward is None or backward.entry.op is None:
+            raise NotExpressible("the entry's backward is no part of JAX's derivative")
+        named, arrays, places = self._call_of_autograd(backward, grads, wanted)
+        types = tuple(map(strong, arrays))
+        call = Call(backward, named, types, self.invoke)
+        if call.unmet is not None or len(call.order) != len(arrays):
+            raise NotExpressible("the entry's backward is no part of JAX's derivative")
+        sources = tuple(places[n] for n in call.order)
+        function = self._lowered(
+            lambda: pulled_back(self.function, self._present, grads, wanted, sources)
+        )
+        present = [types[n] for n in call.order]
+        kind = Kind(
+            backward.entry.composite_name,
+            backward.entry.version,
+            texts(call._attributes),
+            self._lowered(lambda: trace(function, present)),
+            _OperatorBackward(self, grads, wanted, sources),
+            function,
+        )
+        return kind, sources
+
+    def _call_of_autograd(
+        self, backward: Definition, grads: tuple[Any | None, ...], wanted: tuple[bool, ...]
+    ) -> tuple[dict[str, Any], list[Any], list[Source]]:
+        """The arguments with which autograd calls the backward, and where its arrays come from."""
+        operator = self.operator_after(backward, grads, wanted)
+        calls: list[tuple[dict[str, Any], list[Any], list[Source]]] = []
+        count, given = len(self._present), [grad for grad in grads if grad is not None]
+
+        def run(*arrays: Any) -> Any:
+            operands, cotangents = arrays[:count], arrays[count : count + len(given)]
+            results = arrays[count + len(given) :]
+            known: dict[int, Source] = {}
+            groups = (("grad", cotangents), ("operand", operands), ("result", results))
+            for kind, group in groups:
+                for n, array in enumerate(group):
+                    known.setdefault(id(array), Source(kind, n))  # type: ignore[arg-type]
+            claimed: list[Any] = []
+
+            def claim(target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+                if target != operator.backward:
+                    return NotImplemented
+                names = list(signature_of(backward).parameters)
+                bound = dict(zip(names, arguments, strict=False)) | keywords
+                full = signature_of(backward).bind(**bound)
+                full.apply_defaults()
+                named, taken = taken_apart(backward, full.arguments)
+                given = [leaf for leaf in _leaves(full.arguments) if isinstance(leaf, jax.Array)]
+                if len(given) != len(taken) or any(id(array) not in known for array in given):
+                    raise NotExpressible("the entry's backward is no part of JAX's derivative")
+                calls.append((named, list(map(strong, taken)), [known[id(a)] for a in given]))
+                claimed.append(self.invoke(backward, full.arguments))
+                return claimed[-1]
+
+            found = operator.run([*cotangents, *operands], results, claim)
+            listed = jax.tree.leaves(claimed[0]) if len(claimed) == 1 else []
+            if len(listed) != len(found) or any(
+                a is not b for a, b in zip(listed, found, strict=True)
+            ):
+                raise NotExpressible("the entry's backward is no part of JAX's derivative")
+            return found
+
+        results = [
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in self.kind.jaxpr.out_avals
+        ]
+        jax.eval_shape(run, *self._present, *given, *results)
+        return calls[0]
+
+    # ---- Rules: vmap ----
+
+    def moved(self, size: int, axes: tuple[int | None, ...]) -> CaughtCall | None:
+        """The call with one more dimension at the front of these operands, if the entry's own means
+        many calls of the entry."""
+        reference = self._reference
+        found = reference.moved(size, axes)
+        if found is None or not has_meaning(found.kind, reference.kind, size, axes):
+            return None
+        return CaughtCall(
+            self.definition,
+            found.values,
+            found.arrays,
+            self.invoke,
+            function=jax.vmap(self.function, in_axes=tuple(axes), axis_size=size),
+            has_backward=self.has_backward,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _OperatorBackward:
+    """`Rules` of a backward that has an operator. Its own derivative is that of its
+    decomposition."""
+
+    forward: CaughtCall
+    grads: tuple[Any | None, ...]
+    wanted: tuple[bool, ...]
+    sources: tuple[Source, ...]
+
+    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+        return None
+
+    def pull_back(self, *_: Any) -> list[Any]:
+        raise AssertionError("the gradient of the decomposition is taken")
+
+    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+        """See `Rules`."""
+        one, _ = self.forward.operator_backward(self.grads, self.wanted)
+        return batched_kind(one, lambda chosen: self._moved(size, chosen), size, axes)
+
+    def _moved(self, size: int, axes: tuple[int | None, ...]) -> Kind | None:
+        by_source = dict(zip(self.sources, axes, strict=True))
+        of_operands = tuple(
+            by_source.get(Source("operand", n), 0) for n in range(len(self.forward.order))
+        )
+        forward = self.forward.moved(size, of_operands)
+        if forward is None:
+            return None
+        present = iter(range(len(self.grads)))
+        grads = tuple(
+            None if grad is None
+            else wider(grad, size) if by_source.get(Source("grad", next(present)), 0) == 0
+            else grad
+            for grad in self.grads
+        )  # fmt: skip
+        try:
+            kind, sources = forward.operator_backward(grads, self.wanted)
+        except (NotExpressible, LoweringError):
+            return None
+        return kind if sources == self.sources else None
+
+
+def _leaves(arguments: Mapping[str, Any]) -> list[Any]:
+    return list(jax.tree.leaves(list(arguments.values())))
+
+
+def _typed(aval: Any) -> tuple[Any, ...]:
+    return (tuple(aval.shape), aval.dtype)
+
+
+def _written(aval: Any) -> str:
+    return f"{aval.dtype.name}{list(aval.shape)}"

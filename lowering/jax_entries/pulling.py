@@ -1,0 +1,121 @@
+"""The gradient of a JAX function as a function of what a backward takes.
+
+JAX's own derivative is traced as one program: from operands and gradients to results and the
+gradients of operands. A backward takes some of the operands, and perhaps results, such as the
+output of softmax. What it does not take must not be needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Literal as JaxprLiteral
+from jax.extend.core import Var
+
+from composites.errors import LoweringError
+from lowering.frontends.jax.composite_call import constant, trace
+from lowering.frontends.jax.internals import run_equation
+
+Arrays = Callable[..., list[Any]]
+
+
+class NotExpressible(LoweringError):
+    """The gradient needs an array that the backward does not take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an operand of a backward comes from."""
+
+    kind: Literal["grad", "operand", "result", "further"]
+    """`further`: JAX's derivative has no such array and does not read it."""
+    number: int
+
+
+def pulled_back(
+    function: Arrays,
+    operands: Sequence[Any],
+    grads: Sequence[Any | None],
+    wanted: Sequence[bool],
+    sources: Sequence[Source],
+) -> Arrays:
+    """The gradients of the operands that are wanted, as a function of `sources`.
+
+    Args:
+        operands: types of the function's operands.
+        grads: for each result, the type of its gradient, or None if it is zero.
+
+    Raises:
+        NotExpressible: the gradient needs something else.
+    """
+    count = len(operands)
+
+    def whole(*values: Any) -> list[Any]:
+        given, cotangents = values[:count], list(values[count:])
+
+        def of_wanted(*chosen: Any) -> tuple[list[Any], list[Any]]:
+            rest = iter(chosen)
+            pairs = zip(given, wanted, strict=True)
+            results = function(*(next(rest) if asked else x for x, asked in pairs))
+            differentiated = [r for r, g in zip(results, grads, strict=True) if g is not None]
+            return differentiated, results
+
+        chosen = [x for x, asked in zip(given, wanted, strict=True) if asked]
+        _, pull, results = jax.vjp(of_wanted, *chosen, has_aux=True)
+        return [*results, *pull(cotangents)]
+
+    traced = trace(whole, [*operands, *(g for g in grads if g is not None)])
+    return _cut(traced, sources, count, len(grads))
+
+
+def _cut(traced: Any, sources: Sequence[Source], operands: int, results: int) -> Arrays:
+    """The last results of a traced function, from values in the midst of it."""
+    jaxpr = traced.jaxpr
+    places: dict[Any, int] = {}
+    for place, source in enumerate(sources):
+        atom = _atom(jaxpr, source, operands)
+        if isinstance(atom, Var):
+            places.setdefault(atom, place)
+    outputs = jaxpr.outvars[results:]
+    needed = {atom for atom in outputs if isinstance(atom, Var)}
+    kept = []
+    for equation in reversed(jaxpr.eqns):
+        if any(v in needed and v not in places for v in equation.outvars):
+            kept.append(equation)
+            needed.update(atom for atom in equation.invars if isinstance(atom, Var))
+    kept.reverse()
+    if any(v in needed and v not in places for v in jaxpr.invars):
+        raise NotExpressible("the gradient reads what the backward does not take")
+
+    def of_sources(*values: Any) -> list[Any]:
+        known = {atom: values[place] for atom, place in places.items()}
+
+        def read(atom: Any) -> Any:
+            if isinstance(atom, JaxprLiteral):
+                return constant(atom.val) if np.ndim(atom.val) else atom.val
+            return known[atom]
+
+        for equation in kept:
+            found = run_equation(equation, [read(atom) for atom in equation.invars])
+            known = {**dict(zip(equation.outvars, found, strict=True)), **known}
+        return [jnp.asarray(read(atom), atom.aval.dtype) for atom in outputs]
+
+    return of_sources
+
+
+def _atom(jaxpr: Any, source: Source, operands: int) -> Any:
+    """The variable of the traced function that a source is; None if there is none."""
+    match source.kind:
+        case "grad":
+            return jaxpr.invars[operands + source.number]
+        case "operand":
+            return jaxpr.invars[source.number]
+        case "result":
+            return jaxpr.outvars[source.number]
+        case "further":
+            return None

@@ -1,0 +1,64 @@
+"""Turning composites on in JAX programs, without a line in the user's script.
+
+JAX asks its plugins (entry-point group `jax_plugins`) when it starts its devices, which is before a
+program makes its first array. This one registers no devices. If XLA_COMPOSITE_OP is not set, it
+only warns of misspelled variables.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from composites.settings import ALLOWLIST, LOG, STATS, warn_of_unknown_variables
+
+_FRONTENDS = ("torch_xla", "lowering.frontends.fx.frontend")
+
+
+def initialize() -> None:
+    """JAX calls this. A process that has imported a frontend runs or exports PyTorch programs, for
+    which the variable is meant then."""
+    if any(name in sys.modules for name in _FRONTENDS):
+        return
+    warn_of_unknown_variables()
+    if LOG.read() or STATS.read():
+        from composites.log import show_messages
+
+        show_messages(LOG.read())
+    if ALLOWLIST.read():
+        try:
+            _enable(ALLOWLIST.read())
+        except Exception as error:  # JAX logs what a plugin raises, and goes on
+            _raise_in_program(error)
+
+
+def _enable(text: str) -> None:
+    from composites.allowlist import split_allowlist
+    from composites.errors import AllowlistError
+
+    try:
+        from lowering.jax_entries.activation import enable
+        from lowering.jax_entries.reporting import report_at_exit
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        from composites.errors import MissingPackageError
+
+        raise MissingPackageError(
+            f"{ALLOWLIST.name}={text}: composites of JAX programs need torch; pip install torch"
+        ) from None
+    report_at_exit()
+    try:
+        enable(*split_allowlist(text))
+    except AllowlistError as error:
+        raise AllowlistError(f"{ALLOWLIST.name}={text}: {error}") from None
+
+
+def _raise_in_program(error: Exception) -> None:
+    """Have the program end with an error at the next function that JAX traces or compiles."""
+    from jax import monitoring
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monitoring.register_event_duration_secs_listener(fail)

@@ -1,0 +1,388 @@
+"""What is emitted: the values of the decomposition, in fewer instructions and shorter messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from lowering.emission import hlo_proto
+from lowering.emission.composite import CompositeHlo, emit_composite
+from lowering.emission.duplicates import share_equal
+from lowering.emission.simplify import simplify
+from lowering.emission.types import DecompositionHlo, TensorType
+from lowering.hlo.convert import convert
+from lowering.stablehlo import bindings, compile_module
+
+try:
+    from jaxlib._hlo import hlo_module_from_text
+except ImportError:  # jaxlib 0.7
+    from jaxlib._jax import hlo_module_from_text
+
+X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+X[0, :3] = -0.0, np.inf, 1e-30
+TYPES = {"float32": "f32", "bfloat16": "bf16"}
+
+INNER = """
+sum { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT c = f32[] add(a, b) }
+again { a = f32[] parameter(0)
+        b = f32[] parameter(1)
+        ROOT c = f32[] add(a, b) }
+most { a = f32[] parameter(0)
+       b = f32[] parameter(1)
+       ROOT c = f32[] maximum(a, b) }
+falls { a = f32[] parameter(0)
+        b = f32[] parameter(1)
+        ROOT c = pred[] compare(a, b), direction=GT }
+rises { a = f32[] parameter(0)
+        b = f32[] parameter(1)
+        ROOT c = pred[] compare(a, b), direction=LT }
+"""
+
+
+def hlo(lines: str, x: Any = X) -> Any:
+    """An HLO module (protobuf) of one parameter `x`. XLA parses it as it is; jax would simplify
+    what it writes."""
+    sizes = ",".join(map(str, x.shape))
+    entry = f"ENTRY main {{ x = {TYPES[x.dtype.name]}[{sizes}] parameter(0)\n{lines} }}"
+    parsed = hlo_module_from_text(f"HloModule m\n{INNER}\n{entry}")
+    module = hlo_proto.Module.FromString(parsed.as_serialized_hlo_module_proto())
+    body = hlo_proto.entry_of(module)
+    root = next(item for item in body.instructions if item.id == body.root_id)
+    if root.opcode != "tuple":  # decompositions return one
+        free = 1 + max(item.id for found in module.computations for item in found.instructions)
+        shape = hlo_proto.Shape(element_type=hlo_proto.TUPLE, tuple_shapes=[root.shape])
+        body.instructions.add(opcode="tuple", id=free, operand_ids=[root.id], shape=shape)
+        body.root_id = free
+        for types in (body.program_shape, module.host_program_shape):
+            types.result.CopyFrom(shape)
+    return module
+
+
+def emitted(lines: str, x: Any = X) -> CompositeHlo:
+    decomposition = DecompositionHlo(hlo(lines, x).SerializeToString(), (0,))
+    operands = [TensorType(TYPES[x.dtype.name], x.shape)]
+    return emit_composite("acme.op", 1, {}, operands, decomposition)
+
+
+def body(composite: CompositeHlo) -> Any:
+    """The computation of the decomposition."""
+    module = hlo_proto.Module.FromString(composite.module)
+    return next(found for found in module.computations if found.name == "acme.op.impl.1")
+
+
+def opcodes(computation: Any) -> str:
+    return " ".join(sorted(item.opcode for item in computation.instructions))
+
+
+def run(module: Any, x: Any) -> list[Any]:
+    """The results of an HLO module (protobuf)."""
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            instruction.name = f"i.{instruction.id}"  # XlaBuilder makes names unique
+    converter = bindings.hlo_converter()
+    assert converter is not None
+    return [np.asarray(result) for result in compile_module(convert(module, converter))(x)]
+
+
+def gives_the_same(lines: str, x: Any = X) -> CompositeHlo:
+    found = emitted(lines, x)
+    mine = run(hlo_proto.Module.FromString(found.module), x)
+    expected = run(hlo(lines, x), x)
+    assert [result.tobytes() for result in mine] == [result.tobytes() for result in expected]
+    return found
+
+
+CASES = {
+    "a product by one": (
+        """t = f32[3,4] tanh(x)
+           one = f32[] constant(1)
+           ones = f32[3,4] broadcast(one), dimensions={}
+           ROOT y = f32[3,4] multiply(t, ones)""",
+        "parameter tanh",
+    ),
+    "one on the left, from an integer": (
+        """one = s64[] constant(1)
+           converted = f32[] convert(one)
+           ones = f32[3,4] broadcast(converted), dimensions={}
+           t = f32[3,4] tanh(x)
+           ROOT y = f32[3,4] multiply(ones, t)""",
+        "parameter tanh",
+    ),
+    "nothing is left": (
+        """one = f32[] constant(1)
+           ones = f32[3,4] broadcast(one), dimensions={}
+           ROOT y = f32[3,4] multiply(x, ones)""",
+        "parameter",
+    ),
+    "reshapes": (
+        """a = f32[12] reshape(x)
+           b = f32[2,6] reshape(a)
+           ROOT y = f32[4,3] reshape(b)""",
+        "parameter reshape",
+    ),
+    "there and back": (
+        """a = f32[12] reshape(x)
+           b = f32[3,4] reshape(a)
+           ROOT y = f32[3,4] tanh(b)""",
+        "parameter tanh",
+    ),
+    "a number that is reshaped": (
+        """n = f32[] constant(3)
+           a = f32[1] reshape(n)
+           b = f32[1] broadcast(a), dimensions={0}
+           c = f32[] reshape(b)
+           d = f32[3,4] broadcast(c), dimensions={}
+           ROOT y = f32[3,4] multiply(x, d)""",
+        "broadcast constant multiply parameter",
+    ),
+    "a value that is reshaped": (
+        """zero = f32[] constant(0)
+           s = f32[] reduce(x, zero), dimensions={0,1}, to_apply=most
+           a = f32[1,1] reshape(s)
+           b = f32[1,1] broadcast(a), dimensions={0,1}
+           c = f32[] reshape(b)
+           d = f32[3,4] broadcast(c), dimensions={}
+           e = f32[3,4] broadcast(s), dimensions={}
+           f = f32[3,4] multiply(x, d)
+           ROOT y = f32[3,4] multiply(f, e)""",
+        "broadcast broadcast constant multiply multiply parameter reduce",
+    ),
+    "transposes": (
+        """a = f32[4,3] transpose(x), dimensions={1,0}
+           b = f32[4,3,1] reshape(a)
+           c = f32[1,4,3] transpose(b), dimensions={2,0,1}
+           ROOT y = f32[3,1,4] transpose(c), dimensions={2,0,1}""",
+        "parameter reshape transpose transpose",
+    ),
+    "a transpose that moves nothing": (
+        """a = f32[3,4] transpose(x), dimensions={0,1}
+           ROOT y = f32[3,4] tanh(a)""",
+        "parameter tanh",
+    ),
+    "broadcasts": (
+        """a = f32[2,3,4] broadcast(x), dimensions={1,2}
+           ROOT y = f32[3,5,2,4] broadcast(a), dimensions={2,0,3}""",
+        "broadcast parameter",
+    ),
+    "equal constants": (
+        """three = f32[] constant(3)
+           threes = f32[3,4] broadcast(three), dimensions={}
+           other = f32[] constant(3)
+           others = f32[3,4] broadcast(other), dimensions={}
+           a = f32[3,4] maximum(x, threes)
+           ROOT y = f32[3,4] subtract(a, others)""",
+        "broadcast broadcast constant maximum parameter subtract",
+    ),
+    "equal values": (
+        """a = f32[3,4] tanh(x)
+           b = f32[3,4] tanh(x)
+           ROOT y = f32[3,4] add(a, b)""",
+        "add parameter tanh",
+    ),
+    "a conversion to the same type": (
+        """a = f32[3,4] convert(x)
+           ROOT y = f32[3,4] add(a, x)""",
+        "add parameter",
+    ),
+    "numbers alone": (
+        """one = f32[] constant(1)
+           rate = f64[] constant(0.1)
+           narrow = f32[] convert(rate)
+           rest = f32[] subtract(one, narrow)
+           rests = f32[3,4] broadcast(rest), dimensions={}
+           ROOT y = f32[3,4] multiply(x, rests)""",
+        "broadcast constant multiply parameter",
+    ),
+    "a choice that is known": (
+        """yes = pred[] constant(true)
+           all = pred[3,4] broadcast(yes), dimensions={}
+           t = f32[3,4] tanh(x)
+           ROOT y = f32[3,4] select(all, t, x)""",
+        "parameter tanh",
+    ),
+    "a part of a tuple": (
+        """t = f32[3,4] tanh(x)
+           both = (f32[3,4], f32[3,4]) tuple(x, t)
+           ROOT y = f32[3,4] get-tuple-element(both), index=1""",
+        "parameter tanh",
+    ),
+    "one part": (
+        """a = f32[3,4] concatenate(x), dimensions={0}
+           ROOT y = f32[3,4] add(a, x)""",
+        "add parameter",
+    ),
+    "several results that are equal": (
+        """a = f32[3,4] tanh(x)
+           b = f32[3,4] tanh(x)
+           ROOT y = (f32[3,4], f32[3,4], f32[3,4]) tuple(a, b, x)""",
+        "parameter tanh tuple",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_changes_nothing_is_not_emitted(case: str) -> None:
+    lines, left = CASES[case]
+    assert opcodes(body(gives_the_same(lines))) == left
+
+
+def test_a_zero_is_added_to_a_negative_zero() -> None:
+    found = body(
+        emitted("""zero = f32[] constant(0)
+                   zeros = f32[3,4] broadcast(zero), dimensions={}
+                   ROOT y = f32[3,4] add(x, zeros)""")
+    )
+    assert opcodes(found) == "add broadcast constant parameter"
+
+
+def test_around_narrow_values_only_constants_are_simplified() -> None:
+    narrow = X.astype(ml_dtypes.bfloat16)
+    kept = """a = bf16[12] reshape(x)
+              b = bf16[3,4] reshape(a)
+              c = bf16[3,4] convert(b)
+              one = bf16[] constant(1)
+              d = bf16[1] reshape(one)
+              e = bf16[] reshape(d)
+              ones = bf16[3,4] broadcast(e), dimensions={}
+              ROOT y = bf16[3,4] multiply(c, ones)"""
+    left = "broadcast constant convert multiply parameter reshape reshape"
+    assert opcodes(body(gives_the_same(kept, narrow))) == left
+
+
+def test_random_numbers_are_drawn_as_often_as_before() -> None:
+    drawn = """seed = u64[2] constant({1, 2})
+               a = (u64[2], u32[3,4]) rng-bit-generator(seed), algorithm=rng_default
+               b = (u64[2], u32[3,4]) rng-bit-generator(seed), algorithm=rng_default
+               c = u32[3,4] get-tuple-element(a), index=1
+               d = u32[3,4] get-tuple-element(b), index=1
+               e = u32[3,4] xor(c, d)
+               f = f32[3,4] convert(e)
+               ROOT y = f32[3,4] add(x, f)"""
+    found = Counter(item.opcode for item in body(emitted(drawn)).instructions)
+    assert found["rng-bit-generator"] == 2
+
+
+def test_values_behind_barriers_stay_apart() -> None:
+    found = body(
+        gives_the_same("""a = f32[3,4] opt-barrier(x)
+                          b = f32[3,4] opt-barrier(x)
+                          c = f32[3,4] tanh(a)
+                          d = f32[3,4] tanh(b)
+                          ROOT y = f32[3,4] add(c, d)""")
+    )
+    assert opcodes(found) == "add opt-barrier opt-barrier parameter tanh tanh"
+
+
+def test_random_numbers_that_nothing_reads_are_not_drawn() -> None:
+    found = body(
+        emitted("""seed = u64[2] constant({1, 2})
+                   a = (u64[2], u32[3,4]) rng-bit-generator(seed), algorithm=rng_default
+                   ROOT y = f32[3,4] tanh(x)""")
+    )
+    assert opcodes(found) == "parameter tanh"
+
+
+PRODUCT, _ = CASES["a product by one"]
+
+
+def test_a_computation_is_simplified_in_place() -> None:
+    made = hlo_proto.entry_of(hlo(PRODUCT))
+    simplify(made)
+    assert opcodes(made) == "parameter tanh tuple"
+    ids = [item.id for item in made.instructions]
+    assert made.root_id == ids[-1]
+    assert [list(item.operand_ids) for item in made.instructions] == [[], ids[:1], ids[1:2]]
+
+
+def test_what_is_not_copied_is_not_simplified() -> None:
+    lines = f"dead = f32[3,4] negate(x)\n{PRODUCT}"
+    decomposition = DecompositionHlo(hlo(lines).SerializeToString(), (0,))
+    types = [TensorType("f32", X.shape)]
+    found = emit_composite("acme.op", 1, {}, types, decomposition, is_copied=False)
+    assert opcodes(body(found)) == "broadcast constant multiply parameter tanh"
+
+
+def ordered(made: Any) -> None:
+    made.instructions[4].control_predecessor_ids.append(made.instructions[0].id)
+
+
+def sharded(made: Any) -> None:
+    made.instructions[1].sharding.SetInParent()
+
+
+def varying(made: Any) -> None:
+    made.instructions[0].shape.is_dynamic_dimension[:] = [True, False]
+
+
+@pytest.mark.parametrize("mark", [ordered, sharded, varying])
+def test_what_is_said_beside_the_values_is_kept(mark: Any) -> None:
+    made = hlo_proto.entry_of(hlo(PRODUCT))
+    made.instructions.add(opcode="tanh", id=1000, operand_ids=[made.instructions[0].id])
+    mark(made)
+    simplify(made)
+    assert len(made.instructions) == 6  # nothing reads the last one
+    before = made.SerializeToString(deterministic=True)
+    simplify(made)
+    assert made.SerializeToString(deterministic=True) == before
+
+
+def callees(found: CompositeHlo) -> int:
+    """The number of computations besides the decomposition's and the one that calls it."""
+    return len(hlo_proto.Module.FromString(found.module).computations) - 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "count"), [("sum", "again", 1), ("sum", "sum", 1), ("sum", "most", 2)]
+)
+def test_equal_reductions_share_a_computation(one: str, other: str, count: int) -> None:
+    found = gives_the_same(f"""zero = f32[] constant(0)
+                               a = f32[4] reduce(x, zero), dimensions={{0}}, to_apply={one}
+                               b = f32[3] reduce(x, zero), dimensions={{1}}, to_apply={other}
+                               ROOT y = (f32[4], f32[3]) tuple(a, b)""")
+    assert callees(found) == count
+
+
+def test_sorts_in_two_directions_share_no_computation() -> None:
+    found = gives_the_same("""a = f32[3,4] sort(x), dimensions={1}, to_apply=rises
+                              b = f32[3,4] sort(x), dimensions={1}, to_apply=falls
+                              c = f32[3,4] sort(x), dimensions={0}, to_apply=rises
+                              ROOT y = (f32[3,4], f32[3,4], f32[3,4]) tuple(a, b, c)""")
+    assert callees(found) == 2
+
+
+def test_calls_share_no_computation() -> None:
+    module = hlo(PRODUCT)
+    one, twin, *_ = module.computations
+    caller = hlo_proto.Computation(name="calls.1", id=1001, root_id=1)
+    for place, called in enumerate((one, twin)):
+        caller.instructions.add(opcode="call", id=1 + place, called_computation_ids=[called.id])
+    share_equal([one, twin, caller])
+    called = [list(item.called_computation_ids) for item in caller.instructions]
+    assert called == [[one.id], [twin.id]]
+
+
+def test_fields_with_default_values_are_not_emitted() -> None:
+    module = hlo_proto.Module.FromString(emitted(CASES["numbers alone"][0]).module)
+    *inner, entry = module.computations
+    assert not any(computation.HasField("program_shape") for computation in inner)
+    assert entry.program_shape == module.host_program_shape
+    assert len(entry.program_shape.parameter_names) == 1
+    for computation in module.computations:
+        for item in computation.instructions:
+            assert not item.shape.is_dynamic_dimension
+            assert not item.shape.layout.tail_padding_alignment_in_elements
+            assert item.HasField("frontend_attributes") == item.is_composite
+
+
+def test_dimensions_that_vary_are_emitted() -> None:
+    shape = hlo_proto.array_shape("f32", (3, 4))
+    shape.is_dynamic_dimension[:] = [False, True]
+    before = shape.SerializeToString(deterministic=True)
+    hlo_proto.drop_defaults(shape)
+    assert shape.SerializeToString(deterministic=True) == before

@@ -1,0 +1,157 @@
+"""What a module may do while it is recorded: write, take views, make tensors, cast, print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import composites
+from composites.errors import ExportError, MissingPackageError
+from lowering.export.program import Program
+
+
+class Computed(torch.nn.Module):
+    """A module that computes a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments: torch.Tensor) -> Any:
+        return self.function(*arguments)
+
+
+def run(program: Program, *arguments: torch.Tensor) -> dict[str, Any]:
+    named = {f"arg:{n}": argument.numpy() for n, argument in enumerate(arguments)}
+    read = {value.name for value in program.inputs}
+    return dict(program.run({name: value for name, value in named.items() if name in read}))
+
+
+def agrees(function: Callable[..., torch.Tensor], *arguments: torch.Tensor) -> None:
+    """Check that a function gives PyTorch's numbers, and the same bits without composites."""
+    module = Computed(function)
+    expected = function(*(argument.clone() for argument in arguments))
+    found = run(composites.export(module, arguments), *arguments)["out:0"]
+    plain = run(composites.export(module, arguments, ops=[]), *arguments)["out:0"]
+    np.testing.assert_allclose(found, expected.numpy(), rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(plain, expected.numpy(), rtol=2e-6, atol=2e-6)
+    assert str(found.dtype) == str(expected.numpy().dtype)
+
+
+def written_in_place(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y.mul_(2)[1].add_(1)
+    y[:, ::2] = 7
+    y.view(-1)[3:5].fill_(-1)
+    return y.t().contiguous()
+
+
+def made_of_numbers(x: torch.Tensor) -> torch.Tensor:
+    n = x.shape[-1]
+    scale = torch.tensor([2.0, 3.0], device=x.device).sum()
+    ramp = torch.arange(n, device=x.device, dtype=x.dtype) + torch.zeros(n, device=x.device)
+    return (
+        x * ramp + scale + torch.eye(n, device=x.device)[0] + torch.linspace(0, 1, n).to(x.device)
+    )
+
+
+def cast(x: torch.Tensor) -> torch.Tensor:
+    y = x.to(torch.bfloat16).float()
+    y[0] = 1
+    z = y.double().long()
+    z += 1
+    return z.to(torch.float32) / 3
+
+
+def with_constants(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.tensor(0.5) * torch.ones(x.shape[-1])
+
+
+def of_outer_views(x: torch.Tensor) -> torch.Tensor:
+    parts = x.chunk(2, dim=1)
+    first, second = (part.transpose(0, 1) for part in parts)
+    first = first.clone()
+    first += second
+    return torch.stack([first, second]).flatten(1)
+
+
+@pytest.mark.parametrize(
+    "function", [written_in_place, made_of_numbers, cast, with_constants, of_outer_views]
+)
+def test_functions(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    agrees(function, torch.linspace(-2, 2, 24).reshape(4, 6))
+
+
+def test_printing_shows_the_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(x: torch.Tensor) -> torch.Tensor:
+        print(x)
+        return x + 1
+
+    composites.export(Computed(printed), (torch.ones(2, 3),))
+    assert "size=(2, 3), dtype=torch.float32" in capsys.readouterr().out
+
+
+def test_a_value_that_is_read_names_the_line() -> None:
+    def reads(x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(ExportError, match=r"test_capture\.py:\d+: the module reads"):
+        composites.export(Computed(reads), (torch.ones(2),))
+
+
+def test_an_operator_without_a_rule_is_named() -> None:
+    with pytest.raises(ExportError, match=r"test_capture\.py:\d+: aten::.*has no rule in JAX"):
+        composites.export(Computed(lambda x: torch.linalg.eigvals(x)), (torch.eye(3),))
+
+
+def test_a_tensor_kept_from_another_export() -> None:
+    kept: list[torch.Tensor] = []
+
+    def keeps(x: torch.Tensor) -> torch.Tensor:
+        kept.append(x * 2)
+        return kept[0] + x
+
+    composites.export(Computed(keeps), (torch.ones(2),))
+    with pytest.raises(ExportError, match="keep none of the tensors"):
+        composites.export(Computed(keeps), (torch.ones(2),))
+
+
+def test_nothing_is_recorded_after_an_export() -> None:
+    kept: list[torch.Tensor] = []
+
+    def keeps(x: torch.Tensor) -> torch.Tensor:
+        kept.append(x * 2)
+        return x + 1
+
+    composites.export(Computed(keeps), (torch.ones(2),))
+    with pytest.raises(RuntimeError, match="is used after the export"):
+        kept[0] + 1
+    assert (torch.ones(2) + 1).tolist() == [2, 2]
+
+
+def test_batch_norm_updates_its_averages() -> None:
+    torch.manual_seed(0)
+    norm, x = torch.nn.BatchNorm1d(4), torch.randn(8, 4)
+    choices: tuple[list[str] | None, ...] = (None, [])
+    programs = [composites.export(norm, (x,), ops=ops) for ops in choices]
+    named = {"arg:0": x.numpy()}
+    first, second = (p.run({**p.module_weights(norm), **named}) for p in programs)
+    biased = 0.9 + 0.1 * x.var(0, unbiased=False)
+    np.testing.assert_allclose(first["buffer:running_var"], biased.numpy(), rtol=1e-6)
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], err_msg=name)
+
+
+def test_verifying_needs_torch_xla() -> None:
+    from composites.registry.catalog import load_catalog
+    from lowering.verification.targets import targets_of
+    from lowering.verification.verify import verify
+
+    catalog = load_catalog()
+    entries = [entry for entry in catalog if entry.name == "gelu"]
+    with pytest.raises(MissingPackageError, match="which only frontend='xla' can"):
+        verify(targets_of(entries, catalog)[0], catalog)

@@ -1,0 +1,92 @@
+"""What depends on values cannot be exported: one clear error, with the operator and the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import composites
+from composites import ExportError, torch_internals
+from lowering.frontends.aten_in_jax.table import RULES
+from lowering.frontends.fx import capture
+
+
+class Calling(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+def branch(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.sum() > 0 else x
+
+
+CASES: dict[str, tuple[Callable[[torch.Tensor], Any], str]] = {
+    "nonzero": (torch.nonzero, "aten::nonzero"),
+    "argwhere": (torch.argwhere, "aten::nonzero"),
+    "item": (lambda x: x * x.sum().item(), "aten::_local_scalar_dense"),
+    "a branch": (branch, "aten::_local_scalar_dense|aten::is_nonzero"),
+    "unique": (torch.unique, "aten::_unique2"),
+    "unique_consecutive": (torch.unique_consecutive, "aten::unique_consecutive"),
+    "masked_select": (lambda x: torch.masked_select(x, x > 0), "aten::masked_select"),
+    "a mask as an index": (lambda x: x[x > 0], "aten::nonzero|aten::index"),
+    "equal": (lambda x: x * torch.equal(x, x + 1), "aten::equal"),
+    "tolist": (lambda x: x * sum(x.reshape(-1).tolist()), "aten::"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_that_depends_on_values(name: str) -> None:
+    function, operator = CASES[name]
+    with pytest.raises(ExportError, match=operator) as caught:
+        composites.export(Calling(function), (torch.randn(3, 4),), frontend="fx")
+    message = str(caught.value)
+    assert message.startswith(f"{__file__}:")
+    assert "exported program takes the same path for all values" in message
+    assert message.count("\n") == 0
+
+
+def test_an_operator_without_a_rule() -> None:
+    with pytest.raises(ExportError, match=r"aten::linalg_eig has no rule in JAX") as caught:
+        composites.export(Calling(torch.linalg.eigvals), (torch.randn(3, 3),), frontend="fx")
+    assert str(caught.value).startswith(f"{__file__}:")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.as_strided(x.t() * 1, (2,), (3,)),
+        lambda x: torch.as_strided(x[::2], (2,), (3,)),
+    ],
+    ids=["transposed", "a part"],
+)
+def test_a_view_of_memory_of_unknown_order(function: Callable[[torch.Tensor], Any]) -> None:
+    with pytest.raises(ExportError, match="aten::as_strided depends on how the tensor lies"):
+        composites.export(Calling(function), (torch.randn(3, 4),), frontend="fx")
+
+
+def test_an_operator_of_a_backward_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a backward that PyTorch has in C++, an error would end the process at once."""
+    missing, known = torch.ops.aten.sigmoid_backward.default, capture._decompositions()
+    monkeypatch.delitem(RULES, missing, raising=False)
+    others = {operator: function for operator, function in known.items() if operator != missing}
+    monkeypatch.setattr(capture, "_decompositions", lambda: others)
+    monkeypatch.setattr(torch_internals, "decomposition_of", lambda operator: None)
+
+    class Squashed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * self.weight).sigmoid().sum()
+
+    for _ in range(2):
+        with pytest.raises(ExportError, match="aten::sigmoid_backward has no rule in JAX"):
+            composites.export(Squashed(), (torch.ones(3),), train=True, ops=[])

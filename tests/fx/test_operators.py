@@ -1,0 +1,95 @@
+"""Operators that no entry has, and what a user calls that ends in them: PyTorch's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import composites
+
+
+def trained(x: torch.Tensor, make: Callable[[], torch.nn.Module]) -> torch.Tensor:
+    torch.manual_seed(0)
+    result = make().to(x.device)(x.reshape(4, 1, 6))
+    return result[0] if isinstance(result, tuple) else result
+
+
+CASES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "fft": lambda x: torch.view_as_real(torch.fft.fft2(x, norm="ortho")),
+    "rfft": lambda x: torch.fft.irfftn(torch.fft.rfftn(x) * 2, (4, 6)),
+    "stft": lambda x: torch.stft(
+        x.reshape(-1), 8, window=torch.ones(8, device=x.device), return_complex=True
+    ).abs(),
+    "as_strided": lambda x: torch.as_strided(x, (3, 2), (2, 1), 1) * 2,
+    "cummax": lambda x: x.cummax(1).values * x.cummin(0).values,
+    "logcumsumexp": lambda x: x.logcumsumexp(1),
+    "median": lambda x: x.median() + x.nanmedian(),
+    "kthvalue": lambda x: x.kthvalue(2, 1).values,
+    "cdist": lambda x: torch.cdist(x, x[:2] * 3),
+    "avg_pool3d": lambda x: F.avg_pool3d(x.reshape(1, 2, 3, 4), 2, 1, 1),
+    "max_pool3d": lambda x: F.max_pool3d(x.reshape(1, 2, 3, 4), 2, 1, 1),
+    "adaptive_avg_pool3d": lambda x: F.adaptive_avg_pool3d(x.reshape(1, 2, 3, 4), (2, 2, 3)),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x.reshape(1, 1, 4, 6), (2, 4)),
+    "interpolate": lambda x: F.interpolate(x.reshape(1, 4, 6), scale_factor=2.5, mode="linear"),
+    "replicate": lambda x: F.pad(x.reshape(1, 4, 6), (2, 1), mode="replicate"),
+    "grid_sample": lambda x: F.grid_sample(
+        x.reshape(1, 1, 4, 6), x.reshape(1, 4, 3, 2).tanh(), align_corners=True
+    ),
+    "searchsorted": lambda x: x[0] * torch.searchsorted(x.sort(1).values, x.flip(0))[0],
+    "diagonal": lambda x: x.diagonal(1) * 2,
+    "i0": lambda x: torch.special.i0(x) + torch.special.i1e(x),
+    "digamma": lambda x: torch.digamma(x - 0.3),
+    "round": lambda x: torch.round(x, decimals=2) * x,
+    "conv_transpose": lambda x: F.conv_transpose1d(
+        x.reshape(1, 4, 6), x.reshape(4, 2, 3), stride=2, padding=1, groups=2
+    ),
+    "foreach": lambda x: (
+        torch.stack(torch._foreach_norm([x, x * 2]))
+        + sum(t.sum() for t in torch._foreach_addcmul([x, x], [x, x * 3], [x, x], value=0.5))
+    ),
+    "lstm": lambda x: trained(x, lambda: torch.nn.LSTM(6, 3)),
+    "gru": lambda x: trained(x, lambda: torch.nn.GRU(6, 3)),
+}
+
+
+class Calling(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+        self.weight = torch.nn.Parameter(torch.randn(4, 6, generator=torch.manual_seed(0)))
+
+    def forward(self) -> torch.Tensor:
+        return self.function(self.weight).square().sum()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_and_gradients_are_those_of_pytorch(name: str) -> None:
+    module = Calling(CASES[name])
+    program = composites.export(module, (), train=True, ops=[], frontend="fx")
+    results = program.run({"param:weight": module.weight.detach()})
+    loss = module()
+    loss.backward()
+    assert module.weight.grad is not None
+    found = {key: torch.from_numpy(value.copy()) for key, value in results.items()}
+    torch.testing.assert_close(found["loss"], loss.detach(), rtol=2e-5, atol=1e-5)
+    torch.testing.assert_close(found["grad:weight"], module.weight.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_are_clipped() -> None:
+    class Clipped(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+            given = [torch.nn.Parameter(x.clone()), torch.nn.Parameter(y.clone())]
+            for parameter, grad in zip(given, (x, y), strict=True):
+                parameter.grad = grad.clone()
+            total = torch.nn.utils.clip_grad_norm_(given, 0.5, foreach=True)
+            return [total, *(p.grad for p in given if p.grad is not None)]
+
+    x, y = torch.randn(3), torch.randn(2, 2)
+    program = composites.export(Clipped(), (x, y), ops=[], frontend="fx")
+    found = list(program.run(x, y).values())
+    for got, want in zip(found, Clipped()(x, y), strict=True):
+        torch.testing.assert_close(torch.from_numpy(got.copy()), want)

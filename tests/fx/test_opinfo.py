@@ -1,0 +1,223 @@
+"""Every entry of the registry on the samples of PyTorch's database, and on its own samples.
+
+A program with the composite gives the bits of the program without, and both give PyTorch's numbers.
+The samples of an entry are one program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import composites
+from composites.registry.catalog import load_catalog
+from composites.torch_internals import pytree
+from lowering.verification.bits import same_bits
+from lowering.verification.runs import Values, evaluate, is_random, on_cpu
+from lowering.verification.samples import Sample, Samples, sources
+from lowering.verification.targets import Target, targets_of
+
+CATALOG = load_catalog()
+TARGETS = {t.label: t for t in targets_of(tuple(CATALOG), CATALOG) if t.alternative is None}
+FLOATS = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+
+ONE, MANY = 1, 12
+"""How many samples of each source are run."""
+
+ROUNDINGS = {"f32": 16, "bf16": 4, "f16": 8}
+"""How many roundings of the largest number of a result its numbers may be away from PyTorch's in
+f64, in addition to twice what PyTorch's own are away from those in its dtype. The average of the
+variance that batch norm writes is left out: that of the composites is of the biased variance."""
+
+WITHOUT_CPU = frozenset(
+    f"ptxla.{name}"
+    for name in (
+        "adam", "adamw", "convolution", "dropout", "relative_position_bias", "scanned_gru_cell",
+        "scaled_dot_product_attention",
+    )
+)  # fmt: skip
+"""Entries whose samples PyTorch's CPU does not take as they are, or that need the state of random
+numbers of a device. tests/export has programs with them."""
+
+WITHOUT_STOCK = frozenset(["ptxla.embedding_bag"])
+"""Entries of operators that are no part of a program without their composite."""
+
+ELSEWHERE = frozenset(
+    f"ptxla.{name}"
+    for name in (
+        "addmm", "baddbmm", "bmm", "instance_norm", "max_pool2d", "mm", "nll_loss2d",
+        "upsample_nearest2d",
+    )
+)  # fmt: skip
+"""Entries whose first samples reach another entry, or another overload."""
+
+READING = frozenset(["ptxla.adafactor", "ptxla.fused_adam", "ptxla.fused_adamw"])
+"""Optimizers that read the count of steps. An export of a step has them keep it on the device."""
+
+INSIDE_BF16 = frozenset(["ptxla.zeropower_via_newtonschulz"])
+"""Entries that compute in bf16, whatever their operands are."""
+
+NORMS = ("batch_norm_backward", "batch_norm_inference", "batch_norm_training", "instance_norm")
+
+ZERO = 1e-9
+"""A gradient that is this small in f64, beside the operands, is zero by mathematics: what it is in
+another dtype is noise."""
+
+
+class Calls(torch.nn.Module):
+    """Calls of samples, whose tensors are the arguments."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        super().__init__()
+        self.samples = samples
+        self.operands = [t for sample in samples for t in tensors_of(sample)]
+
+    def forward(self, *arguments: torch.Tensor) -> list[torch.Tensor]:
+        given = {id(t): argument for t, argument in zip(self.operands, arguments, strict=True)}
+
+        def place(tensor: torch.Tensor) -> torch.Tensor:
+            if id(tensor) not in given:  # of a module, or the direction of a gradient
+                return tensor.detach().to(arguments[0].device)
+            return given[id(tensor)].clone().requires_grad_(tensor.requires_grad)
+
+        with torch.enable_grad():
+            return [
+                tensor
+                for sample in self.samples
+                for tensor in evaluate(sample, place, sample.function).tensors
+            ]
+
+
+def tensors_of(sample: Sample) -> list[torch.Tensor]:
+    leaves = pytree.tree_leaves((sample.arguments, dict(sample.keywords)))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def samples_of(target: Target, element_type: str, count: int) -> list[Sample]:
+    """Samples that PyTorch takes on the CPU."""
+    found = next((s for s in sources(target, element_type, count) if isinstance(s, Samples)), None)
+    taken = found.samples if found is not None else ()
+    return [sample for sample in taken if tensors_of(sample) and isinstance(on_cpu(sample), Values)]
+
+
+def run(samples: Sequence[Sample], ops: Sequence[str]) -> tuple[list[torch.Tensor], set[str]]:
+    """What the exported calls give, and the composites among them."""
+    module = Calls(samples)
+    given = tuple(tensor.detach() for tensor in module.operands)
+    program = composites.export(module, given, ops=list(ops), frontend="fx")
+    values: dict[str, Any] = {
+        f"arg:{n}": t.resolve_conj().resolve_neg() for n, t in enumerate(given)
+    }
+    values["rng_seed"] = np.asarray(0, np.int64)
+    results = program.run({value.name: values[value.name] for value in program.inputs})
+    arrays = [results[output.name] for output in program.outputs]
+    return [to_torch(array) for array in arrays], set(program.composites)
+
+
+def to_torch(array: Any) -> torch.Tensor:
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array))
+
+
+def parts(values: Values) -> Iterator[tuple[str, torch.Tensor]]:
+    for kind, tensors in (
+        ("result", values.results),
+        ("gradient", values.gradients),
+        ("operand", values.operands),
+    ):
+        for number, tensor in enumerate(tensors):
+            if isinstance(tensor, torch.Tensor):
+                yield f"{kind} {number}", tensor
+
+
+def differences(sample: Sample, got: Iterator[torch.Tensor], eps: float) -> Iterator[str]:
+    """Where the numbers of a program are not PyTorch's."""
+    cpu, wide = on_cpu(sample), on_cpu(sample, wide=True)
+    assert isinstance(cpu, Values)
+    exact = dict(parts(wide)) if isinstance(wide, Values) else {}
+    random = is_random(sample, cpu)
+    for name, want in parts(cpu):
+        mine = next(got)
+        if mine.shape != want.shape or mine.dtype != want.dtype:
+            yield f"{name}: {mine.dtype}{list(mine.shape)}, not {want.dtype}{list(want.shape)}"
+        elif not random and want.numel():
+            best = exact.get(name, want)
+            error = distance(mine, best)
+            own = distance(want, best)
+            largest = float(finite(best).abs().max()) if finite(best).numel() else 0.0
+            if name.startswith("gradient") and name in exact and largest < ZERO:
+                continue
+            limit = eps * largest * (want.is_floating_point() or want.is_complex()) + 2 * own
+            if not error <= limit:
+                yield f"{name}: error {error:.2e}, at most {limit:.2e}"
+
+
+def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest difference. Numbers that are not finite must be the same."""
+    dtype = torch.complex128 if one.is_complex() else torch.float64
+    one, other = one.to(dtype), other.to(dtype)
+    same = (one == other) | (one.isnan() & other.isnan())
+    left = torch.where(same, 0, (one - other).abs())
+    return float(left.nan_to_num(nan=float("inf")).max())
+
+
+def finite(tensor: torch.Tensor) -> torch.Tensor:
+    wide = tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    return wide[wide.isfinite()]
+
+
+def is_native(target: Target) -> bool:
+    """Whether all that is on is the stock lowering of operators. A function's own body can be fused
+    in another way than the calls that it stands for."""
+    return all(e.op and e.decomposition.kind == "native" for e in target.entries)
+
+
+def check(label: str, element_type: str, count: int) -> None:
+    target = TARGETS[label]
+    inside = "bf16" if label in INSIDE_BF16 else element_type
+    eps = ROUNDINGS[inside] * torch.finfo(FLOATS[inside]).eps * (1 + (label in INSIDE_BF16))
+    samples = samples_of(target, element_type, count)
+    if not samples:
+        assert label in WITHOUT_CPU or element_type != "f32", "an entry has samples in f32"
+        return
+    ours, found = run(samples, [entry.identity for entry in target.entries])
+    # An entry with conditions may claim none of the samples.
+    assert found or target.entry.when or label in ELSEWHERE
+    if label not in WITHOUT_STOCK:
+        plain, none = run(samples, [])
+        assert not none
+        assert len(plain) == len(ours)
+        pairs = enumerate(zip(plain, ours, strict=True))
+        other_bits = [n for n, (a, b) in pairs if not same_bits(a, b)]
+        assert not (other_bits and is_native(target)), f"{other_bits} have other bits"
+    got = iter(ours)
+    wrong = [
+        f"{sample.text}: {text}"
+        for sample in samples
+        for text in differences(sample, got, eps)
+        if not (text.startswith("operand 2") and label.partition(".")[2] in NORMS)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+# Those of backwards are those of their forwards, which have gradients.
+FORWARDS = [
+    label for label, target in TARGETS.items() if not target.is_backward and label not in READING
+]
+
+
+@pytest.mark.parametrize("label", FORWARDS)
+def test_one_sample_in_f32(label: str) -> None:
+    check(label, "f32", ONE)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("element_type", FLOATS)
+@pytest.mark.parametrize("label", [label for label in TARGETS if label not in READING])
+def test_many_samples(label: str, element_type: str) -> None:
+    check(label, element_type, MANY)

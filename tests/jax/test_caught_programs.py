@@ -1,0 +1,159 @@
+"""Whole programs of flax and optax, and the environment variable."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import jax
+import numpy as np
+import optax
+import pytest
+from composites_testing.jax_calls import composite_names
+from composites_testing.processes import Finished, run, run_python
+
+import composites.jax
+from lowering.frontends.jax.internals import knows_sums
+
+ROOT = Path(__file__).resolve().parents[2]
+
+VOCABULARY, WIDTH = 32, 16
+
+
+class Block(nn.Module):
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        x = x + nn.MultiHeadDotProductAttention(num_heads=2)(nn.LayerNorm()(x))
+        return x + nn.Dense(WIDTH)(nn.gelu(nn.Dense(4 * WIDTH)(nn.RMSNorm()(x))))
+
+
+class Transformer(nn.Module):
+    @nn.compact
+    def __call__(self, tokens: Any) -> Any:
+        x = Block()(nn.Embed(VOCABULARY, WIDTH)(tokens))
+        return nn.Dense(VOCABULARY)(nn.LayerNorm()(x))
+
+
+def test_training_of_a_transformer() -> None:
+    """Losses, parameters and the optimizer's state after three steps have the same bits."""
+    model, optimizer = Transformer(), optax.adamw(1e-3)
+    tokens = jax.random.randint(jax.random.key(1), (2, 8), 0, VOCABULARY)
+    parameters = model.init(jax.random.key(0), tokens)
+
+    def loss(parameters: Any) -> Any:
+        logits = model.apply(parameters, tokens)[:, :-1]
+        return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:]).mean()
+
+    @jax.jit
+    def step(parameters: Any, state: Any) -> Any:
+        value, gradients = jax.value_and_grad(loss)(parameters)
+        updates, state = optimizer.update(gradients, state, parameters)
+        return optax.apply_updates(parameters, updates), state, value
+
+    def train() -> list[bytes]:
+        state: Any = (parameters, optimizer.init(parameters))
+        seen = []
+        for _ in range(3):
+            *state, value = step(*state)
+            seen.append(value)
+        return [np.asarray(array).tobytes() for array in jax.tree.leaves((state, seen))]
+
+    before = train()
+    with composites.jax.enabled("all"):
+        assert train() == before
+        text = step.lower(parameters, optimizer.init(parameters)).as_text()
+    assert train() == before
+    found = Counter(composite_names(text))
+    assert found["ptxla.gelu"] == found["ptxla.rms_norm"] == found["ptxla.softmax"] == 1
+    assert found["ptxla.layer_norm"] == 2
+    assert found["ptxla.cross_entropy_loss"] == 1
+    keeps_sums = int(knows_sums())  # jax 0.7.1 does not
+    assert found["ptxla.gelu_backward"] == keeps_sums
+    assert found["ptxla.cross_entropy_loss_backward"] == keeps_sums
+    assert found["ptxla.layer_norm_backward"] == keeps_sums  # the last one, whose input has one use
+    assert found["ptxla.rms_norm_backward"] == 0
+
+
+TRAINING = """
+import jax
+import jax.numpy as jnp
+from jax.nn import silu
+
+key = jax.random.key(0)
+
+@jax.jit
+def step(x):
+    return jax.grad(lambda x: (silu(2 * x) + jax.nn.softmax(x, axis=(0, 1))).sum())(x)
+
+step(jnp.ones((2, 3)))
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> dict[str, str]:
+    """An environment in which JAX finds the plugin of pyproject.toml, however this project is
+    installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    group = "jax_plugins"
+    lines = [f"{name} = {target}" for name, target in project["entry-points"][group].items()]
+    package = tmp_path / "plugin-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1\n")
+    (package / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines]))
+    return {"PYTHONPATH": f"{tmp_path}:{ROOT}", "JAX_PLATFORMS": "cpu"}
+
+
+@pytest.mark.exhaustive
+def test_environment_variable(plugin: dict[str, str]) -> None:
+    script = TRAINING + "print(step.lower(jnp.ones((2, 3))).as_text())\n"
+    done = run_python(script, XLA_COMPOSITE_OP="silu", XLA_COMPOSITE_LOG="info", **plugin)
+    assert done.code == 0, done.stderr
+    assert "ptxla.silu_backward" in done.stdout
+    assert done.stderr.count("active in JAX programs: ptxla.silu@1") == 1
+    assert "ptxla.softmax" not in done.stdout
+
+
+def test_misspelled_name(plugin: dict[str, str]) -> None:
+    done = run_python(TRAINING + "print('went on')", XLA_COMPOSITE_OP="gellu", **plugin)
+    assert done.code != 0
+    assert "went on" not in done.stdout
+    last = done.stderr.strip().splitlines()
+    assert any(
+        "AllowlistError: XLA_COMPOSITE_OP=gellu: there is no composite 'gellu'; did you mean"
+        in line
+        for line in last
+    )
+
+
+def test_nothing_is_imported_without_the_variable(plugin: dict[str, str]) -> None:
+    script = TRAINING + (
+        "import sys\n"
+        "ours = ('torch', 'lowering', 'composites')\n"
+        "print(*sorted(name for name in sys.modules if name.split('.')[0] in ours))"
+    )
+    done = run_python(script, **plugin)
+    assert done.stdout.split() == [
+        "composites", "composites.settings", "lowering", "lowering.jax_plugin"
+    ]  # fmt: skip
+
+
+def composites_run(script: Path, **environment: str) -> Finished:
+    return run(sys.executable, "-m", "composites", "run", str(script), COLUMNS="160", **environment)
+
+
+def test_composites_run(plugin: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "train_jax.py"
+    script.write_text(TRAINING)
+    done = composites_run(script, XLA_COMPOSITE_OP="gelu,softmax,silu", **plugin)
+    assert done.code == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    shown = {row[1]: row for row in rows if len(row) > 5 and row[1].startswith("ptxla.")}
+    assert "ptxla.silu_backward" in shown
+    assert "ptxla.gelu" not in shown
+    assert "it is over several axes" in done.stdout
+    assert "train_jax.py:10" in done.stdout
+    assert "on, and caught no call: ptxla.gelu" in done.stdout
