@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import composites
+from lowering import activation
 
 SOURCES = Path(__file__).parents[2] / "examples" / "cpu_kernels" / "src"
 
@@ -18,10 +22,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def registry(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The package's registry file, which is in use."""
+def registry(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The package's registry file, which is in use, whatever was on before in this process."""
     path = SOURCES / "cpu_kernels" / "registry.yaml"
     monkeypatch.syspath_prepend(SOURCES)
     monkeypatch.setenv("CPU_KERNELS_CACHE", str(cache))
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-    return path
+    activation.catalog.cache_clear()
+    yield path
+    composites.disable()
+    activation.catalog.cache_clear()
