@@ -123,7 +123,6 @@ def export(
             with a large tensor that is not an input, a sharding does not fit, or it is a different
             program at different sizes.
     """
-    chosen.choose(frontend)
     devices = _mesh(mesh, shardings, sharding_form)
     for_target = _passes_for(target, portable)
     train = train or optimizer is not None
@@ -135,6 +134,7 @@ def export(
     if varying is not None:
         _check_may_vary(train, devices, target or ("portable" if portable else None))
     name = model_name(module)
+    chosen.choose(frontend)
     with _progress() as step, activation.for_export(ops, decompositions):
         parts = activation.backend().frontend
         if isinstance(module, torch.export.ExportedProgram):

@@ -20,6 +20,7 @@ from composites.errors import ExportError, UnsupportedCallError
 from composites.torch_internals import pytree
 from lowering import interrupts
 from lowering.export.manifest import Value
+from lowering.frontends.errors import ForeignDataError, NoKernelError, ValueReadError
 from lowering.frontends.protocols import Frontend, Recording, Tensors
 from lowering.stablehlo import Module, order_inputs
 
@@ -64,7 +65,7 @@ class Traced:
             graph = recording.lower_graph(
                 [output.tensor for output in self.outputs], list(self.inputs.values())
             )
-        except recording.foreign_data_errors as error:
+        except ForeignDataError as error:
             raise ExportError(str(error)) from error
         names = [*self.inputs, "rng_seed"]
         found = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
@@ -398,14 +399,14 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
     try:
         with torch_internals.exporting(), recording.recording(shared=shared):
             yield _Tracer(frontend)
-    except recording.foreign_data_errors as error:
+    except ForeignDataError as error:
         raise ExportError(f"{_user_frame(error.__cause__ or error)}{error}") from error
-    except recording.no_kernel_errors as error:
+    except NoKernelError as error:
         raise ExportError(
             f"{_user_frame(error)}{error}; use other operators, compute it before the program and"
             " pass the result, or write an entry with a decomposition for it"
         ) from error
-    except recording.value_read_errors as error:
+    except ValueReadError as error:
         raise ExportError(
             f"{_user_frame(error)}the module reads the value of a tensor while it runs, but an"
             f" exported program takes the same path for all values ({error})"

@@ -6,6 +6,8 @@ and otherwise the one of PyTorch alone, unless the program asks for one by name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -40,7 +42,7 @@ _MODULES = {"xla": "torch_xla", "fx": "lowering.frontends.fx.frontend"}
 """What is imported before a frontend is made."""
 
 _CHOSEN: list[str] = []
-"""The name that was asked for. It stays, because a process has one frontend."""
+"""The name that was asked for. It stays once the frontend is made, because a process has one."""
 
 
 def choose(name: str | None) -> None:
@@ -90,7 +92,8 @@ def import_package() -> None:
     """
     name = _MODULES[chosen()]
     try:
-        import_module(name)
+        with _choice_undone_on_failure():
+            import_module(name)
     except ModuleNotFoundError as error:
         if error.name not in (name, "torch", "jax"):
             raise
@@ -104,10 +107,21 @@ def make_frontend() -> Frontend:
     """Make the frontend. It remembers stock kernels, so a process must make it once only."""
     if not _CHOSEN:
         _CHOSEN.append(chosen())
-    if chosen() == "fx":
-        from lowering.frontends.fx import frontend as of_fx
+    with _choice_undone_on_failure():
+        if chosen() == "fx":
+            from lowering.frontends.fx import frontend as of_fx
 
-        return of_fx.make_frontend()
-    from lowering.frontends.torch_xla import frontend as of_torch_xla
+            return of_fx.make_frontend()
+        from lowering.frontends.torch_xla import frontend as of_torch_xla
 
-    return of_torch_xla.make_frontend()
+        return of_torch_xla.make_frontend()
+
+
+@contextmanager
+def _choice_undone_on_failure() -> Iterator[None]:
+    """A frontend that cannot be imported or made is not the one of this process."""
+    try:
+        yield
+    except BaseException:
+        _CHOSEN.clear()
+        raise

@@ -260,20 +260,10 @@ class LoweredGraph:
 
 
 class Recording(Protocol):
-    """Recording whole programs without running them."""
+    """Recording whole programs without running them.
 
-    @property
-    def value_read_errors(self) -> type[Exception]:
-        """The exception raised if traced code reads a value."""
-
-    @property
-    def no_kernel_errors(self) -> type[Exception]:
-        """The exception raised if traced code calls an operator that the frontend cannot lower. It
-        is one of `value_read_errors`."""
-
-    @property
-    def foreign_data_errors(self) -> type[Exception]:
-        """The exception raised if a recorded graph reads data that is not one of its inputs."""
+    What cannot be part of a program raises an exception of `lowering.frontends.errors`.
+    """
 
     def recording(self, *, shared: bool = False) -> AbstractContextManager[None]:
         """A context in which Python runs on placeholders and nothing is executed.

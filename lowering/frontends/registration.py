@@ -17,7 +17,23 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel
+
+OPERATOR_NAMESPACE = "composites"
+"""Namespace of this project's own operators."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StockKernel:
+    """A kernel that can be called after it was overridden."""
+
+    call_boxed: Callable[..., Any]
+    keys: DispatchKeySet
+    """The dispatch keys of a plain tensor of the frontend, from this kernel's key downwards."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.call_boxed(self.keys, *arguments, **keywords)
 
 
 @dataclass(slots=True)

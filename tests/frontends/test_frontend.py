@@ -76,6 +76,21 @@ def test_a_pytorch_without_backends_in_python() -> None:
     assert "'torch-xla-composites[torch]' for PyTorch 2.15" in said
 
 
+@pytest.mark.torch_xla
+def test_a_frontend_that_cannot_be_made_is_not_kept() -> None:
+    program = f"""
+import torch, composites
+from lowering.frontends import chosen
+try:
+    {EXPORT}
+except composites.MissingPackageError:
+    made = {EXPORT.replace(", frontend='fx'", "")}
+    print(chosen.chosen(), len(made.outputs))
+"""
+    said = run(program)
+    assert said == "xla 1"
+
+
 def test_a_device_that_another_package_has_registered() -> None:
     said = run(
         "import torch, composites\ntorch.utils.rename_privateuse1_backend('other')\n" + EXPORT

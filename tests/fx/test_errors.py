@@ -52,6 +52,30 @@ def test_an_operator_that_depends_on_values(name: str) -> None:
     assert message.count("\n") == 0
 
 
+CAPTURED = torch.tensor(3.0)
+CAPTURED_VECTOR = torch.full((3,), 3.0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * CAPTURED,
+        lambda x: x * CAPTURED.to(x.device),
+        lambda x: x * CAPTURED_VECTOR,
+        lambda x: x * CAPTURED_VECTOR[0].to(x.device),
+        lambda x: x + CAPTURED_VECTOR.sum(),
+    ],
+)
+def test_a_decomposition_with_a_captured_tensor_is_no_composite(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    composed = composites.composite("acme.captured_on_fx")(function)
+    program = composites.export(Calling(composed), (torch.ones(3),), frontend="fx")
+    assert "stablehlo.composite" not in program.mlir
+    *_, fallback = composites.stats().entries["acme.captured_on_fx"].fallbacks
+    assert "reads a CPU tensor that is not an operand (torch.float32" in fallback.reason
+
+
 def test_an_operator_without_a_rule() -> None:
     with pytest.raises(ExportError, match=r"aten::linalg_eig has no rule in JAX") as caught:
         composites.export(Calling(torch.linalg.eigvals), (torch.randn(3, 3),), frontend="fx")

@@ -115,16 +115,27 @@ def bits(values: Any) -> list[bytes]:
     return [np.asarray(value).tobytes() for value in jax.tree.leaves(values)]
 
 
+def assert_same_bits(found: Any, expected: Any) -> None:
+    assert bits(found) == bits(expected)
+
+
+def assert_same_but_for_last_bits(found: Any, expected: Any) -> None:
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-6), found, expected)
+
+
 def with_and_without(
-    program: Callable[..., Any], entries: tuple[str, ...], *arrays: Any
+    program: Callable[..., Any],
+    entries: tuple[str, ...],
+    *arrays: Any,
+    check: Callable[[Any, Any], None] = assert_same_bits,
 ) -> Counter[str]:
-    """The composites of a program while entries are on. Its bits are the same as without, and after
-    the entries are off again."""
+    """The composites of a program while entries are on. Its results are those without, and the
+    program is as before after the entries are off again."""
     compiled = jax.jit(program)
-    before = bits(compiled(*arrays))
+    before = compiled(*arrays)
     plain = compiled.lower(*arrays).as_text()
     with composites.jax.enabled(*entries):
-        assert bits(compiled(*arrays)) == before
+        check(compiled(*arrays), before)
         found = composite_names(compiled.lower(*arrays).as_text())
     assert compiled.lower(*arrays).as_text() == plain
     assert "stablehlo.composite" not in plain
@@ -154,7 +165,10 @@ def test_gradient_of_an_input_with_other_uses(caught: Caught) -> None:
 
 
 def test_loop(caught: Caught) -> None:
-    found = with_and_without(jax.value_and_grad(partial(scanned, caught.run)), (caught.entry,), X)
+    # The backward computes again what JAX keeps from the loop of the forward, and XLA compiles both
+    # loops apart.
+    program = jax.value_and_grad(partial(scanned, caught.run))
+    found = with_and_without(program, (caught.entry,), X, check=assert_same_but_for_last_bits)
     assert found.keys() <= {caught.composite, f"{caught.composite}_backward"}
     assert found
 

@@ -8,7 +8,7 @@ import torch
 from composites import torch_internals
 from lowering import activation
 from lowering.emission import hlo_proto
-from lowering.frontends.torch_xla.value_guard import ValueReadError
+from lowering.frontends.errors import ValueReadError
 from lowering.hlo.work import work_of
 
 

@@ -20,25 +20,15 @@ from composites import torch_internals
 from composites.operators.unlowered import DECOMPOSITIONS
 from composites.torch_internals import DispatchState, pytree
 from lowering.frontends.aten_in_jax import has_rule
+from lowering.frontends.errors import (
+    ForeignDataError,
+    NoKernelError,
+    ValueReadError,
+    check_constant,
+)
 from lowering.frontends.fx import lists, norms, recurrent
 from lowering.frontends.fx.device import device
 from lowering.frontends.protocols import Kernel
-
-MAX_CONSTANT_BYTES = 1 << 20
-"""Maximum size of a tensor that is not an input. Larger constants would make the text
-unreadable."""
-
-
-class ValueReadError(RuntimeError):
-    """Code that is traced reads the value of a tensor that has none."""
-
-
-class NoKernelError(ValueReadError):
-    """Code that is traced calls an operator that has neither a rule nor a decomposition."""
-
-
-class ForeignDataError(RuntimeError):
-    """Code that is traced computes with data that cannot be part of the program."""
 
 
 class TracedTensor(torch.Tensor):
@@ -330,17 +320,12 @@ def constant(tensor: torch.Tensor) -> TracedTensor:
     Raises:
         ForeignDataError: it is large, or has no values.
     """
-    size = tensor.numel() * tensor.element_size()
-    if size > MAX_CONSTANT_BYTES:
-        raise ForeignDataError(
-            f"the module computes with a tensor of shape {tuple(tensor.shape)} and {tensor.dtype}"
-            f" that is not a parameter, buffer or argument; {size / 1e6:.0f} MB is too large for a"
-            " constant, so register it as a buffer"
-        )
+    described = f"{tensor.dtype} of shape {list(tensor.shape)}"
+    check_constant(described, tensor.numel() * tensor.element_size())
     if tensor.device.type == "meta":
         raise ForeignDataError(
-            f"the module computes with a tensor of shape {tuple(tensor.shape)} on the device meta"
-            " that is not a parameter, buffer or argument; register it as a buffer"
+            f"the module computes with a tensor, {described}, on the device meta that is not a"
+            " parameter, buffer or argument; register it as a buffer"
         )
     graph = current_graph()
     made = graph.create_node("get_attr", "constant", name="constant")

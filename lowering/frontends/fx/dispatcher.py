@@ -13,22 +13,7 @@ from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.fx import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY, capture
 from lowering.frontends.protocols import Kernel, Override
-from lowering.frontends.registration import Place
-
-OPERATOR_NAMESPACE = "composites"
-"""Namespace of this project's own operators."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FxStockKernel:
-    """A kernel that can be called after it was overridden."""
-
-    call_boxed: Callable[..., Any]
-    keys: DispatchKeySet
-    """The dispatch keys of a plain tensor of this backend, from this kernel's key downwards."""
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return self.call_boxed(self.keys, *arguments, **keywords)
+from lowering.frontends.registration import OPERATOR_NAMESPACE, Place, StockKernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,13 +36,13 @@ class FxDispatching:
     functionalization_key = FUNCTIONALIZATION_KEY
 
     def __init__(self) -> None:
-        self._stock: dict[tuple[str, str], FxStockKernel] = {}
+        self._stock: dict[tuple[str, str], StockKernel] = {}
         self._places: dict[tuple[str, str], Place] = {}
 
-    def stock_kernel(self, operator: Operator, dispatch_key: str) -> FxStockKernel:
+    def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         place = (operator.qualified, dispatch_key)
         if place not in self._stock:
-            self._stock[place] = FxStockKernel(
+            self._stock[place] = StockKernel(
                 self._call_boxed(operator, dispatch_key), self._keys_from(dispatch_key)
             )
         return self._stock[place]

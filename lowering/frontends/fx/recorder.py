@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import capture
-from lowering.frontends.fx.capture import ForeignDataError, NoKernelError, ValueReadError
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import lower
 from lowering.frontends.fx.random import drawing_from
@@ -21,10 +21,6 @@ from lowering.hlo.convert import to_stablehlo
 
 class FxRecording:
     """See `lowering.frontends.protocols.Recording`."""
-
-    value_read_errors: type[Exception] = ValueReadError
-    no_kernel_errors: type[Exception] = NoKernelError
-    foreign_data_errors: type[Exception] = ForeignDataError
 
     def __init__(self, graph: FxGraph) -> None:
         self._graph = graph

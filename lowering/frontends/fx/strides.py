@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lowering.frontends.aten_in_jax.table import overload
+from lowering.frontends.errors import NoKernelError
 from lowering.frontends.fx import capture
 
 
@@ -44,7 +45,7 @@ def as_strided_scatter(
 
 def _check_order(tensor: Tensor) -> None:
     if not (tensor.is_contiguous() and _is_in_order(capture.traced(tensor).node)):
-        raise capture.NoKernelError(
+        raise NoKernelError(
             "aten::as_strided depends on how the tensor lies in memory, which an exported program"
             " does not know here; call it on a tensor that is not transposed or sliced, or write"
             " the view with slices"

@@ -13,6 +13,7 @@ from composites import torch_internals
 from lowering import interrupts
 from lowering.emission.types import DecompositionHlo
 from lowering.frontends.autocast import autocast, autocast_dtype
+from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxGraph
@@ -61,7 +62,7 @@ class FxTracing:
         given = [t if t is None or not whole_dispatch else capture.functional(t) for t in inputs]
         blank = torch.empty((), dtype=torch.int64, device="meta")
         seed = capture.placeholder(blank)
-        with drawing_from(seed) as state, interrupts.allowed():
+        with drawing_from(seed) as state, interrupts.allowed(), CapturedTensorsRefused():
             outputs = function(*given)
         refuse_writes(given)
         results = list(outputs) if isinstance(outputs, list | tuple) else [outputs]

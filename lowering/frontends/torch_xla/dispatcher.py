@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,27 +10,12 @@ from composites import torch_internals
 from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel
-from lowering.frontends.registration import Override, Place
+from lowering.frontends.registration import OPERATOR_NAMESPACE, Override, Place, StockKernel
 from lowering.frontends.torch_xla import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
-
-OPERATOR_NAMESPACE = "composites"
-"""Namespace of this project's own operators."""
 
 # Kernels of PyTorch 2.9 for all devices that read the memory of their tensors, which tensors of
 # torch_xla do not have.
 _CRASHING = frozenset(["aten::_grouped_mm"])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class XlaStockKernel:
-    """A kernel of torch_xla or PyTorch that can be called after it was overridden."""
-
-    call_boxed: Callable[..., Any]
-    keys: DispatchKeySet
-    """The dispatch keys of a plain XLA tensor, from this kernel's key downwards."""
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return self.call_boxed(self.keys, *arguments, **keywords)
 
 
 class XlaDispatching:
@@ -45,7 +28,7 @@ class XlaDispatching:
     def __init__(self) -> None:
         # The handle of a kernel stays valid after the kernel was overridden, but it can only be
         # obtained before that.
-        self._stock: dict[tuple[str, str], XlaStockKernel] = {}
+        self._stock: dict[tuple[str, str], StockKernel] = {}
         # Own operators stay defined, because a compiled graph may hold one after its entry was
         # turned off.
         self._defined: dict[str, torch.library.Library] = {}
@@ -54,7 +37,7 @@ class XlaDispatching:
         self._overloads: dict[str, Any] = {}
         self._places: dict[tuple[str, str], Place] = {}
 
-    def stock_kernel(self, operator: Operator, dispatch_key: str) -> XlaStockKernel:
+    def stock_kernel(self, operator: Operator, dispatch_key: str) -> StockKernel:
         self._forget_if_redefined(operator)
         place = (operator.qualified, dispatch_key)
         if place not in self._stock:
@@ -64,7 +47,7 @@ class XlaDispatching:
                 call_boxed = _in_python_dispatcher(in_python, call_boxed)
             if torch_internals.takes_numbers(operator.name):
                 call_boxed = _taking_numbers(call_boxed, operator)
-            self._stock[place] = XlaStockKernel(call_boxed, self._keys_from(dispatch_key))
+            self._stock[place] = StockKernel(call_boxed, self._keys_from(dispatch_key))
         return self._stock[place]
 
     def _forget_if_redefined(self, operator: Operator) -> None:

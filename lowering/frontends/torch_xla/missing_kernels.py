@@ -20,12 +20,11 @@ from composites import torch_internals
 from composites.operators.unlowered import DECOMPOSITIONS
 from composites.torch_internals import DispatchKeySet, DispatchState, pytree
 from lowering.frontends.autocast import autocast
+from lowering.frontends.errors import NoKernelError, ValueReadError
 from lowering.frontends.protocols import Kernel
 from lowering.frontends.torch_xla import DISPATCH_KEY
 from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
 from lowering.frontends.torch_xla.value_guard import (
-    NoKernelError,
-    ValueReadError,
     values_unreadable,
 )
 

@@ -13,6 +13,7 @@ from lowering.emission import hlo_proto
 from lowering.emission.builder import insertable
 from lowering.emission.linking import link
 from lowering.emission.types import TensorType
+from lowering.frontends.errors import ForeignDataError, check_constant
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.missing_kernels import decomposed
@@ -22,8 +23,6 @@ from lowering.frontends.torch_xla.random import carries_mark, marked
 from lowering.frontends.torch_xla.scans import own_graphs
 from lowering.frontends.torch_xla.tensors import has_no_value, values_of
 from lowering.frontends.torch_xla.value_guard import (
-    NoKernelError,
-    ValueReadError,
     values_readable,
     values_unreadable,
 )
@@ -35,24 +34,12 @@ from lowering.stablehlo.symbols import functions
 
 _XLAC = torch_xla._XLAC
 
-MAX_CONSTANT_BYTES = 1 << 20
-"""Maximum size of a tensor that is not an input. Larger constants would make the text
-unreadable."""
-
 _OTHER_DEVICE = "XLA tensor"
 """This text is in every message of torch_xla 2.9 about a tensor on another device."""
 
 
-class ForeignDataError(RuntimeError):
-    """A recorded graph reads data that is not one of its inputs."""
-
-
 class XlaRecording:
     """See `lowering.frontends.protocols.Recording`."""
-
-    value_read_errors: type[Exception] = ValueReadError
-    no_kernel_errors: type[Exception] = NoKernelError
-    foreign_data_errors: type[Exception] = ForeignDataError
 
     def __init__(self, graph: XlaGraph) -> None:
         self._graph = graph
@@ -139,13 +126,7 @@ class XlaRecording:
 
 def _constant(tensor: torch.Tensor, type_: TensorType) -> Any:
     """The values of a tensor that the program made itself, as numpy."""
-    size = tensor.numel() * tensor.element_size()
-    if size > MAX_CONSTANT_BYTES:
-        raise ForeignDataError(
-            f"the module computes with a tensor, {type_}, that is not a"
-            f" parameter, buffer or argument; {size / 1e6:.0f} MB is too large for a constant, so"
-            " register it as a buffer"
-        )
+    check_constant(type_, tensor.numel() * tensor.element_size())
     return values_of(tensor).view(numpy_dtype(type_.element_type))
 
 

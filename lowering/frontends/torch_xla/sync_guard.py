@@ -14,9 +14,10 @@ from typing import Any
 
 import torch_xla
 
+from lowering.frontends.errors import ValueReadError
 from lowering.frontends.protocols import GraphRunError
 from lowering.frontends.torch_xla.modes import beside_no_trace
-from lowering.frontends.torch_xla.value_guard import ValueReadError, is_guarded
+from lowering.frontends.torch_xla.value_guard import is_guarded
 
 _XLAC = torch_xla._XLAC
 

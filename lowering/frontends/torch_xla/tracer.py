@@ -14,8 +14,8 @@ from composites import torch_internals
 from lowering import interrupts
 from lowering.emission.types import DecompositionHlo
 from lowering.frontends.autocast import autocast, autocast_dtype
+from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.torch_xla import modes
-from lowering.frontends.torch_xla.captured import CapturedTensorsRefused
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.random import (
     MARK,

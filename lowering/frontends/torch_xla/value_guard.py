@@ -18,6 +18,7 @@ import torch_xla
 
 from composites import torch_internals
 from composites.torch_internals import DispatchKeySet
+from lowering.frontends.errors import NoKernelError, ValueReadError
 from lowering.frontends.protocols import Kernel
 
 _XLAC = torch_xla._XLAC
@@ -36,14 +37,6 @@ _READERS = (
 _GUARD_NAME = "TESTING_ONLY_GenericMode"
 GUARD = torch_internals.parse_key(_GUARD_NAME)
 """A dispatch key that no tensor has and that PyTorch does not use."""
-
-
-class ValueReadError(RuntimeError):
-    """Code that is traced with placeholders read the value of one."""
-
-
-class NoKernelError(ValueReadError):
-    """Code that is traced with placeholders calls an operator that torch_xla cannot lower."""
 
 
 @contextmanager

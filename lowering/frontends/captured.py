@@ -1,7 +1,8 @@
 """Raise an exception if a function that is traced computes with a CPU tensor that it did not make.
 
-torch_xla makes a constant of a CPU tensor without dimensions. A composite would keep its value
-after the tensor has changed. XLA tensors need no such guard: they are parameters of the graph.
+A frontend makes a constant of such a tensor (torch_xla if it has no dimensions). A composite would
+keep its value after the tensor has changed. The frontends' own tensors need no such guard: they are
+parameters of the graph.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ class CapturedTensorError(RuntimeError):
 
 
 class CapturedTensorsRefused(TorchFunctionMode):
-    """Within this context, no XLA tensor is made of a CPU tensor that existed before.
+    """Within this context, no traced tensor is made of a CPU tensor that existed before.
 
-    Only calls that return an XLA tensor count: a function may look at the dtype of a CPU tensor.
+    Only calls that return a traced tensor count: a function may look at the dtype of a CPU tensor.
     """
 
     def __init__(self) -> None:

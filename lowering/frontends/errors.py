@@ -1,0 +1,35 @@
+"""What a frontend raises while it traces or records: what cannot be part of a graph."""
+
+from __future__ import annotations
+
+MAX_CONSTANT_BYTES = 1 << 20
+"""Maximum size of a tensor that is not an input. Larger constants would make the text
+unreadable."""
+
+
+class ValueReadError(RuntimeError):
+    """Code that is traced reads the value of a tensor that has none."""
+
+
+class NoKernelError(ValueReadError):
+    """Code that is traced calls an operator for which there is neither a kernel nor a
+    decomposition."""
+
+
+class ForeignDataError(RuntimeError):
+    """Code that is traced computes with data that is no input of the graph, and that cannot be one
+    of its constants."""
+
+
+def check_constant(described: object, size: int) -> None:
+    """Check that a tensor that the program made itself, of `size` bytes, may be a constant.
+
+    Raises:
+        ForeignDataError: it is too large.
+    """
+    if size > MAX_CONSTANT_BYTES:
+        raise ForeignDataError(
+            f"the module computes with a tensor, {described}, that is not a parameter, buffer or"
+            f" argument; {size / 1e6:.0f} MB is too large for a constant, so register it as a"
+            " buffer"
+        )
