@@ -2,6 +2,8 @@
 //
 // XLA's threads share the images of a batch: each computes with those of its part, on XLA's buffers
 // where they lie. The gradients of weights and bias are added up over the parts, in their order.
+// Without instructions for bf16 and f16, oneDNN takes fifty times as long for them as for f32. So all
+// is computed in f32, which also adds up in f32.
 
 #include <array>
 #include <exception>
@@ -48,6 +50,8 @@ at::Tensor Whole(ffi::AnyBuffer buffer) {
                        at::TensorOptions(TypeOf(buffer)));
 }
 
+at::Tensor InF32(const at::Tensor& tensor) { return tensor.to(at::kFloat); }
+
 // Parts of a batch, one for each thread; a single one if ATen's threads are to divide the work.
 struct Parts {
   int64_t images, count;
@@ -67,14 +71,14 @@ ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer images, ffi::AnyBuff
                        Sizes padding, Sizes dilation, Sizes output_padding, bool transposed,
                        int64_t groups) try {
   const Geometry geometry(stride, padding, dilation, output_padding, transposed, groups);
-  const at::Tensor x = Whole(images), weight = Whole(weights), out = Whole(*result);
+  const at::Tensor x = Whole(images), weight = InF32(Whole(weights)), out = Whole(*result);
   std::optional<at::Tensor> bias;
-  if (rest.size() > 0) bias = Whole(*rest.get<ffi::AnyBuffer>(0));
+  if (rest.size() > 0) bias = InF32(Whole(*rest.get<ffi::AnyBuffer>(0)));
   PrepareResult(result->untyped_data(), result->size_bytes());
   const Parts part(pool, x.size(0));
   return OnThreads(pool, "convolution", part.count, [&](int64_t i) {
-    part(out, i).copy_(at::convolution(part(x, i), weight, bias, geometry.stride, geometry.padding,
-                                       geometry.dilation, geometry.transposed,
+    part(out, i).copy_(at::convolution(InF32(part(x, i)), weight, bias, geometry.stride,
+                                       geometry.padding, geometry.dilation, geometry.transposed,
                                        geometry.output_padding, geometry.groups));
   });
 } catch (const std::exception& error) {
@@ -89,7 +93,7 @@ ffi::Error ConvolutionBackward(ffi::ThreadPool pool, ffi::AnyBuffer gradient, ff
                                bool transposed, int64_t groups, bool of_images, bool of_weights,
                                bool of_bias) try {
   const Geometry geometry(stride, padding, dilation, output_padding, transposed, groups);
-  const at::Tensor grad = Whole(gradient), x = Whole(images), weight = Whole(weights);
+  const at::Tensor grad = Whole(gradient), x = Whole(images), weight = InF32(Whole(weights));
   const std::array<bool, 3> wanted{of_images, of_weights, of_bias};
   std::array<at::Tensor, 3> found;
   for (size_t i = 0, next = 0; i < 3; ++i) {
@@ -104,9 +108,9 @@ ffi::Error ConvolutionBackward(ffi::ThreadPool pool, ffi::AnyBuffer gradient, ff
   for (int64_t i = 2; i < grad.dim(); ++i) but_channels.push_back(i);
   std::vector<std::array<at::Tensor, 3>> sums(part.count);
   auto failure = OnThreads(pool, "convolution", part.count, [&](int64_t i) {
-    const at::Tensor given = part(grad, i);
+    const at::Tensor given = InF32(part(grad, i));
     auto [dx, dw, _] = at::convolution_backward(
-        given, part(x, i), weight, at::OptionalIntArrayRef(), geometry.stride, geometry.padding,
+        given, InF32(part(x, i)), weight, at::OptionalIntArrayRef(), geometry.stride, geometry.padding,
         geometry.dilation, geometry.transposed, geometry.output_padding, geometry.groups,
         {of_images, of_weights, false});
     if (of_images) part(found[0], i).copy_(dx);
@@ -118,8 +122,8 @@ ffi::Error ConvolutionBackward(ffi::ThreadPool pool, ffi::AnyBuffer gradient, ff
   OneThread one;
   for (size_t i = 1; i < 3; ++i) {
     if (!wanted[i]) continue;
+    for (int64_t j = 1; j < part.count; ++j) sums[0][i].add_(sums[j][i]);
     found[i].copy_(sums[0][i]);
-    for (int64_t j = 1; j < part.count; ++j) found[i].add_(sums[j][i]);
   }
   return ffi::Error::Success();
 } catch (const std::exception& error) {
