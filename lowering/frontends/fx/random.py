@@ -20,9 +20,7 @@ from lowering.frontends.aten_in_jax.table import RULES, overload
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.protocols import Kernel, Seed
-
-_MULTIPLIER = 214013
-_INCREMENT = 2531011
+from lowering.frontends.random_states import following
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +77,7 @@ def _next() -> TracedTensor:
 
 def advanced(dtype: Any, /, state: Any) -> Any:
     """The state that follows, an i64, as a rule of JAX."""
-    return state * _MULTIPLIER + _INCREMENT
+    return following(state)
 
 
 def uniform(dtype: Any, /, state: Any, shape: Sequence[int], low: float, high: float) -> Any:

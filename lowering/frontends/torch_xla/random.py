@@ -5,9 +5,6 @@ number as its seed. In a graph, the initial number is a parameter and the advanc
 torch_xla's Python API does not return this value as a tensor. A composite therefore gets a tensor
 that is made from the same number on the host: a new parameter for the first composite of a graph,
 and that parameter advanced for later composites.
-
-Source: `LazyGraphExecutor::DeviceContextArena::GetRngSeed` of torch 2.9
-(torch/csrc/lazy/core/lazy_graph_executor.cpp).
 """
 
 from __future__ import annotations
@@ -22,13 +19,12 @@ import torch_xla.core.xla_model as xm
 
 from lowering import interrupts
 from lowering.frontends.protocols import Seed
+from lowering.frontends.random_states import INCREMENT, MULTIPLIER, following
 from lowering.frontends.torch_xla.modes import tracing_mode
 from lowering.frontends.torch_xla.value_guard import values_readable
 
 _XLAC = torch_xla._XLAC
 
-_MULTIPLIER = 214013
-_INCREMENT = 2531011
 _WRAP = 1 << 64
 _REACH = 256
 """Maximum number of random operators between two composites that share one parameter."""
@@ -37,13 +33,13 @@ _REACH = 256
 def advanced(state: int, times: int = 1) -> int:
     """The generator's state after this number of random operators."""
     for _ in range(times):
-        state = (state * _MULTIPLIER + _INCREMENT) % _WRAP
+        state = following(state) % _WRAP
     return state
 
 
 def preceding(state: int) -> int:
     """The state from which one random operator advances to this one."""
-    return (state - _INCREMENT) * pow(_MULTIPLIER, -1, _WRAP) % _WRAP
+    return (state - INCREMENT) * pow(MULTIPLIER, -1, _WRAP) % _WRAP
 
 
 def advances_between(before: int, after: int, limit: int) -> int | None:

@@ -73,6 +73,9 @@ inline at::ScalarType TypeOf(xla::ffi::AnyBuffer buffer) {
   }
 }
 
+// For what ATen is slow at in bf16 and f16, where the processor has no instructions for them.
+inline at::Tensor InF32(const at::Tensor& tensor) { return tensor.to(at::kFloat); }
+
 // Calls work(i) for each i in [0, count), and returns the first failure. One thread computes one of
 // them, unless there are fewer than threads: then ATen's threads divide what each call of ATen does.
 template <typename Work>

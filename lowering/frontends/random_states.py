@@ -1,0 +1,17 @@
+"""How every random operator advances the state of its generator, on all frontends.
+
+Source: `LazyGraphExecutor::DeviceContextArena::GetRngSeed` of torch 2.9
+(torch/csrc/lazy/core/lazy_graph_executor.cpp).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+MULTIPLIER = 214013
+INCREMENT = 2531011
+
+
+def following(state: Any) -> Any:
+    """The next state, before it wraps around at 64 bits: a number, or an array of integers."""
+    return state * MULTIPLIER + INCREMENT

@@ -1,0 +1,70 @@
+"""What `native` means without torch_xla: the operators that an entry's call becomes in the graph.
+
+Each has a rule in JAX. An operator without one becomes those of PyTorch's decomposition, which may
+be others in another version, so there is one golden file for each minor version of PyTorch.
+COMPOSITES_WRITE_GOLDEN=1 writes that of the installed one:
+
+    COMPOSITES_WRITE_GOLDEN=1 pytest tests/fx/test_native.py
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from composites.registry.model import Composite
+from lowering import activation
+from lowering.example_calls import NoExample, example_calls
+from lowering.frontends.fx import capture
+from lowering.frontends.fx.random import drawing_from
+from lowering.frontends.fx.tensors import traced_placeholder
+
+VERSION = ".".join(torch.__version__.split(".")[:2])
+GOLDEN = Path(__file__).parent / "golden" / f"torch_{VERSION}.txt"
+
+
+def test_what_native_entries_become() -> None:
+    entries = [entry for entry in activation.catalog() if entry.decomposition.kind == "native"]
+    found = "".join(f"{entry.name}: {' '.join(operators(entry))}\n" for entry in entries)
+    if os.environ.get("COMPOSITES_WRITE_GOLDEN"):
+        GOLDEN.write_text(found, encoding="utf-8")
+    assert GOLDEN.exists(), (
+        f"no golden file for PyTorch {VERSION}; COMPOSITES_WRITE_GOLDEN=1 pytest {__file__}"
+        " writes it: compare it with that of the version before"
+    )
+    assert found == GOLDEN.read_text(encoding="utf-8")
+
+
+def operators(entry: Composite) -> Iterator[str]:
+    """The operators of an example call, in the order of the graph; `3*aten::add` are three in a
+    row."""
+    activation.backend()
+    examples = example_calls(entry)
+    if isinstance(examples, NoExample):
+        yield f"no example: {examples.reason}"
+        return
+    with (
+        activation.all_off(),
+        torch.no_grad(),
+        warnings.catch_warnings(),
+        capture.recording() as graph,
+    ):
+        warnings.simplefilter("ignore")  # PyTorch's, about examples that do not fit a backward
+        with drawing_from(capture.placeholder(torch.empty((), dtype=torch.int64, device="meta"))):
+            examples[0].run(lambda tensor: capture.functional(traced_placeholder(tensor)))
+        names = [_name(node.target) for node in graph.nodes if node.op == "call_function"]
+    for name, same in groupby(names):
+        count = len(list(same))
+        yield name if count == 1 else f"{count}*{name}"
+
+
+def _name(target: Callable[..., Any]) -> str:
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target.name())
+    return target.__name__
