@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -148,6 +148,16 @@ def register_python_backend(name: str) -> bool:
         return False
     setup(name)
     return True
+
+
+def offer_random_states(name: str, read: Callable[[], Any], write: Callable[[Any], object]) -> None:
+    """Have `torch.random.fork_rng` and `torch.utils.checkpoint` keep the state of a registered
+    device's random numbers. They ask the device's module (torch 2.15.0)."""
+    module = torch.get_device_module(name)
+    module.get_rng_state = lambda device=None: read()
+    module.set_rng_state = lambda state, device=None: write(state)
+    module.device = lambda device: nullcontext()
+    module._initialized = True
 
 
 @contextmanager

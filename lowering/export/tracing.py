@@ -157,6 +157,12 @@ def trace_training(
 ) -> Traced:
     """Record the forward, the backward and, with an optimizer, the update; for several devices if
     `shared`."""
+
+    def differentiated(result: Any) -> torch.Tensor:
+        loss = _loss(result, type(module).__name__)
+        loss.backward()
+        return loss
+
     # Gradients are needed in any mode of the caller.
     with (
         interrupts.deferred(),
@@ -165,8 +171,7 @@ def trace_training(
         torch.set_grad_enabled(True),
         interrupts.allowed(),
     ):
-        loss = _loss(tracer.call(module, args, kwargs), type(module).__name__)
-        loss.backward()
+        loss = tracer.call(module, args, kwargs, differentiated)
         tracer.output("loss", loss.detach())
         trained: dict[str, torch.nn.Parameter] = {}
         for name, parameter in tracer.parameters.items():
@@ -199,6 +204,19 @@ def _loss(result: Any, owner: str) -> torch.Tensor:
             f"the loss of {owner} does not depend on any parameter that requires a gradient"
         )
     return loss
+
+
+class _Called(torch.nn.Module):
+    """A module, and what is done while its tensors are still placeholders: checkpointed parts of a
+    module run again in the backward."""
+
+    def __init__(self, module: torch.nn.Module, then: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.module = module
+        self._then = then
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._then(self.module(*args, **kwargs))
 
 
 class _Tracer:
@@ -234,7 +252,14 @@ class _Tracer:
             raise ExportError(f"two outputs have the name {name!r}; rename a key of the result")
         self.traced.outputs.append(Output(name, tensor, updates))
 
-    def call(self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self,
+        module: torch.nn.Module,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        then: Callable[[Any], Any] = lambda result: result,
+    ) -> Any:
+        """What `then` makes of the module's result."""
         for name, parameter in module.named_parameters():
             tensor = self.placeholder(f"param:{name}", parameter)
             self.parameters[name] = torch.nn.Parameter(tensor, parameter.requires_grad)
@@ -242,11 +267,14 @@ class _Tracer:
             self.buffers[name] = self.placeholder(f"buffer:{name}", buffer)
         positional = self._arguments("arg", tuple(args))
         keywords = self._arguments("kwarg", dict(kwargs))
-        state: dict[str, torch.Tensor] = {**self.parameters, **self.buffers}
+        tensors: dict[str, torch.Tensor] = {**self.parameters, **self.buffers}
+        state = {f"module.{name}": tensor for name, tensor in tensors.items()}
         # A module may also assign a new tensor to a buffer: `self.count = self.count + 1`.
         hook = module.register_forward_hook(lambda *_: self._note_buffers(module))
         try:
-            return torch.func.functional_call(module, state, positional, keywords)
+            return torch.func.functional_call(
+                _Called(module, then), state, tuple(positional), keywords
+            )
         finally:
             hook.remove()
 

@@ -81,3 +81,11 @@ def test_a_permutation() -> None:
     found = drawn(lambda x: torch.randperm(100, device=x.device), 2)["out:0"]
     assert sorted(found.tolist()) == list(range(100))
     assert found.tolist() != list(range(100))
+
+
+def test_the_states_of_other_generators_are_kept_outside_of_exports() -> None:
+    composites.export(torch.nn.Dropout(), (torch.ones(4),))
+    before = torch.get_rng_state()
+    with torch.random.fork_rng():
+        torch.rand(3)
+    assert torch.equal(torch.get_rng_state(), before)

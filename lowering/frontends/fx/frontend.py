@@ -8,7 +8,7 @@ from lowering.frontends.fx.device import device
 from lowering.frontends.fx.dispatcher import FxDispatching
 from lowering.frontends.fx.functionalization import keep_casts_functional
 from lowering.frontends.fx.graph import FxGraph
-from lowering.frontends.fx.random import FxRandomNumbers
+from lowering.frontends.fx.random import FxRandomNumbers, offer_states
 from lowering.frontends.fx.recorder import FxRecording
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.fx.tracer import FxTracing
@@ -24,6 +24,7 @@ def make_frontend() -> Frontend:
     device()
     keep_casts_functional()
     offer_autocast()
+    offer_states()
     graph = FxGraph()
     return Frontend(
         tensors=FxTensors(),

@@ -16,9 +16,11 @@ import jax
 import jax.numpy as jnp
 import torch
 
+from composites import torch_internals
 from lowering.frontends.aten_in_jax.table import RULES, overload
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.capture import TracedTensor
+from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.protocols import Kernel, Seed
 from lowering.frontends.random_states import following
 
@@ -44,6 +46,28 @@ def drawing_from(tensor: TracedTensor) -> Iterator[_State]:
         yield state
     finally:
         _STATES.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A state that the program comes back to."""
+
+    tensor: TracedTensor
+    draws: int
+
+
+def offer_states() -> None:
+    """Have checkpointed parts of a program draw the same numbers when they are computed again."""
+    torch_internals.offer_random_states(DEVICE_TYPE, _read_state, _write_state)
+
+
+def _read_state() -> _Kept | None:
+    return _Kept(_STATES[-1].tensor, _STATES[-1].draws) if _STATES else None
+
+
+def _write_state(kept: _Kept | None) -> None:
+    if kept is not None and _STATES:
+        _STATES[-1].tensor, _STATES[-1].draws = kept.tensor, kept.draws
 
 
 class FxRandomNumbers:
