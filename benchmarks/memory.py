@@ -1,8 +1,8 @@
 """How much memory a program needs: XLA's own statistics, and the peak of a process.
 
 XLA writes a report of the buffers of each program that it compiles, if `DUMP` is among its flags
-when torch_xla starts: parameters, results and all that is in between, with buffers that are used
-again counted once. A process is asked for itself, so each program needs a process of its own.
+when torch_xla or jax starts: parameters, results and all that is in between, with buffers that are
+used again counted once. A process is asked for itself, so each program needs a process of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 DUMP = "--xla_dump_to={folder} --xla_dump_hlo_as_text"
 _REPORT = "*memory-usage-report.txt"
-_TOTAL = re.compile(r"Total bytes used: (\d+)")
+_TOTAL = re.compile(r"Total bytes(?: used)?: (\d+)")  # torch_xla 2.9; jaxlib 0.10
 _PEAK = re.compile(r"VmHWM:\s*(\d+) kB")
 
 

@@ -134,8 +134,11 @@ def export(
     if varying is not None:
         _check_may_vary(train, devices, target or ("portable" if portable else None))
     name = model_name(module)
-    chosen.choose(frontend)
-    with _progress() as step, activation.for_export(ops, decompositions):
+    with (
+        chosen.choosing(frontend),
+        _progress() as step,
+        activation.for_export(ops, decompositions),
+    ):
         parts = activation.backend().frontend
         if isinstance(module, torch.export.ExportedProgram):
             module = graph_of(module, parts.tensors)  # its class is one of torch.fx

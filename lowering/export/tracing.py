@@ -269,14 +269,15 @@ class _Tracer:
         keywords = self._arguments("kwarg", dict(kwargs))
         tensors: dict[str, torch.Tensor] = {**self.parameters, **self.buffers}
         state = {f"module.{name}": tensor for name, tensor in tensors.items()}
-        # A module may also assign a new tensor to a buffer: `self.count = self.count + 1`.
-        hook = module.register_forward_hook(lambda *_: self._note_buffers(module))
-        try:
-            return torch.func.functional_call(
-                _Called(module, then), state, tuple(positional), keywords
-            )
-        finally:
-            hook.remove()
+
+        def finished(result: Any) -> Any:
+            found = then(result)
+            # A module may also assign a new tensor to a buffer: `self.count = self.count + 1`.
+            self._note_buffers(module)
+            return found
+
+        called = _Called(module, finished)
+        return torch.func.functional_call(called, state, tuple(positional), keywords)
 
     def _note_buffers(self, module: torch.nn.Module) -> None:
         now = dict(module.named_buffers(remove_duplicate=False))

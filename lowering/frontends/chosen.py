@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # torch passes through here, and must not pay for what the ty
 __all__ = [
     "NAMES",
     "DumpedGraph",
-    "choose",
+    "choosing",
     "chosen",
     "dumping_to",
     "import_package",
@@ -41,34 +41,44 @@ NAMES = tuple(_FRONTENDS)
 _MODULES = {"xla": "torch_xla", "fx": "lowering.frontends.fx.frontend"}
 """What is imported before a frontend is made."""
 
-_CHOSEN: list[str] = []
-"""The name that was asked for. It stays once the frontend is made, because a process has one."""
+_MADE: list[str] = []
+"""The name of the frontend that was made. A process has one."""
+
+_ASKED: list[str] = []
+"""The names that exports ask for, while none is made."""
 
 
-def choose(name: str | None) -> None:
-    """Use a frontend in this process; with None, the one that is used already.
+@contextmanager
+def choosing(name: str | None) -> Iterator[None]:
+    """A context that uses a frontend; with None, the one that is used already. If none is made in
+    it, because something fails before, nothing is chosen.
 
     Raises:
         ExportError: there is no such frontend, or this process uses another one.
     """
     if name is None:
+        yield
         return
     if name not in _FRONTENDS:
         known = " or ".join(map(repr, NAMES))
         raise ExportError(f"frontend must be {known}, not {name!r}")
-    if not _CHOSEN:
-        _CHOSEN.append(name)
-    elif name != chosen():
+    if (_MADE or _ASKED) and name != chosen():
         raise ExportError(
             f"this process uses frontend={chosen()!r} already, and a process has one frontend;"
             f" use frontend={name!r} in another process"
         )
+    _ASKED.append(name)
+    try:
+        yield
+    finally:
+        _ASKED.remove(name)
 
 
 def chosen() -> str:
     """The name of this process's frontend."""
-    if _CHOSEN:
-        return _CHOSEN[0]
+    for names in (_MADE, _ASKED):
+        if names:
+            return names[0]
     return "xla" if is_installed() or find_spec("torch") is None else "fx"
 
 
@@ -92,8 +102,7 @@ def import_package() -> None:
     """
     name = _MODULES[chosen()]
     try:
-        with _choice_undone_on_failure():
-            import_module(name)
+        import_module(name)
     except ModuleNotFoundError as error:
         if error.name not in (name, "torch", "jax"):
             raise
@@ -105,23 +114,14 @@ def import_package() -> None:
 
 def make_frontend() -> Frontend:
     """Make the frontend. It remembers stock kernels, so a process must make it once only."""
-    if not _CHOSEN:
-        _CHOSEN.append(chosen())
-    with _choice_undone_on_failure():
-        if chosen() == "fx":
-            from lowering.frontends.fx import frontend as of_fx
+    name = chosen()
+    if name == "fx":
+        from lowering.frontends.fx import frontend as of_fx
 
-            return of_fx.make_frontend()
+        made = of_fx.make_frontend()
+    else:
         from lowering.frontends.torch_xla import frontend as of_torch_xla
 
-        return of_torch_xla.make_frontend()
-
-
-@contextmanager
-def _choice_undone_on_failure() -> Iterator[None]:
-    """A frontend that cannot be imported or made is not the one of this process."""
-    try:
-        yield
-    except BaseException:
-        _CHOSEN.clear()
-        raise
+        made = of_torch_xla.make_frontend()
+    _MADE.append(name)
+    return made

@@ -13,8 +13,10 @@ import pytest
 import torch
 
 import composites
+from composites import ExportError
 
-if find_spec("torch_xla") is not None:
+LIVE = find_spec("torch_xla") is not None
+if LIVE:
     # torch.utils.checkpoint asks for `torch.xla`, which there is not.
     from torch_xla.utils.checkpoint import checkpoint
 
@@ -61,3 +63,63 @@ def test_gradients_are_those_without_checkpoints(called: Callable[..., Any]) -> 
     assert plain.keys() == again.keys()
     for name, expected in plain.items():
         np.testing.assert_allclose(again[name], expected, rtol=1e-5, atol=2e-5, err_msg=name)
+
+
+class Drawing(torch.nn.Module):
+    """A checkpointed part draws random numbers that are no composite, first or after others."""
+
+    def __init__(self, call: Callable[..., Any], before: bool) -> None:
+        super().__init__()
+        self.call, self.before = call, before
+        self.first, self.linear = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def part(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.linear(x) * torch.rand_like(x)).tanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        x = x * torch.rand_like(x) if self.before else x
+        loss: torch.Tensor = self.call(self.part, x).square().sum()
+        return loss
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("called", CHECKPOINTS, ids=range(len(CHECKPOINTS)))
+def test_random_numbers_of_no_composite(called: Callable[..., Any], before: bool) -> None:
+    x = torch.ones(4, 8)
+    model = Drawing(called, before)
+    if LIVE:
+        with pytest.raises(ExportError, match="that the backward computes again draws random"):
+            composites.export(model, (x,), train=True)
+        return
+    found = [
+        composites.export(each, (x,), train=True).compile("cpu")
+        for each in (model, Drawing(lambda part, x: part(x), before))
+    ]
+    again, plain = (step(step.init(model.state_dict()), x)[0] for step in found)
+    for name, expected in plain.items():
+        np.testing.assert_allclose(again[name], expected, rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+class Counting(torch.nn.Module):
+    def __init__(self, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.call = call
+        self.first, self.linear = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+        self.register_buffer("count", torch.zeros(()))
+
+    def part(self, x: torch.Tensor) -> torch.Tensor:
+        self.count = self.count + 1
+        return self.linear(x).tanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = self.call(self.part, self.first(x)).square().sum()
+        return loss
+
+
+@pytest.mark.parametrize("called", CHECKPOINTS, ids=range(len(CHECKPOINTS)))
+def test_a_buffer_that_a_part_assigns_is_assigned_twice(called: Callable[..., Any]) -> None:
+    model = Counting(called)
+    step = composites.export(model, (torch.ones(2, 8),), train=True).compile("cpu")
+    _, state = step(step.init(model.state_dict()), torch.ones(2, 8))
+    assert float(state.values["buffer:count"]) == 2

@@ -7,9 +7,10 @@ torch_xla, and from those of PyTorch's own devices.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -31,6 +32,8 @@ class _State:
 
     tensor: TracedTensor
     draws: int = 0
+    thread: int = field(default_factory=threading.get_ident)
+    """The thread that records."""
 
 
 _STATES: list[_State] = []
@@ -52,6 +55,7 @@ def drawing_from(tensor: TracedTensor) -> Iterator[_State]:
 class _Kept:
     """A state that the program comes back to."""
 
+    of: _State
     tensor: TracedTensor
     draws: int
 
@@ -62,12 +66,21 @@ def offer_states() -> None:
 
 
 def _read_state() -> _Kept | None:
-    return _Kept(_STATES[-1].tensor, _STATES[-1].draws) if _STATES else None
+    state = _own_state()
+    return None if state is None else _Kept(state, state.tensor, state.draws)
 
 
 def _write_state(kept: _Kept | None) -> None:
-    if kept is not None and _STATES:
-        _STATES[-1].tensor, _STATES[-1].draws = kept.tensor, kept.draws
+    if kept is not None and kept.of is _own_state():
+        kept.of.tensor, kept.of.draws = kept.tensor, kept.draws
+
+
+def _own_state() -> _State | None:
+    """The current state, if this thread records, or autograd for it."""
+    if not _STATES:
+        return None
+    records = _STATES[-1].thread == threading.get_ident()
+    return _STATES[-1] if records or torch_internals.running_node() is not None else None
 
 
 class FxRandomNumbers:

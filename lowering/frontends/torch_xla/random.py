@@ -26,6 +26,8 @@ from lowering.frontends.torch_xla.value_guard import values_readable
 _XLAC = torch_xla._XLAC
 
 _WRAP = 1 << 64
+_MOST_KEPT = 10_000
+"""Maximum number of random operators before a state that a program keeps."""
 _REACH = 256
 """Maximum number of random operators between two composites that share one parameter."""
 
@@ -184,6 +186,14 @@ def marked() -> Iterator[None]:
 def carries_mark(tensor: torch.Tensor) -> bool:
     """Whether a tensor with data holds the state from which the generator started."""
     return tensor.dtype == torch.int64 and tensor.dim() == 0 and tensor.item() == MARK
+
+
+def follows_mark(tensor: torch.Tensor) -> bool:
+    """Whether a tensor with data holds a state to which the generator has advanced since it
+    started."""
+    if tensor.dtype != torch.int64 or tensor.dim() != 0:
+        return False
+    return advances_between(MARK, tensor.item() % _WRAP, limit=_MOST_KEPT) is not None
 
 
 def _scalar_parameter(value: int) -> torch.Tensor:

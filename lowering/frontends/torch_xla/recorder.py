@@ -19,7 +19,7 @@ from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.missing_kernels import decomposed
 from lowering.frontends.torch_xla.modes import tracing_mode
 from lowering.frontends.torch_xla.printing import values_left_out
-from lowering.frontends.torch_xla.random import carries_mark, marked
+from lowering.frontends.torch_xla.random import carries_mark, follows_mark, marked
 from lowering.frontends.torch_xla.scans import own_graphs
 from lowering.frontends.torch_xla.tensors import has_no_value, values_of
 from lowering.frontends.torch_xla.value_guard import (
@@ -33,6 +33,12 @@ from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
 
 _XLAC = torch_xla._XLAC
+
+_DRAWN_AGAIN = (
+    "a part of the module that the backward computes again draws random numbers, and torch_xla does"
+    " not say which numbers it drew first; turn on the composite of the random operator, such as"
+    " dropout, draw outside of the part, or leave out its checkpoint"
+)
 
 _OTHER_DEVICE = "XLA tensor"
 """This text is in every message of torch_xla 2.9 about a tensor on another device."""
@@ -103,7 +109,12 @@ class XlaRecording:
         with values_readable():
             for number in sorted(data):
                 operand = found.get(number)
-                if operand is None and not carries_mark(data[number]):
+                is_seed = operand is None and carries_mark(data[number])
+                if is_seed and any(parameter.operand is None for parameter in parameters):
+                    raise ForeignDataError(_DRAWN_AGAIN)
+                if operand is None and not is_seed:
+                    if follows_mark(data[number]):
+                        raise ForeignDataError(_DRAWN_AGAIN)
                     constants[number] = _constant(data[number], types[number])
                 else:
                     parameters.append(GraphParameter(operand, types[number]))
