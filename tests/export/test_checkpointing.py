@@ -102,6 +102,8 @@ def test_random_numbers_of_no_composite(called: Callable[..., Any], before: bool
 
 
 class Counting(torch.nn.Module):
+    count: torch.Tensor
+
     def __init__(self, call: Callable[..., Any]) -> None:
         super().__init__()
         self.call = call

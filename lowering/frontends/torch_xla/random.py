@@ -193,7 +193,7 @@ def follows_mark(tensor: torch.Tensor) -> bool:
     started."""
     if tensor.dtype != torch.int64 or tensor.dim() != 0:
         return False
-    return advances_between(MARK, tensor.item() % _WRAP, limit=_MOST_KEPT) is not None
+    return advances_between(MARK, int(tensor.item()) % _WRAP, limit=_MOST_KEPT) is not None
 
 
 def _scalar_parameter(value: int) -> torch.Tensor:
