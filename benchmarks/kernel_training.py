@@ -33,10 +33,11 @@ import torch
 
 import composites
 from benchmarks import memory
+from benchmarks.calls import UPDATE
 from benchmarks.kernel_cases import STEPS, StepCase
 from benchmarks.kernels import table, use_package
 from benchmarks.timing import conditions
-from benchmarks.training_steps import causal_gpt
+from benchmarks.training_steps import Training, causal_gpt
 
 MEMORY_SIDES = ("torch_xla", "decompositions", "kernels")
 LOSS_SIDES = ("eager", "decompositions", "kernels")
@@ -62,41 +63,27 @@ def learnable(case: StepCase) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]
     return module.train(), found
 
 
-def eager(case: StepCase) -> tuple[Step, int]:
-    module, batch = learnable(case)
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+def in_pytorch(case: StepCase, device: str) -> Step:
+    """With PyTorch on the CPU, or live on torch_xla."""
+
+    def wait() -> None:
+        if device == "xla":
+            import torch_xla
+
+            torch_xla.sync(wait=True)
+
+    placed = Training(partial(learnable, case)).placed(lambda tensor: tensor.to(device))
+    wait()
 
     def run() -> float:
-        optimizer.zero_grad()
-        loss = module(**batch)
-        loss.backward()
-        optimizer.step()
-        return float(loss.detach())
+        (loss,) = placed.traced(UPDATE)
+        wait()
+        return float(loss)
 
-    return run, 0
+    return run
 
 
-def live(case: StepCase) -> tuple[Step, int]:
-    import torch_xla
-
-    module, batch = learnable(case)
-    module = module.to("xla")
-    placed = {name: tensor.to("xla") for name, tensor in batch.items()}
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
-    torch_xla.sync(wait=True)
-
-    def run() -> float:
-        optimizer.zero_grad()
-        loss = module(**placed)
-        loss.backward()
-        optimizer.step()
-        torch_xla.sync(wait=True)
-        return float(loss.detach())
-
-    return run, 1  # its second step has the optimizer's state
-
-
-def exported(case: StepCase, kernels: str | None) -> tuple[Step, int]:
+def exported(case: StepCase, kernels: str | None) -> Step:
     use_package()
     module, batch = learnable(case)
     optimizer = partial(torch.optim.AdamW, lr=1e-3)
@@ -111,21 +98,22 @@ def exported(case: StepCase, kernels: str | None) -> tuple[Step, int]:
         outputs, state[0] = step(state[0], **batch)
         return float(outputs["loss"] if isinstance(outputs, Mapping) else outputs)
 
-    return run, 0
+    return run
 
 
-MAKERS: Mapping[str, Callable[[StepCase], tuple[Step, int]]] = {
-    "eager": eager,
-    "torch_xla": live,
+MAKERS: Mapping[str, Callable[[StepCase], Step]] = {
+    "eager": partial(in_pytorch, device="cpu"),
+    "torch_xla": partial(in_pytorch, device="xla"),
     "decompositions": partial(exported, kernels=None),
     "kernels": partial(exported, kernels="auto"),
 }
 
 
 def run_side(side: str, case: StepCase, steps: int, dump: str) -> dict[str, Any]:
-    """The losses of a number of steps, or of as few as compile the step whose memory counts."""
-    step, before = MAKERS[side](case)
-    losses = [step() for _ in range(steps or before + 1)]
+    """The losses of a number of steps, or of two: from the second one on, torch_xla's program has
+    the optimizer's state."""
+    step = MAKERS[side](case)
+    losses = [step() for _ in range(steps or 2)]
     return {"losses": losses, "bytes": memory.of_last_program(Path(dump)) if dump else None}
 
 

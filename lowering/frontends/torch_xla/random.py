@@ -189,8 +189,8 @@ def carries_mark(tensor: torch.Tensor) -> bool:
 
 
 def follows_mark(tensor: torch.Tensor) -> bool:
-    """Whether a tensor with data holds a state to which the generator has advanced since it
-    started."""
+    """Whether a tensor with data holds the state from which the generator started, or one to which
+    it has advanced since."""
     if tensor.dtype != torch.int64 or tensor.dim() != 0:
         return False
     return advances_between(MARK, int(tensor.item()) % _WRAP, limit=_MOST_KEPT) is not None

@@ -107,17 +107,14 @@ class XlaRecording:
         # The dtype of a tensor in `data` is the signed one where the parameter is unsigned.
         types, results = _main_types(module)
         with values_readable():
+            states = [n for n in data if n not in found and follows_mark(data[n])]
+            if len(states) > 1 or not all(carries_mark(data[n]) for n in states):
+                raise ForeignDataError(_DRAWN_AGAIN)
             for number in sorted(data):
-                operand = found.get(number)
-                is_seed = operand is None and carries_mark(data[number])
-                if is_seed and any(parameter.operand is None for parameter in parameters):
-                    raise ForeignDataError(_DRAWN_AGAIN)
-                if operand is None and not is_seed:
-                    if follows_mark(data[number]):
-                        raise ForeignDataError(_DRAWN_AGAIN)
-                    constants[number] = _constant(data[number], types[number])
+                if number in found or number in states:
+                    parameters.append(GraphParameter(found.get(number), types[number]))
                 else:
-                    parameters.append(GraphParameter(operand, types[number]))
+                    constants[number] = _constant(data[number], types[number])
         if constants:
             module = constant_inputs(module, constants)
         return LoweredGraph(module, clean, tuple(parameters), results)
