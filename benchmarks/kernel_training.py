@@ -63,21 +63,20 @@ def learnable(case: StepCase) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]
     return module.train(), found
 
 
-def in_pytorch(case: StepCase, device: str) -> Step:
-    """With PyTorch on the CPU, or live on torch_xla."""
+def eager(case: StepCase) -> Step:
+    placed = Training(partial(learnable, case)).placed(lambda tensor: tensor)
+    return lambda: float(placed.traced(UPDATE)[0])
 
-    def wait() -> None:
-        if device == "xla":
-            import torch_xla
 
-            torch_xla.sync(wait=True)
+def live(case: StepCase) -> Step:
+    import torch_xla
 
-    placed = Training(partial(learnable, case)).placed(lambda tensor: tensor.to(device))
-    wait()
+    placed = Training(partial(learnable, case)).placed(lambda tensor: tensor.to("xla"))
+    torch_xla.sync(wait=True)
 
     def run() -> float:
         (loss,) = placed.traced(UPDATE)
-        wait()
+        torch_xla.sync(wait=True)
         return float(loss)
 
     return run
@@ -102,8 +101,8 @@ def exported(case: StepCase, kernels: str | None) -> Step:
 
 
 MAKERS: Mapping[str, Callable[[StepCase], Step]] = {
-    "eager": partial(in_pytorch, device="cpu"),
-    "torch_xla": partial(in_pytorch, device="xla"),
+    "eager": eager,
+    "torch_xla": live,
     "decompositions": partial(exported, kernels=None),
     "kernels": partial(exported, kernels="auto"),
 }
