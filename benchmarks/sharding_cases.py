@@ -319,9 +319,6 @@ MORE = frozenset(
         # everything, and has no gradients to add up.
         "step of BERT, data",
         "step of BERT, 2-D",
-        # The experts' products are computed again, from halves that move between devices.
-        "step of Mixtral, tensor",
-        "step of Mixtral, 2-D",
     )
 )
 """Where a derived backward computes again what its forward needed other devices for, or a gather
