@@ -26,7 +26,7 @@ from composites import UnsupportedCallError
 
 SOURCES = Path(__file__).parent / "source"
 FLAGS = (
-    *("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-fopenmp-simd"),
+    *("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC", "-fopenmp-simd"),
     # No kernel reads errno or the floating-point flags. NaN and infinity keep their meaning.
     *("-fno-math-errno", "-fno-trapping-math"),
 )
