@@ -142,7 +142,7 @@ def backend_outside_pytorch() -> str:
 
 def register_python_backend(name: str) -> bool:
     """Register a device whose kernels are written in Python. Returns whether this PyTorch can: it
-    is in torch 2.15.0, and not in 2.9."""
+    is in torch 2.10 to 2.15, and not in 2.9."""
     setup = getattr(backend_registration, "_setup_privateuseone_for_python_backend", None)
     if setup is None:
         return False

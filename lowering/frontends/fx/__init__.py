@@ -4,8 +4,8 @@ Tensors of this frontend have no values. They are on PyTorch's device for backen
 (dispatch key PrivateUse1), under autograd, autocast and functionalization as those of any backend.
 What comes out of these is a node of a `torch.fx` graph, and rules written in JAX lower the graph.
 
-Needs a PyTorch in which a backend can be written in Python. Tested with torch 2.15.0. Importing
-this package imports neither torch nor jax.
+Needs a PyTorch in which a backend can be written in Python. Tested with torch 2.10 to 2.15.
+Importing this package imports neither torch nor jax.
 
 | module | what it provides |
 |---|---|

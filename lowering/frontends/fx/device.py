@@ -34,6 +34,6 @@ def device() -> torch.device:
             "frontend='fx', which exports take where torch_xla is not installed, needs a PyTorch in"
             " which a backend can be written in Python, which torch"
             f" {torch.__version__} is not; pip install 'torch-xla-composites[torch-xla]', or"
-            " 'torch-xla-composites[torch]' for PyTorch 2.15"
+            " 'torch-xla-composites[torch]' for PyTorch 2.10 to 2.15"
         )
     return torch.device(DEVICE_TYPE, 0)

@@ -1,12 +1,17 @@
 """Random numbers of programs: a functional generator whose state is an input of the program.
 
 Every random operator advances the state as torch_xla does, and draws from the new state, so that a
-program is used in the same way whichever frontend has recorded it. The numbers differ from those of
-torch_xla, and from those of PyTorch's own devices.
+program is used in the same way whichever frontend has recorded it.
+
+The numbers are those of torch_xla 2.9, so that a kernel takes a call of `ptxla.dropout` whichever
+frontend has recorded it. Uniform numbers, integers and dropout have its bits; normal and
+exponential ones are equal but for roundings. XLA's DEFAULT generator is another one on each
+platform, and none of them is that of PyTorch's own devices.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +20,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import torch
 
 from composites import torch_internals
@@ -117,22 +123,54 @@ def advanced(dtype: Any, /, state: Any) -> Any:
     return following(state)
 
 
+_WIDTHS: dict[Any, Any] = {
+    jnp.dtype("float64"): jnp.uint64,
+    jnp.dtype("float32"): jnp.uint32,
+    jnp.dtype("bfloat16"): jnp.uint8,
+}
+"""The random bits of a number."""
+
+
+def unit(dtype: Any, /, state: Any, shape: Sequence[int]) -> Any:
+    """Numbers from 0 up to, but not including, 1, with as many random digits as the type has.
+
+    In bf16 these are 7, so that the numbers are multiples of 1/128. f16 has the numbers of bf16.
+    """
+    drawn = jnp.dtype("bfloat16") if dtype == jnp.float16 else jnp.dtype(dtype)
+    width, digits = _WIDTHS[drawn], jnp.finfo(drawn).nmant
+    bits = _bits(state, shape, width) >> width(jnp.iinfo(width).bits - digits)
+    return (bits.astype(drawn) * jnp.asarray(2.0**-digits, drawn)).astype(dtype)
+
+
 def uniform(dtype: Any, /, state: Any, shape: Sequence[int], low: float, high: float) -> Any:
-    """Numbers from `low` up to, but not including, `high`."""
-    numbers = _unit(state, shape, dtype)
+    """Numbers from `low` up to, but not including, `high`: of f32 where the type is narrower."""
+    wide = jnp.promote_types(dtype, jnp.float32)
+    numbers = unit(wide, state, shape)
     if (low, high) == (0, 1):
-        return numbers
-    scaled = numbers * jnp.asarray(high - low, numbers.dtype) + jnp.asarray(low, numbers.dtype)
-    return scaled.astype(dtype)
+        return numbers.astype(dtype)
+    first, last = (jnp.asarray(bound, dtype).astype(wide) for bound in (low, high))
+    return (numbers * (last - first) + first).astype(dtype)
 
 
 def normal(dtype: Any, /, state: Any, shape: Sequence[int]) -> Any:
-    """Numbers of the standard normal distribution."""
+    """Numbers of the standard normal distribution, in pairs along one dimension: the first even
+    one, or else the largest.
+
+    Box and Muller, "A Note on the Generation of Random Normal Deviates" (1958).
+    """
     wide = jnp.promote_types(dtype, jnp.float32)
-    numbers = _unit(state, shape, wide)
-    smallest = jnp.finfo(wide).tiny
-    spread = jnp.maximum(numbers * 2 - 1, jnp.asarray(smallest - 1, wide))
-    return (jax.lax.erf_inv(spread) * jnp.asarray(2**0.5, wide)).astype(dtype)
+    sizes = list(shape) or [1]
+    even = [axis for axis, size in enumerate(sizes) if size % 2 == 0]
+    axis = even[0] if even else sizes.index(max(sizes))
+    pairs = -(-sizes[axis] // 2)
+    drawn = unit(wide, state, (*sizes[:axis], pairs, 2, *sizes[axis + 1 :]))
+    first, second = jnp.moveaxis(drawn, axis + 1, 0)
+    least = jnp.float32(1e-7).astype(wide)
+    radius = jnp.sqrt(-2 * jnp.log(jnp.maximum(first, least)))
+    angle = jnp.asarray(2 * math.pi, wide) * second
+    both = jnp.stack([jnp.sin(angle) * radius, jnp.cos(angle) * radius], axis + 1)
+    numbers = both.reshape(*sizes[:axis], 2 * pairs, *sizes[axis + 1 :])
+    return jax.lax.slice_in_dim(numbers, 0, sizes[axis], axis=axis).reshape(shape).astype(dtype)
 
 
 def integers(dtype: Any, /, state: Any, shape: Sequence[int], low: int, high: int) -> Any:
@@ -152,23 +190,12 @@ def permutation(dtype: Any, /, state: Any, length: int) -> Any:
 def _bits(state: Any, shape: Sequence[int], dtype: Any) -> Any:
     key = jnp.stack([state.astype(jnp.uint64), jnp.uint64(0)])
     _, bits = jax.lax.rng_bit_generator(
-        key, tuple(shape), dtype, algorithm=jax.lax.RandomAlgorithm.RNG_THREE_FRY
+        key, tuple(shape), dtype, algorithm=jax.lax.RandomAlgorithm.RNG_DEFAULT
     )
     return bits
 
 
-def _unit(state: Any, shape: Sequence[int], dtype: Any) -> Any:
-    """Numbers from 0 up to, but not including, 1: multiples of the distance between the numbers
-    below 1."""
-    info = jnp.finfo(dtype)
-    wide = jnp.float64 if dtype == jnp.float64 else jnp.float32
-    width = jnp.uint64 if dtype == jnp.float64 else jnp.uint32
-    digits = info.nmant + 1
-    bits = _bits(state, shape, width) >> width(jnp.iinfo(width).bits - digits)
-    return (bits.astype(wide) * wide(2.0**-digits)).astype(dtype)
-
-
-_RULES: tuple[Kernel, ...] = (advanced, uniform, normal, integers, permutation)
+_RULES: tuple[Kernel, ...] = (advanced, unit, uniform, normal, integers, permutation)
 RULES.update({rule: rule for rule in _RULES})
 
 
@@ -226,31 +253,40 @@ def _randperm(n: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
 
 
 def _from_bernoulli(self: Any, *, generator: Any = None) -> Any:
-    drawn = _drawn(uniform, self.shape, torch.float32, 0, 1)
-    return (drawn < self).to(self.dtype)
+    return (_drawn(unit, self.shape, self.dtype) < self).to(self.dtype)
 
 
 def _from_probability(self: Any, p: float = 0.5, *, generator: Any = None) -> Any:
-    drawn = _drawn(uniform, self.shape, torch.float32, 0, 1)
-    return (drawn < p).to(self.dtype)
+    dtype = self.dtype if self.dtype.is_floating_point else torch.float32
+    return (_drawn(unit, self.shape, dtype) < p).to(self.dtype)
 
 
 def _dropped(self: Any, p: float, train: bool | None) -> tuple[Any, Any]:
     """See aten::native_dropout."""
     if train is False:
         return self, torch.ones_like(self, dtype=torch.bool)
-    kept = _drawn(uniform, self.shape, torch.float32, 0, 1) >= p
-    scale = 0.0 if p == 1 else 1 / (1 - p)
-    return self * kept * scale, kept
+    kept = _drawn(unit, self.shape, self.dtype) < 1 - p
+    wide = torch.promote_types(self.dtype, torch.float32)
+    factors = (kept.to(wide) / (1 - p if p < 1 else 1)).to(self.dtype)
+    return self * factors, kept
 
 
 def _normal(self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
     return _drawn(normal, self.shape, self.dtype) * std + mean
 
 
-def _exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
-    return -torch.log1p(-_drawn(uniform, self.shape, self.dtype, 0, 1)) / lambd
+def _normal_around(mean: Any, std: Any = 1.0, *, generator: Any = None) -> Any:
+    around = mean + torch.zeros_like(std) if isinstance(std, torch.Tensor) else mean
+    return _drawn(normal, around.shape, around.dtype) * std + mean
 
+
+def _exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
+    drawn = _drawn(uniform, self.shape, self.dtype, *_INSIDE)
+    return -(torch.log1p(-drawn) * (1 / lambd))
+
+
+_INSIDE = float(np.float32(1e-5)), float(np.float32(1 - 1e-5))
+"""Where torch_xla draws the numbers whose logarithms it takes."""
 
 _OPERATORS: dict[str, Kernel] = {
     "rand": _rand,
@@ -267,6 +303,9 @@ _OPERATORS: dict[str, Kernel] = {
     "bernoulli.p": _from_probability,
     "native_dropout": _dropped,
     "normal_functional": _normal,
+    "normal.Tensor_float": _normal_around,
+    "normal.float_Tensor": _normal_around,
+    "normal.Tensor_Tensor": _normal_around,
     "exponential": _exponential,
 }
 capture.FUNCTIONS.update({overload(f"aten::{name}"): f for name, f in _OPERATORS.items()})
