@@ -137,6 +137,19 @@ def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tenso
     return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
 
 
+def randperm(
+    n: int,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> Tensor:
+    """The order of random numbers. torch_xla shuffles in a loop that StableHLO cannot hold."""
+    drawn = torch.rand(n, dtype=torch.float64, device=device)
+    return torch.sort(drawn).indices.to(torch.int64 if dtype is None else dtype)
+
+
 def weight_norm_backward(
     grad_w: Tensor, saved_v: Tensor, saved_g: Tensor, saved_norms: Tensor, dim: int
 ) -> Any:
@@ -158,6 +171,7 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten.masked_scatter.default: masked_scatter,
         aten.masked_scatter_backward.default: masked_scatter_backward,
         aten.median.dim: median,
+        aten.randperm.default: randperm,
     }
 )
 """By overload."""

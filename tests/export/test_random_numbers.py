@@ -46,6 +46,8 @@ CASES: dict[str, Callable[[Tensor], Tensor]] = {
     "bernoulli of a tensor, bf16": lambda x: torch.bernoulli(x.bfloat16().sigmoid()),
     "bernoulli of a number": lambda x: torch.empty_like(x).bernoulli_(0.4),
     "integers": lambda x: torch.randint(3, 11, (16,), device=x.device),
+    "a permutation": lambda x: torch.randperm(16, device=x.device),
+    "a permutation, i32": lambda x: torch.randperm(9, dtype=torch.int32, device=x.device),
     "normal, even": torch.randn_like,
     "normal, odd": lambda x: torch.randn_like(x[:15].reshape(3, 5)),
     "normal, one": lambda x: torch.randn_like(x[0]),

@@ -44,6 +44,9 @@ _IN_PART = frozenset(
 )
 """Operators of which torch_xla lowers some calls only."""
 
+_WITHOUT_TEXT = frozenset(["aten::randperm"])
+"""Operators whose lowering has no StableHLO (torch_xla 2.9.0)."""
+
 _UNDERWAY: ContextVar[frozenset[Any]] = ContextVar("underway", default=frozenset())
 """The operators that this thread is decomposing."""
 
@@ -90,9 +93,9 @@ def _may_lack_lowering(qualified: str) -> bool:
     """Whether torch_xla has no kernel for an operator, and PyTorch does not decompose it above the
     backend. A kernel of an entry that is on does not count."""
     own = "RegisterXLA" in torch_internals.kernel_origin(qualified, DISPATCH_KEY)
-    return (qualified in _IN_PART or not own) and not torch_internals.is_implicit_autograd(
-        qualified
-    )
+    return (
+        qualified in _IN_PART | _WITHOUT_TEXT or not own
+    ) and not torch_internals.is_implicit_autograd(qualified)
 
 
 def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Kernel:
@@ -101,7 +104,8 @@ def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Ke
             with torch_internals.excluding_key(_KEY):
                 return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
         try:
-            return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
+            if overload.name() not in _WITHOUT_TEXT:
+                return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
         except ValueReadError as error:
             # PyTorch may have a kernel for all backends that reads values, where ours does not.
             replaced = isinstance(error, NoKernelError) or overload in DECOMPOSITIONS
