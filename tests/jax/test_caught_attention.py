@@ -38,6 +38,10 @@ def _operands(heads: int = 4, of_keys: int = 2) -> tuple[Any, Any, Any]:
 
 GROUPED, ALIKE = _operands(), _operands(4, 4)
 BIAS, MASK = _normal(3, 1, 4, 5, 6), _normal(4, 2, 1, 5, 6) > -1
+CAUSAL = dict.fromkeys(
+    {"is_causal"} & set(inspect.signature(nnx.dot_product_attention).parameters), True
+)
+"""What newer versions of flax.nnx have."""
 NOTHING = jnp.zeros((1, 1, 5, 6), bool)
 
 
@@ -101,9 +105,9 @@ MORE_PROGRAMS = {
         nn.dot_product_attention, tuple(jnp.stack([x, 2 * x]) for x in ALIKE), _own
     ),
     "nnx": Program(
-        lambda q, k, v, m: nnx.dot_product_attention(q, k, v, mask=m, is_causal=True),
+        lambda q, k, v, m: nnx.dot_product_attention(q, k, v, mask=m, **CAUSAL),
         (*ALIKE, MASK),
-        lambda q, k, v, m: _own(q, k, v, m, is_causal=True),
+        lambda q, k, v, m: _own(q, k, v, m, **CAUSAL),
     ),
     "nnx, evaluated": Program(
         partial(nnx.dot_product_attention, dropout_rate=0.5, deterministic=True), ALIKE, _own
@@ -147,7 +151,8 @@ def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
 def with_and_without(
     function: Callable[..., Any], *arrays: Any, entries: tuple[str, ...] = (NAME,)
 ) -> Counter[str]:
-    """The composites of a program while entries are on. The results have the bits of those without."""
+    """The composites of a program while entries are on. Its results have the bits of those
+    without."""
     compiled = jax.jit(function)
     before = compiled(*arrays)
     with composites.jax.enabled(*entries):
