@@ -38,7 +38,7 @@ def _operands(heads: int = 4, of_keys: int = 2) -> tuple[Any, Any, Any]:
 
 GROUPED, ALIKE = _operands(), _operands(4, 4)
 BIAS, MASK = _normal(3, 1, 4, 5, 6), _normal(4, 2, 1, 5, 6) > -1
-CAUSAL = dict.fromkeys(
+CAUSAL: dict[str, Any] = dict.fromkeys(
     {"is_causal"} & set(inspect.signature(nnx.dot_product_attention).parameters), True
 )
 """What newer versions of flax.nnx have."""
