@@ -98,6 +98,12 @@ def _attention_with_sinks() -> Any:
     return _heads(module, 2), {"scaling": 0.125, "dropout": 0.0}
 
 
+def _dot_product_attention() -> Call:
+    function = _later("composites.operators.attention:dot_product_attention")
+    operands = (_leaf(2, 256, 8, 64), _leaf(2, 256, 2, 64), _leaf(2, 256, 2, 64))
+    return Call(function, operands, {"is_causal": True})
+
+
 def _scaled_attention() -> Call:
     from transformers.models.gptj.configuration_gptj import GPTJConfig
     from transformers.models.gptj.modeling_gptj import GPTJAttention
@@ -390,6 +396,7 @@ CASES: tuple[Case, ...] = (
     _function("attention_with_sinks", "2x8x256x64xf32",
         f"{_model('gpt_oss')}:eager_attention_forward", _attention_with_sinks),
     Case("scaled_attention", "2x8x256x64xf32", _scaled_attention),
+    Case("dot_product_attention", "2x256x8x64xf32", _dot_product_attention),
     Case("relative_position_bias", "12 heads, 12x12", _relative_position_bias),
     sized("alibi", attention_mask="2x2048xi64", plain={"num_heads": 32, "dtype": torch.float32}),
     Case("top_k_routing", "1024x256xf32", _top_k_routing),

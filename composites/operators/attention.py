@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from composites.errors import UnsupportedCallError
+from composites.operators.opmath import opmath_type
 
 
 def log_sum_exp(
@@ -50,6 +51,89 @@ def log_sum_exp(
     elif attn_mask is not None:
         scores = scores + attn_mask
     return torch.logsumexp(scores, -1)
+
+
+def dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention whose heads come behind positions, as `jax.nn.dot_product_attention`.
+
+    The scores, `scale * query @ key`, have one column for each key. The bias is added first. A
+    score that a mask or `is_causal` excludes is then a number far below all others, so that a row
+    without any key weighs all values alike; `scaled_dot_product_attention` returns zeros there.
+    The softmax is in f32.
+
+    Args:
+        query: `[…, T, N, H]`, floating point.
+        key: `[…, S, K, H]`; K divides N, and heads n * N / K and following ones share head n.
+        value: `[…, S, K, Hv]`.
+        attn_mask: bool (True takes part) or added to the scores; broadcast to `[…, N, T, S]`.
+        bias: beside a bool mask, what is added to the scores; broadcast to `[…, N, T, S]`.
+        is_causal: position t takes part in no key behind t.
+        scale: 1 / sqrt(H) if it is None.
+
+    Returns:
+        `[…, T, N, Hv]`.
+    """
+    scores = _masked_scores(query, key, attn_mask, bias, is_causal, scale)
+    weights = functional.softmax(scores, dim=-1).to(value.dtype)
+    return torch.matmul(weights, _heads_in_front(value, query)).transpose(-3, -2)
+
+
+def log_sum_exp_of_rows(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """What `log_sum_exp` is for `dot_product_attention`, `[…, T, N]` in f32 (f64 for f64)."""
+    scores = _masked_scores(query, key, attn_mask, bias, is_causal, scale)
+    return torch.logsumexp(scores, -1).transpose(-2, -1)
+
+
+def _masked_scores(
+    query: Tensor,
+    key: Tensor,
+    attn_mask: Tensor | None,
+    bias: Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> Tensor:
+    """`[…, N, T, S]`, in f32 (f64 for f64)."""
+    wide = opmath_type(query.dtype)
+    factor = 1 / math.sqrt(query.size(-1)) if scale is None else scale
+    rows = query.to(wide).transpose(-3, -2)
+    columns = _heads_in_front(key.to(wide), query)
+    scores = torch.matmul(rows, columns.transpose(-2, -1)) * factor
+    excluded = -0.7 * torch.finfo(torch.float32).max  # as in JAX: finite, also in f64
+    is_boolean = attn_mask is not None and attn_mask.dtype == torch.bool
+    for added in (bias, None if is_boolean else attn_mask):
+        if added is not None:
+            scores = scores + added.to(wide)
+    if attn_mask is not None and is_boolean:
+        scores = torch.where(attn_mask, scores, excluded)
+    if is_causal:
+        positions = torch.arange(query.size(-3), device=query.device).unsqueeze(-1)
+        keys = torch.arange(key.size(-3), device=query.device)
+        scores = torch.where(keys <= positions, scores, excluded)
+    return scores
+
+
+def _heads_in_front(tensor: Tensor, query: Tensor) -> Tensor:
+    """Keys or values of `[…, S, K, H]` for each head of `query`, as `[…, N, S, H]`."""
+    times = query.size(-2) // tensor.size(-2)
+    return tensor.transpose(-3, -2).repeat_interleave(times, -3)
 
 
 def eager_attention(

@@ -554,3 +554,18 @@ def linear_cross_entropy(dtype: torch.dtype) -> Iterator[Call]:
             states, weight = _leaf(2, 3, 8, dtype=dtype, seed=0), _leaf(5, 8, dtype=dtype, seed=1)
             target = torch.where(rows == 3, ignored, rows)
             yield (states, weight, target, bias, reduction, ignored, smoothing), {}
+
+
+def dot_product_attention(dtype: torch.dtype) -> Iterator[Call]:
+    for number, (batch, heads) in enumerate((((2,), 4), ((), 2))):
+        seed = 10 * number
+        query = _leaf(*batch, 5, heads, 8, dtype=dtype, seed=seed)
+        key = _leaf(*batch, 3, 2, 8, dtype=dtype, seed=seed + 1)
+        value = _leaf(*batch, 3, 2, 6, dtype=dtype, seed=seed + 2)
+        bias = _leaf(heads, 5, 3, dtype=dtype, seed=seed + 3)
+        mask = _random(heads, 5, 3, dtype=torch.float32, seed=seed + 4) > -1
+        yield (query, key, value), {}
+        yield (query, key, value), {"is_causal": True, "scale": 0.5}
+        yield (query, key, value, mask), {}
+        yield (query, key, value, bias), {"is_causal": True}
+        yield (query, key, value, mask, bias), {}

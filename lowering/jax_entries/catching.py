@@ -45,9 +45,9 @@ class Claim:
 
 
 class _Inside(threading.local):
-    """The functions whose own decomposition this thread traces."""
+    """Whether this thread traces or runs a decomposition."""
 
-    functions: tuple[Any, ...] = ()
+    active: bool = False
 
 
 _inside = _Inside()
@@ -69,7 +69,7 @@ class Catcher:
     def __call__(
         self, original: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
-        if original in _inside.functions:  # a module calls itself in its decomposition
+        if _inside.active:  # a decomposition is plain: it has no composites
             return original(*arguments, **keywords)
         for claim in self.claims:
             composite = CaughtComposite(self, claim, original, arguments, keywords)
@@ -132,8 +132,10 @@ class CaughtComposite:
             raise UnsupportedCallError("an operand is a number")
         made = _Original.of(self, given) if decomposition is None else decomposition
         keeps_sums = knows_sums() or self.catcher.is_compiled
+        # JAX adds up gradients of an array that is given twice in an order of its own.
+        is_repeated = len(set(map(id, given))) < len(given)
         call = self._call(
-            values, arrays, _Guarded(self.original, made), has_backward and keeps_sums
+            values, arrays, _Guarded(made), has_backward and keeps_sums and not is_repeated
         )
         claim.statistics.caught += 1
         results = bind(call.kind, [arrays[number] for number in call.order])
@@ -223,18 +225,16 @@ class _Original:
 
 @dataclass(frozen=True)
 class _Guarded:
-    """A decomposition, in which the caught function itself is not caught again."""
+    """A decomposition, in which no function is caught."""
 
-    original: Callable[..., Any]
     function: Callable[..., Any]
 
     def __call__(self, *arrays: Any) -> Any:
-        before = _inside.functions
-        _inside.functions = (*before, self.original)
+        before, _inside.active = _inside.active, True
         try:
             return self.function(*arrays)
         finally:
-            _inside.functions = before
+            _inside.active = before
 
 
 def is_array(value: Any) -> bool:
