@@ -161,6 +161,28 @@ def group_norm(*shape: int) -> Case:
     )
 
 
+def grid_sampling(
+    *shape: int, mode: str = "bilinear", padding: str = "zeros", dtype: torch.dtype = torch.float32
+) -> Case:
+    """As many points as pixels, near those that leave the image as it is; a few lie outside."""
+
+    def operands() -> Mapping[str, Tensor]:
+        batch, _, height, width = shape
+        still = torch.eye(2, 3).expand(batch, 2, 3)
+        grid = functional.affine_grid(still, [batch, 1, height, width], align_corners=False)
+        moved = grid + 0.1 * torch.randn_like(grid)
+        return {"x": torch.randn(shape).to(dtype), "grid": moved.to(dtype)}
+
+    kind = "" if mode == "bilinear" else f", {mode}"
+    kind += "" if padding == "zeros" else f", {padding}"
+    kind += ", bf16" if dtype == torch.bfloat16 else ""
+    return Case(
+        f"grid sampling {'x'.join(map(str, shape))}{kind}",
+        partial(functional.grid_sample, mode=mode, padding_mode=padding, align_corners=False),
+        operands,
+    )
+
+
 def embedding(tokens: int, rows: int, columns: int = 384) -> Case:
     return Case(
         f"embedding of {tokens} in {rows}x{columns}",
@@ -180,6 +202,9 @@ CASES: Sequence[Case] = (
     attention(512, mask="none"),
     attention(512, dtype=torch.bfloat16),
     images("bilinear", bilinear, 4, 64, 64, 64, upsample_bilinear2d=5.0),
+    grid_sampling(4, 64, 64, 64),
+    grid_sampling(4, 64, 64, 64, mode="bicubic", padding="reflection"),
+    grid_sampling(4, 64, 64, 64, dtype=torch.bfloat16),
     images("max pool", max_pool, 4, 64, 64, 64),
     group_norm(4, 64, 64, 64),
     images("dropout", functional.dropout, 4, 64, 64, 64),
@@ -231,6 +256,13 @@ GROWING: Sequence[Growing] = (
         ("upsample_bilinear2d", "upsample_bilinear2d_backward"),
         [images("bilinear", bilinear, 2, 8, size, size) for size in (4, 8, 16, 32, 64)],
         "x.numel()",
+        _numbers,
+    ),
+    Growing(
+        "grid sampling",
+        ("grid_sampler_2d", "grid_sampler_2d_backward"),
+        [grid_sampling(2, 8, size, size) for size in (2, 4, 8, 16, 32, 64)],
+        "input.numel()",
         _numbers,
     ),
     Growing(

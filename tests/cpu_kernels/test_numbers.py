@@ -70,6 +70,21 @@ def conv(function: Callable[..., Tensor], *operands: tuple[int, ...], **keywords
     return Sample(function, operands, dtype=keywords.pop("dtype", F32), keywords=keywords)
 
 
+def sampled(
+    image: tuple[int, ...] = (2, 5, 8, 9),
+    points: tuple[int, ...] = (2, 6, 7),
+    dtype: torch.dtype = F32,
+    **keywords: Any,
+) -> Sample:
+    """Of random points, half of which lie outside the image."""
+    keywords = {"align_corners": False, **keywords}
+    return Sample(functional.grid_sample, [image, (*points, 2)], dtype=dtype, keywords=keywords)
+
+
+def of_points_alone(grid: Tensor, image: Tensor) -> Tensor:
+    return functional.grid_sample(image, grid, align_corners=False)
+
+
 def some_kept() -> Tensor:
     return torch.rand(2, 1, 1, 33) < 0.6
 
@@ -143,6 +158,22 @@ SAMPLES: Mapping[str, Sample] = {
     "bilinear, bf16": Sample(
         upsample, [(2, 5, 16, 18)], dtype=BF16, keywords={"scale_factor": 2.0}
     ),
+    **{
+        f"grid sampling, {mode}, {padding}{', corners' if corners else ''}": sampled(
+            mode=mode, padding_mode=padding, align_corners=corners
+        )
+        for mode in ("bilinear", "nearest", "bicubic")
+        for padding in ("zeros", "border", "reflection")
+        for corners in (False, True)
+    },
+    "grid sampling, many points": sampled((1, 3, 20, 30), (1, 40, 50)),
+    "grid sampling, many channels": sampled((3, 37, 5, 6), (3, 4, 4)),
+    "grid sampling, one pixel": sampled((2, 3, 1, 1), padding_mode="reflection", align_corners=True),
+    "grid sampling, image without gradient": Sample(
+        of_points_alone, [(2, 6, 7, 2)], lambda: (torch.randn(2, 5, 8, 9),)
+    ),
+    "grid sampling, bf16": sampled(dtype=BF16),
+    "grid sampling, f16": sampled(dtype=F16),
     "max pool": Sample(
         functional.max_pool2d, [(2, 3, 16, 18)], keywords={"kernel_size": 2}, kernels=1
     ),
