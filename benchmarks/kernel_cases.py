@@ -161,6 +161,21 @@ def group_norm(*shape: int) -> Case:
     )
 
 
+def layer_norm(rows: int, columns: int) -> Case:
+    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return functional.layer_norm(x, (columns,), weight, bias)
+
+    return Case(
+        f"layer norm {rows}x{columns}",
+        call,
+        lambda: {
+            "x": torch.randn(rows, columns),
+            "w": torch.randn(columns),
+            "b": torch.randn(columns),
+        },
+    )
+
+
 def grid_sampling(
     *shape: int, mode: str = "bilinear", padding: str = "zeros", dtype: torch.dtype = torch.float32
 ) -> Case:
@@ -207,6 +222,8 @@ CASES: Sequence[Case] = (
     grid_sampling(4, 64, 64, 64, dtype=torch.bfloat16),
     images("max pool", max_pool, 4, 64, 64, 64),
     group_norm(4, 64, 64, 64),
+    layer_norm(1024, 384),
+    layer_norm(4096, 768),
     images("dropout", functional.dropout, 4, 64, 64, 64),
     embedding(1024, 50257),
     conv(4, 64, 64, 64, channels=64),
@@ -280,6 +297,13 @@ GROWING: Sequence[Growing] = (
         _numbers,
     ),
     Growing(
+        "layer norm",
+        ("layer_norm_backward",),
+        [layer_norm(rows, 384) for rows in (4, 16, 64, 256, 1024)],
+        "x.numel()",
+        _numbers,
+    ),
+    Growing(
         "dropout",
         ("dropout", "dropout_backward"),
         [images("dropout", functional.dropout, size) for size in (256, 1024, 4096, 16384, 65536)],
@@ -302,6 +326,39 @@ GROWING: Sequence[Growing] = (
         "cpu_kernels",
     ),
 )
+
+
+# ---- updates ----
+
+
+class _Given(torch.autograd.Function):
+    """A loss whose gradient is an operand, so that a step is the optimizer's update alone."""
+
+    @staticmethod
+    def forward(ctx: Any, parameter: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return gradient.reshape(-1)[0].clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad, None
+
+
+class Updated(nn.Module):
+    """One parameter, which is called with its gradient."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.parameter = nn.Parameter(torch.randn(shape))
+
+    def forward(self, gradient: Tensor) -> Tensor:
+        loss: Tensor = _Given.apply(self.parameter, gradient)
+        return loss
+
+
+UPDATES: Sequence[tuple[int, ...]] = ((512, 384), (2048, 384), (50257, 384), (26_000_000,))
+"""Shapes of parameters that AdamW updates in a donated step."""
 
 
 # ---- training steps ----
