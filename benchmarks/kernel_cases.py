@@ -161,6 +161,43 @@ def group_norm(*shape: int) -> Case:
     )
 
 
+def layer_norm(rows: int, columns: int) -> Case:
+    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return functional.layer_norm(x, (columns,), weight, bias)
+
+    return Case(
+        f"layer norm {rows}x{columns}",
+        call,
+        lambda: {
+            "x": torch.randn(rows, columns),
+            "w": torch.randn(columns),
+            "b": torch.randn(columns),
+        },
+    )
+
+
+def grid_sampling(
+    *shape: int, mode: str = "bilinear", padding: str = "zeros", dtype: torch.dtype = torch.float32
+) -> Case:
+    """As many points as pixels, near those that leave the image as it is; a few lie outside."""
+
+    def operands() -> Mapping[str, Tensor]:
+        batch, _, height, width = shape
+        still = torch.eye(2, 3).expand(batch, 2, 3)
+        grid = functional.affine_grid(still, [batch, 1, height, width], align_corners=False)
+        moved = grid + 0.1 * torch.randn_like(grid)
+        return {"x": torch.randn(shape).to(dtype), "grid": moved.to(dtype)}
+
+    kind = "" if mode == "bilinear" else f", {mode}"
+    kind += "" if padding == "zeros" else f", {padding}"
+    kind += ", bf16" if dtype == torch.bfloat16 else ""
+    return Case(
+        f"grid sampling {'x'.join(map(str, shape))}{kind}",
+        partial(functional.grid_sample, mode=mode, padding_mode=padding, align_corners=False),
+        operands,
+    )
+
+
 def embedding(tokens: int, rows: int, columns: int = 384) -> Case:
     return Case(
         f"embedding of {tokens} in {rows}x{columns}",
@@ -180,8 +217,13 @@ CASES: Sequence[Case] = (
     attention(512, mask="none"),
     attention(512, dtype=torch.bfloat16),
     images("bilinear", bilinear, 4, 64, 64, 64, upsample_bilinear2d=5.0),
+    grid_sampling(4, 64, 64, 64),
+    grid_sampling(4, 64, 64, 64, mode="bicubic", padding="reflection"),
+    grid_sampling(4, 64, 64, 64, dtype=torch.bfloat16),
     images("max pool", max_pool, 4, 64, 64, 64),
     group_norm(4, 64, 64, 64),
+    layer_norm(1024, 384),
+    layer_norm(4096, 768),
     images("dropout", functional.dropout, 4, 64, 64, 64),
     embedding(1024, 50257),
     conv(4, 64, 64, 64, channels=64),
@@ -234,6 +276,13 @@ GROWING: Sequence[Growing] = (
         _numbers,
     ),
     Growing(
+        "grid sampling",
+        ("grid_sampler_2d", "grid_sampler_2d_backward"),
+        [grid_sampling(2, 8, size, size) for size in (2, 4, 8, 16, 32, 64)],
+        "input.numel()",
+        _numbers,
+    ),
+    Growing(
         "max pool",
         ("max_pool2d_backward",),
         [images("max pool", max_pool, 2, 8, size, size) for size in (8, 16, 32, 64, 128)],
@@ -244,6 +293,13 @@ GROWING: Sequence[Growing] = (
         "group norm",
         ("group_norm_backward",),
         [group_norm(2, 32, size, size) for size in (4, 8, 16, 32, 64)],
+        "x.numel()",
+        _numbers,
+    ),
+    Growing(
+        "layer norm",
+        ("layer_norm_backward",),
+        [layer_norm(rows, 384) for rows in (4, 16, 64, 256, 1024)],
         "x.numel()",
         _numbers,
     ),
@@ -270,6 +326,39 @@ GROWING: Sequence[Growing] = (
         "cpu_kernels",
     ),
 )
+
+
+# ---- updates ----
+
+
+class _Given(torch.autograd.Function):
+    """A loss whose gradient is an operand, so that a step is the optimizer's update alone."""
+
+    @staticmethod
+    def forward(ctx: Any, parameter: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return gradient.reshape(-1)[0].clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad, None
+
+
+class Updated(nn.Module):
+    """One parameter, which is called with its gradient."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.parameter = nn.Parameter(torch.randn(shape))
+
+    def forward(self, gradient: Tensor) -> Tensor:
+        loss: Tensor = _Given.apply(self.parameter, gradient)
+        return loss
+
+
+UPDATES: Sequence[tuple[int, ...]] = ((512, 384), (2048, 384), (50257, 384), (26_000_000,))
+"""Shapes of parameters that AdamW updates in a donated step."""
 
 
 # ---- training steps ----

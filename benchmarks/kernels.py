@@ -1,12 +1,15 @@
 """Kernels of examples/cpu_kernels beside the decompositions that they replace, on the CPU.
 
-    python -m benchmarks.kernels [--parts calls,growing,steps,others] [--names REGEX]
+    python -m benchmarks.kernels [--parts calls,growing,updates,steps,others] [--names REGEX]
         [--seconds 2] [--markdown benchmarks/KERNELS.md]
 
 - calls: each distinct call of a composite alone, with stock's decomposition, with the faster
   alternative where the entry has one, and with the kernel.
 - growing: the same calls at growing sizes; from where on the kernel is faster than both others. The
   registry of examples/cpu_kernels records it as a condition.
+- updates: AdamW of one parameter in a step that owns its state, whose gradient is given. No kernel
+  takes it: XLA's own loops beside PyTorch's fused one, and beside the bound for gradient,
+  parameter and both averages.
 - steps: whole training steps with AdamW: the exported program with stock's decompositions, with
   kernels, and with faster alternatives and kernels; PyTorch eager, torch.compile, and torch_xla.
 - others: programs that nothing was tuned for, without and with kernels.
@@ -34,7 +37,17 @@ import numpy as np
 import torch
 
 import composites
-from benchmarks.kernel_cases import CASES, GROWING, OTHERS, STEPS, Case, Growing, StepCase
+from benchmarks.kernel_cases import (
+    CASES,
+    GROWING,
+    OTHERS,
+    STEPS,
+    UPDATES,
+    Case,
+    Growing,
+    StepCase,
+    Updated,
+)
 from benchmarks.timing import conditions, milliseconds
 from composites.functions import find_function
 from composites.registry.kernels import all_listed
@@ -48,7 +61,7 @@ from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.kernels import Candidate, outer_calls, place_kernels, put_alone
 
 PACKAGE = Path(__file__).parents[1] / "examples" / "cpu_kernels" / "src"
-PARTS = ("calls", "growing", "steps", "others")
+PARTS = ("calls", "growing", "updates", "steps", "others")
 SIDES = ("decompositions", "kernels", "faster + kernels", "eager", "torch.compile", "torch_xla")
 
 
@@ -109,6 +122,23 @@ class Growth:
     def condition(self) -> str:
         """As a registry says it."""
         return "never" if self.start is None else f"{self.size} >= {self.start}"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An update of one parameter by AdamW. Times are in seconds."""
+
+    shape: str
+    step: float
+    """Of the donated step."""
+    fused: float
+    """Of PyTorch's `AdamW(fused=True)`."""
+    bound: float
+
+    @property
+    def excess(self) -> float:
+        """How many times longer than the bound the step takes."""
+        return self.step / self.bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +238,30 @@ def growth(growing: Growing, seconds: float) -> Iterator[Growth]:
         yield Growth(name, growing.size, found)
 
 
+# ---- updates ----
+
+
+def measured_update(shape: tuple[int, ...], seconds: float) -> Update:
+    """XLA's own update in a donated step, and PyTorch's fused one, in turns."""
+    import jax
+
+    torch.manual_seed(0)
+    module, gradient = Updated(*shape), torch.randn(shape)
+    optimizer = partial(torch.optim.AdamW, lr=1e-3)
+    batch = {"gradient": gradient}
+    program = composites.export(module, (), kwargs=batch, optimizer=optimizer)
+    placed = {"gradient": jax.numpy.asarray(gradient.numpy())}
+    fused = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True)
+    run = _of_step(program.compile("cpu", None), module, placed)
+    module.parameter.grad = gradient
+    runs: list[Callable[[], object]] = [run, fused.step]
+    of_step, of_fused = map(median, times_in_turns(runs, seconds))
+    # Parameter, gradient and two averages are read, and three of them written.
+    bytes_ = 7 * gradient.nbytes
+    name = "x".join(map(str, shape))
+    return Update(name, of_step, of_fused, bytes_ / machine("cpu").copy_bandwidth)
+
+
 # ---- steps ----
 
 
@@ -299,6 +353,7 @@ CALLS_HEAD = (
     *("decomposition / kernel", "bar", "difference"),
 )
 GROWTH_HEAD = ("composite", "by size: fastest other / kernel", "the kernel pays where", "registry")
+UPDATES_HEAD = ("parameter", "donated step", "PyTorch fused", "bound", "step / bound")
 STEPS_HEAD = ("step", *SIDES, "calls with kernels", "decompositions / kernels", "bar", "fastest")
 
 
@@ -327,6 +382,11 @@ def growth_cells(found: Growth) -> tuple[str, ...]:
     return found.composite, gains, f"`{found.condition}`", ", ".join(f"`{t}`" for t in recorded)
 
 
+def update_cells(update: Update) -> tuple[str, ...]:
+    times = map(milliseconds, (update.step, update.fused, update.bound))
+    return update.shape, *times, f"{update.excess:.2f}"
+
+
 def step_cells(step: Stepped) -> tuple[str, ...]:
     users = {side: time for side, time in step.times.items() if side != "decompositions"}
     return (
@@ -351,7 +411,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def markdown(
-    calls: Sequence[Call], grown: Sequence[Growth], steps: Sequence[Stepped], described: str
+    calls: Sequence[Call],
+    grown: Sequence[Growth],
+    updates: Sequence[Update],
+    steps: Sequence[Stepped],
+    described: str,
 ) -> str:
     """The page."""
     text = [
@@ -369,6 +433,9 @@ def markdown(
     if grown:
         text += ["## From where on kernels pay", ""]
         text += table(GROWTH_HEAD, [growth_cells(each) for each in grown])
+    if updates:
+        text += ["## Updates of AdamW", ""]
+        text += table(UPDATES_HEAD, [update_cells(each) for each in updates])
     if steps:
         text += ["## Training steps", ""]
         text += table(STEPS_HEAD, [step_cells(step) for step in steps])
@@ -425,6 +492,7 @@ def main() -> None:
     wanted = re.compile(options.names).search
     calls: list[Call] = []
     grown: list[Growth] = []
+    updates: list[Update] = []
     steps: list[Stepped] = []
 
     def shown(cells: Sequence[str]) -> None:
@@ -438,6 +506,10 @@ def main() -> None:
         for found in growth(growing, options.seconds / 4) if wanted(growing.name) else ():
             grown.append(found)
             shown(growth_cells(found))
+    for shape in UPDATES if "updates" in parts else ():
+        if wanted("AdamW " + "x".join(map(str, shape))):
+            updates.append(measured_update(shape, options.seconds))
+            shown(update_cells(updates[-1]))
     for name, cases, sides in (("steps", STEPS, SIDES), ("others", OTHERS, SIDES[:2])):
         for step in cases if name in parts else ():
             if wanted(step.name):
@@ -445,7 +517,7 @@ def main() -> None:
                 shown(step_cells(steps[-1]))
     if options.markdown:
         busy = f"load {os.getloadavg()[0]:.1f} at the end"
-        text = markdown(calls, grown, steps, conditions(busy))
+        text = markdown(calls, grown, updates, steps, conditions(busy))
         options.markdown.write_text(text, encoding="utf-8")
         if calls:
             plot(calls, options.markdown.with_suffix(".svg"))

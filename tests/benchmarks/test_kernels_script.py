@@ -13,11 +13,13 @@ from benchmarks.kernels import (
     Call,
     Growth,
     Stepped,
+    Update,
     call_cells,
     growth_cells,
     markdown,
     plot,
     step_cells,
+    update_cells,
 )
 from composites.registry.kernels import listed_in
 
@@ -29,7 +31,7 @@ import json, sys
 from dataclasses import asdict
 from functools import partial
 from benchmarks.kernel_cases import StepCase, cross_entropy, Growing, _numbers
-from benchmarks.kernels import growth, measured_calls, measured_step, use_package
+from benchmarks.kernels import growth, measured_calls, measured_step, measured_update, use_package
 from benchmarks.training_steps import causal_gpt
 
 use_package()
@@ -40,7 +42,8 @@ grown = list(growth(growing, 0.01))
 step = measured_step(
     StepCase("tiny", partial(causal_gpt, 16, 64, 64, 1)), 0.01, ["decompositions", "eager"]
 )
-print(json.dumps([[asdict(each) for each in found] for found in (calls, grown, [step])]))
+parts = calls, grown, [measured_update((3, 4), 0.01)], [step]
+print(json.dumps([[asdict(each) for each in found] for found in parts]))
 """
 
 
@@ -55,6 +58,9 @@ def test_cells_have_gains_and_bars(call: Call) -> None:
         *("400 ms", "200 ms", "50.0 ms", "10.0 ms", "8.00", "8 met", "1.0e-07"),
     )
     step = Stepped("GPT", {"decompositions": 0.3, "kernels": 0.2, "eager": 0.1}, 9, 1.6)
+    assert update_cells(Update("3x4", 0.3, 0.2, 0.1))[1:] == (
+        *("300 ms", "200 ms", "100 ms", "3.00"),
+    )
     assert step_cells(step)[-4:] == ("9", "1.50", "1.6 missed", "eager")
 
 
@@ -70,9 +76,10 @@ def test_a_condition_starts_where_the_kernel_always_pays() -> None:
 
 def test_the_page_and_the_picture(call: Call, tmp_path: Path) -> None:
     step = Stepped("GPT", {"decompositions": 0.3, "kernels": 0.2}, 9, None)
-    page = markdown([call], [Growth("ptxla.gelu", "x.numel()", {10: 1.2})], [step], "A machine.")
+    grown = [Growth("ptxla.gelu", "x.numel()", {10: 1.2})]
+    page = markdown([call], grown, [Update("3x4", 0.3, 0.2, 0.1)], [step], "A machine.")
     assert "load" not in page
-    for head in ("| call |", "| composite |", "| step |"):
+    for head in ("| call |", "| composite |", "| parameter |", "| step |"):
         (line,) = (line for line in page.splitlines() if line.startswith(head))
         rows = page[page.index(line) :].split("\n\n")[0].splitlines()
         assert len(rows) == 3
@@ -95,7 +102,7 @@ def test_every_kernel_has_a_case() -> None:
 def test_tiny_runs(tmp_path: Path) -> None:
     printed = run(*(sys.executable, "-c", TINY), cwd=REPOSITORY, CPU_KERNELS_CACHE=str(tmp_path))
     assert printed.code == 0, printed.stderr
-    calls, grown, (step,) = json.loads(printed.stdout.splitlines()[-1])
+    calls, grown, (update,), (step,) = json.loads(printed.stdout.splitlines()[-1])
     assert [call["composite"] for call in calls] == [
         "ptxla.cross_entropy_loss",
         "ptxla.cross_entropy_loss_backward",
@@ -104,5 +111,6 @@ def test_tiny_runs(tmp_path: Path) -> None:
         assert call["kernel"] > 0
         assert call["faster"] > 0
         assert call["difference"] < 2e-6
+    assert (update["shape"], update["step"] > update["bound"] > 0) == ("3x4", True)
     assert list(grown[0]["gains"]) == ["64"]
     assert step["times"].keys() == {"decompositions", "kernels", "eager"}

@@ -70,6 +70,28 @@ def conv(function: Callable[..., Tensor], *operands: tuple[int, ...], **keywords
     return Sample(function, operands, dtype=keywords.pop("dtype", F32), keywords=keywords)
 
 
+def sampled(
+    image: tuple[int, ...] = (2, 5, 8, 9),
+    points: tuple[int, ...] = (2, 6, 7),
+    dtype: torch.dtype = F32,
+    **keywords: Any,
+) -> Sample:
+    """Of random points, half of which lie outside the image."""
+    keywords = {"align_corners": False, **keywords}
+    return Sample(functional.grid_sample, [image, (*points, 2)], dtype=dtype, keywords=keywords)
+
+
+def of_points_alone(grid: Tensor, image: Tensor) -> Tensor:
+    return functional.grid_sample(image, grid, align_corners=False)
+
+
+def layer_norm(x: tuple[int, ...], normal: tuple[int, ...], dtype: torch.dtype = F32) -> Sample:
+    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return functional.layer_norm(x, normal, weight, bias)
+
+    return Sample(call, [x, normal, normal], dtype=dtype, kernels=1)
+
+
 def some_kept() -> Tensor:
     return torch.rand(2, 1, 1, 33) < 0.6
 
@@ -143,6 +165,24 @@ SAMPLES: Mapping[str, Sample] = {
     "bilinear, bf16": Sample(
         upsample, [(2, 5, 16, 18)], dtype=BF16, keywords={"scale_factor": 2.0}
     ),
+    **{
+        f"grid sampling, {mode}, {padding}{', corners' if corners else ''}": sampled(
+            mode=mode, padding_mode=padding, align_corners=corners
+        )
+        for mode in ("bilinear", "nearest", "bicubic")
+        for padding in ("zeros", "border", "reflection")
+        for corners in (False, True)
+    },
+    "grid sampling, many points": sampled((1, 3, 20, 30), (1, 40, 50)),
+    "grid sampling, many channels": sampled((3, 37, 5, 6), (3, 4, 4)),
+    "grid sampling, one pixel": sampled(
+        (2, 3, 1, 1), padding_mode="reflection", align_corners=True
+    ),
+    "grid sampling, image without gradient": Sample(
+        of_points_alone, [(2, 6, 7, 2)], lambda: (torch.randn(2, 5, 8, 9),)
+    ),
+    "grid sampling, bf16": sampled(dtype=BF16),
+    "grid sampling, f16": sampled(dtype=F16),
     "max pool": Sample(
         functional.max_pool2d, [(2, 3, 16, 18)], keywords={"kernel_size": 2}, kernels=1
     ),
@@ -163,6 +203,12 @@ SAMPLES: Mapping[str, Sample] = {
         [(2, 8, 6, 7), (8,), (8,)],
         kernels=1,
     ),
+    "layer norm": layer_norm((2, 41, 30), (30,)),
+    "layer norm, two dimensions": layer_norm((70, 6, 5), (6, 5)),
+    "layer norm, long rows": layer_norm((3, 9000), (9000,)),
+    "layer norm, one row": layer_norm((50,), (50,)),
+    "layer norm, bf16": layer_norm((2, 41, 30), (30,), BF16),
+    "layer norm, f16": layer_norm((2, 41, 30), (30,), F16),
     "convolution": conv(functional.conv2d, (4, 6, 9, 10), (8, 6, 3, 3), (8,), padding=1),
     "convolution, no bias": conv(functional.conv2d, (2, 3, 9, 10), (4, 3, 3, 2)),
     "convolution, images without gradient": Sample(

@@ -74,6 +74,37 @@ def test_a_scale_that_does_not_lead_to_the_size_is_refused() -> None:
     assert "takes no scale 1.7 from 16 to 27" in str(reasons(program)["ptxla.upsample_bilinear2d"])
 
 
+class Sampled(torch.nn.Module):
+    def forward(self, image: Tensor, grid: Tensor) -> Tensor:
+        return functional.grid_sample(image, grid, align_corners=False)
+
+
+def test_grid_sampling_without_points_or_in_f64_is_refused() -> None:
+    name = "ptxla.grid_sampler_2d"
+    image = torch.empty(2, 3, 4, 5)
+    empty = composites.export(Sampled(), (image, torch.empty(2, 0, 6, 2)))
+    assert "takes at least one pixel and one point" in str(reasons(empty)[name])
+    double = composites.export(Sampled(), (image.double(), torch.empty(2, 7, 6, 2).double()))
+    assert "f64" in str(reasons(double)[name])
+
+
+class Normalized(torch.nn.Module):
+    def __init__(self, *, bias: bool) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(256))
+        self.norm = torch.nn.LayerNorm(256, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x * self.scale).square().sum()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_layer_norm_has_a_kernel_where_it_has_a_bias(bias: bool) -> None:
+    program = composites.export(Normalized(bias=bias), (torch.empty(64, 256),), train=True)
+    reason = reasons(program)["ptxla.layer_norm_backward"]
+    assert reason is None if bias else "takes a weight and a bias" in str(reason)
+
+
 class Convolution(torch.nn.Module):
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return functional.conv2d(x, weight, bias)

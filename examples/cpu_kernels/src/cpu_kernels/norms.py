@@ -1,4 +1,4 @@
-"""The gradient of group_norm."""
+"""The gradients of group_norm and layer_norm."""
 
 from __future__ import annotations
 
@@ -44,3 +44,35 @@ def group_norm_backward(
     sizes = {"batch": N, "channels": C, "size": HxW, "groups": group}
     given = {name: np.int64(size) for name, size in sizes.items()}
     return list(call(grad_output, x, weight, mean, rstd, **given))
+
+
+def layer_norm_backward(
+    grad_output: Array,
+    x: Array,
+    weight: Array,
+    *saved: Array,
+    normalized_shape: tuple[int, ...],
+    eps: float,
+    output_mask: tuple[bool, ...],
+) -> list[Array]:
+    """`ptxla.layer_norm_backward`: the gradients of x, weight and bias.
+
+    Args:
+        grad_output, x: `[…, *normalized_shape]`; f32, bf16 or f16.
+        weight: `normalized_shape`.
+        saved: the bias, as `weight`; mean and reciprocal standard deviation, `[…, 1, …]`.
+        eps: what the forward has added to the variance, which is in `saved`.
+
+    Raises:
+        UnsupportedCallError: without weight or bias, and where a gradient is not wanted.
+    """
+    del eps
+    check_floats(grad_output, x, weight, *saved)
+    if len(saved) != 3 or weight.shape != tuple(normalized_shape) or x.size == 0:
+        raise UnsupportedCallError("takes a weight and a bias, and at least one number")
+    if output_mask != (True, True, True):
+        raise UnsupportedCallError("computes the gradients of x, weight and bias")
+    bias, mean, rstd = saved
+    register("norms")
+    call = jax.ffi.ffi_call("cpu_kernels_layer_norm_backward", (same(x), same(weight), same(bias)))
+    return list(call(grad_output, x, weight, mean, rstd))
