@@ -353,7 +353,7 @@ class Updated(nn.Module):
         self.parameter = nn.Parameter(torch.randn(shape))
 
     def forward(self, gradient: Tensor) -> Tensor:
-        loss: Tensor = _Given.apply(self.parameter, gradient)
+        loss: Tensor = _Given.apply(self.parameter, gradient)  # type: ignore[no-untyped-call]
         return loss
 
 
