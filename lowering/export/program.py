@@ -388,7 +388,7 @@ class ProgramWithKernels:
     """A program for one platform. `Program.with_kernels` makes it."""
 
     program: Program
-    """Its composites are still there, and the decompositions of those that have kernels are these."""
+    """Its composites are still there. The kernels are the decompositions of those that have one."""
     platform: str
     """`cpu`, `cuda`, …"""
     kernels: tuple[KernelUse, ...]

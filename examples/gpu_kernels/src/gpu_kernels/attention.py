@@ -55,7 +55,7 @@ def attention(
         raise UnsupportedCallError("takes no mask, of which a row may leave no key")
     _check(query, key, value, dropout_p, is_causal, enable_gqa)
     q, k, v = map(_rows_first, (query, key, value))
-    batch, length, heads, size = q.shape
+    batch, length, heads, _ = q.shape
     result, sums, _ = _call(
         "__cudnn$fmhaSoftmax",
         [_heads_first(q), jax.ShapeDtypeStruct((batch, heads, length), jnp.float32)],
@@ -153,7 +153,7 @@ def _call(
     return list(function(*operands))
 
 
-# ---- settings: the fields of XLA's CudnnfMHABackendConfig (xla/service/gpu/backend_configs.proto) ----
+# ---- settings: XLA's CudnnfMHABackendConfig, of xla/service/gpu/backend_configs.proto ----
 
 
 def _settings(q: Array, k: Array, is_causal: bool, scale: float | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from composites import UnsupportedCallError
-from gpu_kernels.pallas import call, first, index, power_of_two, second, warps_for
+from gpu_kernels.pallas import call, index, power_of_two, second, warps_for
 from gpu_kernels.types import check_floats, same
 
 _BLOCK = 4096

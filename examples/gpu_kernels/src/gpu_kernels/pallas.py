@@ -1,4 +1,4 @@
-"""Pallas kernels of the Triton backend: how they are called, interpreted, and lowered without a GPU.
+"""Pallas kernels of the Triton backend: called, interpreted, and lowered without a GPU.
 
 All blocks that a kernel loads have a power of two of elements, as Triton needs it. Where an array
 ends within a block, the kernel masks: Triton checks no bounds.
