@@ -61,10 +61,6 @@ def targets(program: Program) -> list[str]:
     return sorted({name for name in found if name.startswith("__")})
 
 
-def reasons(program: Program) -> dict[str, str | None]:
-    return {use.composite: use.reason for use in program.with_kernels("cuda").kernels}
-
-
 @pytest.mark.usefixtures("h100")
 def test_a_training_step_has_all_kernels(training: Program) -> None:
     placed = training.with_kernels("cuda")
@@ -153,6 +149,13 @@ KERNELS: Mapping[str, tuple[str, list[tuple[tuple[int, ...], Any]], dict[str, An
         {**ATTENTION, "output_mask": (True, True, True, False)},
         CUDNN_BACKWARD,
     ),
+    "flash": ("flash:attention", [((2, 4, 70, 20), f32)] * 3, ATTENTION, TRITON),
+    "flash_backward": (
+        "flash:attention_backward",
+        [*[((2, 4, 70, 20), bf16)] * 5, ((2, 4, 70), f32)],
+        {**ATTENTION, "output_mask": (True, True, True, False)},
+        TRITON,
+    ),
     "loss": ("losses:cross_entropy_loss", [((5, 9001), bf16), ((5,), i64)], LOSS, TRITON),
     "loss_backward": (
         "losses:cross_entropy_loss_backward",
@@ -210,6 +213,11 @@ def test_a_kernel_is_lowered_without_a_gpu(name: str) -> None:
         ("attention", {}, [HEADS, HEADS, ((2, 4, 32, 8), bf16)], "key and value of one shape"),
         ("attention_backward", {"output_mask": (True,) * 4}, None, "of query, key and value"),
         ("attention_backward", {}, [*[HEADS] * 4, HEADS, HEADS, SUMS], "takes no mask"),
+        ("flash", {}, [*[HEADS] * 3, ((32, 32), jnp.bool_)], "takes no mask"),
+        ("flash", {"dropout_p": 0.1}, None, "takes no dropout"),
+        ("flash", {}, [((2, 4, 32, 136), f32)] * 3, "heads of at most 128 numbers, not 136"),
+        ("flash_backward", {"output_mask": (True,) * 4}, None, "of query, key and value"),
+        ("flash_backward", {}, [*[HEADS] * 6, SUMS], "takes no mask"),
         ("loss", {"label_smoothing": 0.1}, None, "no weights of classes and no label smoothing"),
         ("loss", {}, [((5, 9), f32), ((5,), i64), ((9,), f32)], "no weights of classes"),
         ("loss", {}, [((5, 9), f32), ((5, 9), f32)], "takes logits of two dimensions"),
@@ -231,20 +239,25 @@ def test_a_kernel_refuses_what_it_does_not_compute(
 
 
 @pytest.mark.usefixtures("h100")
-def test_a_call_that_no_kernel_takes_keeps_its_decomposition() -> None:
+def test_calls_go_to_the_first_kernel_that_takes_them() -> None:
     class Attention(torch.nn.Module):
         def forward(self, query: Tensor) -> Tensor:
             return functional.scaled_dot_product_attention(query, query, query)
 
-    name = "ptxla.scaled_dot_product_attention"
-    exported = [
-        composites.export(Attention(), (torch.empty(2, 4, 32, size, dtype=dtype),))
-        for size, dtype in ((64, torch.float32), (20, BF16), (64, BF16))
-    ]
-    wide, odd, good = (reasons(program)[name] for program in exported)
-    assert "takes operands of bf16 or f16, not f32" in str(wide)
-    assert "needs query.shape[-1] % 8 == 0" in str(odd)
-    assert good is None
+    found = {}
+    for size, dtype in ((64, BF16), (20, BF16), (64, torch.float32), (136, BF16)):
+        program = composites.export(Attention(), (torch.empty(2, 4, 32, size, dtype=dtype),))
+        uses = program.with_kernels("cuda").kernels
+        (found[size, dtype],) = (use for use in uses if use.composite.endswith("attention"))
+    assert {call: use.kernel for call, use in found.items()} == {
+        (64, BF16): "gpu_kernels.attention:attention",
+        (20, BF16): "gpu_kernels.flash:attention",
+        (64, torch.float32): "gpu_kernels.flash:attention",
+        (136, BF16): None,
+    }
+    reason = str(found[136, BF16].reason)
+    for kernel in ("gpu_kernels.attention:attention", "gpu_kernels.flash:attention"):
+        assert f"{kernel}: needs query.shape[-1] <= 128" in reason
 
 
 # ---- cuDNN's custom calls, as jax writes them ----

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from composites import UnsupportedCallError
-from gpu_kernels.types import check_floats
+from gpu_kernels.types import check_attention, check_floats
 
 _TYPES = (jnp.dtype(jnp.bfloat16), jnp.dtype(jnp.float16))
 _NAMES = {jnp.dtype(jnp.bfloat16): "BF16", jnp.dtype(jnp.float16): "F16"}
@@ -108,16 +108,9 @@ def attention_backward(
 def _check(
     query: Array, key: Array, value: Array, dropout_p: float, is_causal: bool, enable_gqa: bool
 ) -> None:
-    check_floats(query, key, value, types=_TYPES)
-    if dropout_p != 0:
-        raise UnsupportedCallError("takes no dropout, whose random numbers are XLA's")
-    if query.ndim < 3 or query.shape[:-3] != key.shape[:-3] or key.shape != value.shape:
-        raise UnsupportedCallError("takes key and value of one shape, with the batch of query")
-    heads, of_key = query.shape[-3], key.shape[-3]
-    if heads % of_key or not (enable_gqa or heads == of_key):
-        raise UnsupportedCallError("takes heads of which those of key are a divisor")
+    check_attention(query, key, value, dropout_p, enable_gqa, _TYPES)
     size = query.shape[-1]
-    if size % 8 or size > _LARGEST_HEAD or size != key.shape[-1]:
+    if size % 8 or size > _LARGEST_HEAD:
         raise UnsupportedCallError(
             f"takes heads of a multiple of 8 numbers, at most {_LARGEST_HEAD}, not {size}"
         )
