@@ -303,10 +303,13 @@ def _loop(start: Any, end: Any, part: Callable[..., Any], found: Any) -> Any:
     return jax.lax.fori_loop(jnp.int32(start), jnp.int32(end), part, found)
 
 
-def _dot(a: Array, b: Array, **transposed: bool) -> Array:
+def _dot(a: Array, b: Array, *, trans_a: bool = False, trans_b: bool = False) -> Array:
     """A product with sums in f32; of f32, the factors are not rounded to TF32."""
+    contracted = ((0 if trans_a else 1,), (1 if trans_b else 0,))
     exact = jax.lax.Precision.HIGHEST if a.dtype == jnp.float32 else None
-    return triton.dot(a, b, precision=exact, **transposed).astype(jnp.float32)
+    return jax.lax.dot_general(
+        a, b, (contracted, ((), ())), precision=exact, preferred_element_type=jnp.float32
+    )
 
 
 def _some_rows() -> pl.BlockSpec:
