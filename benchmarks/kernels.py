@@ -1,4 +1,4 @@
-"""Kernels of examples/cpu_kernels beside the decompositions that they replace, on the CPU.
+"""Kernels beside the decompositions that they replace: examples/cpu_kernels on the CPU.
 
     python -m benchmarks.kernels [--parts calls,growing,updates,steps,others] [--names REGEX]
         [--seconds 2] [--markdown benchmarks/KERNELS.md]
@@ -13,6 +13,24 @@
 - steps: whole training steps with AdamW: the exported program with stock's decompositions, with
   kernels, and with faster alternatives and kernels; PyTorch eager, torch.compile, and torch_xla.
 - others: programs that nothing was tuned for, without and with kernels.
+
+On a GPU, the kernels are those of examples/gpu_kernels:
+
+    python -m benchmarks.kernels --device cuda --prepare FOLDER
+    python -m benchmarks.kernels --device cuda --prepared FOLDER [--names REGEX] [--minutes 9]
+        [--seconds 2] [--markdown FILE]
+
+- The first one exports the programs, and needs torch_xla but no GPU. The second one runs them, and
+  needs jax for CUDA and what this package needs, but no torch_xla. With a torch for CUDA, it also
+  measures PyTorch. Carry the repository, FOLDER (some MB) and a folder of wheels to the machine,
+  `pip install --no-index --find-links WHEELS 'jax[cuda12]' torch pydantic pyyaml jinja2 protobuf`,
+  and run it in the repository: no network is needed, and it begins no row after nine minutes.
+- training: attention, forward and backward, and whole steps of a GPT, at lengths of 1024, 2048 and
+  4096 in bf16: with decompositions, with kernels, and PyTorch in eager mode. `PyTorch` is its own
+  choice of attention, and `PyTorch, flash` its flash kernel. Of attention, PyTorch is given the
+  gradient, which the program computes from a weighted sum.
+- calls: attention, cross entropy, RMS norm and AdamW alone. Operands lie as the composite has them;
+  cuDNN's rows have a copy in another layout, which a whole program has not.
 
 All sides of a row run in one process, in turns, and a time is the median of its runs. The bound is
 the time in which this machine copies the bytes of operands and results.
@@ -37,6 +55,7 @@ import numpy as np
 import torch
 
 import composites
+from benchmarks import gpu_kernels
 from benchmarks.kernel_cases import (
     CASES,
     GROWING,
@@ -480,13 +499,33 @@ def _direction(call: Call) -> str:
     return "backward" if call.composite.endswith("_backward") else "forward"
 
 
+def on_gpu(options: argparse.Namespace) -> None:
+    """Prepare programs, or measure them."""
+    names = [name for name in gpu_kernels.CASES if re.search(options.names, name)]
+    if options.prepare:
+        gpu_kernels.prepare(options.prepare, names)
+        return
+    tables = gpu_kernels.measure(
+        names, prepared=options.prepared, seconds=options.seconds, minutes=options.minutes
+    )
+    if options.markdown:
+        options.markdown.write_text(gpu_kernels.page(tables), encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--names", default="", help="only rows whose name matches")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each side of a row")
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--prepare", type=Path, help="with cuda: write programs, measure nothing")
+    parser.add_argument("--prepared", type=Path, help="with cuda: read these programs")
+    parser.add_argument("--minutes", type=float, default=9.0, help="with cuda: begin none later")
     options = parser.parse_args()
+    if options.device == "cuda":
+        on_gpu(options)
+        return
     use_package()
     parts = options.parts.split(",")
     wanted = re.compile(options.names).search

@@ -30,7 +30,7 @@ from lowering.export.dimensions import Dimension, checked_sizes, evaluated, size
 from lowering.export.manifest import Manifest, Value
 from lowering.export.partitioning import DividedProgram, annotation
 from lowering.export.shardings import DeviceMesh
-from lowering.export.step import Kernels, Step
+from lowering.export.step import Kernels, Step, candidates_of
 from lowering.stablehlo import (
     Executable,
     Limits,
@@ -42,6 +42,7 @@ from lowering.stablehlo import (
     refine,
 )
 from lowering.stablehlo.dtypes import shape_and_element_type
+from lowering.stablehlo.kernels import KernelUse, place_kernels
 from lowering.stablehlo.run import function_types
 from lowering.stablehlo.symbols import functions
 
@@ -166,12 +167,7 @@ class Program:
             raise ProgramError(
                 f"the platform must be a name such as 'cpu' or 'cuda', not {platform!r}"
             )
-        if self.dimensions:
-            given = ", ".join(f"{dimension.name}=…" for dimension in self.dimensions)
-            raise ProgramError(
-                "a program whose sizes vary is compiled at one size; write"
-                f" program.at({given}).compile()"
-            )
+        self._check_static("compile")
         return Step.of(
             self.module,
             self.inputs,
@@ -184,6 +180,34 @@ class Program:
             mesh=mesh,
             cache=cache,
         )
+
+    def with_kernels(
+        self,
+        platform: str,
+        kernels: Kernels = "auto",
+        *,
+        ignored: Mapping[str, Collection[str]] | None = None,
+    ) -> ProgramWithKernels:
+        """The program with kernels as the decompositions of its composites, for a platform that
+        this machine need not have. `compile(platform, kernels=None)` on a machine that has it runs
+        the kernels, which need not be installed there.
+
+        Args:
+            platform: `cpu`, `cuda`, …
+            kernels: as `compile` takes them. Of targets of the typed FFI, the process that compiles
+                has to register them.
+            ignored: attributes that a given kernel does without, by composite.
+
+        Raises:
+            ProgramError: there is no such kernel, or the program's sizes vary.
+            BindError: a kernel fails for a call, or cannot be lowered for the platform; the message
+                names both.
+            UnknownCompositeError: the program has no composite of a given name.
+        """
+        self._check_static("with_kernels")
+        candidates, unlisted = candidates_of(kernels, self.module, ignored, platform)
+        placed = place_kernels(self.module, candidates, platform=platform, unlisted=unlisted)
+        return ProgramWithKernels(replace(self, module=placed.module), platform, placed.uses)
 
     def save(
         self,
@@ -270,6 +294,14 @@ class Program:
             raise ProgramError(f"{source} does not describe {manifest.TEXT}: {differs}")
         return program
 
+    def _check_static(self, method: str) -> None:
+        if self.dimensions:
+            given = ", ".join(f"{dimension.name}=…" for dimension in self.dimensions)
+            raise ProgramError(
+                "a program whose sizes vary is compiled at one size; write"
+                f" program.at({given}).{method}()"
+            )
+
     def _at_sizes_of(self, arrays: Sequence[Any]) -> Program:
         """The program at the sizes that these inputs have."""
         inputs = [(value.name, value.shape) for value in self.inputs]
@@ -349,6 +381,18 @@ class Program:
         tensors |= {f"buffer:{name}": value for name, value in module.named_buffers()}
         known = {value.name for value in self.inputs}
         return {name: value for name, value in tensors.items() if name in known}
+
+
+@dataclass(frozen=True)
+class ProgramWithKernels:
+    """A program for one platform. `Program.with_kernels` makes it."""
+
+    program: Program
+    """Its composites are still there. The kernels are the decompositions of those that have one."""
+    platform: str
+    """`cpu`, `cuda`, …"""
+    kernels: tuple[KernelUse, ...]
+    """Each distinct call of a composite, with the kernel that takes it, or why none does."""
 
 
 def _result_shapes(module: Module) -> list[tuple[int, ...]]:

@@ -265,7 +265,7 @@ class Step:
         plain = module
         if described is not None:
             plain = without_shardings(module, inputs, outputs, described)
-        candidates, unlisted = _candidates(kernels, plain, ignored, named)
+        candidates, unlisted = candidates_of(kernels, plain, ignored, named)
         kernels_placed = place_kernels(plain, candidates, platform=named, unlisted=unlisted)
         function = _function(jax_function(kernels_placed.module, platform=named), inputs, outputs)
 
@@ -416,7 +416,7 @@ def _function(
     return step
 
 
-def _candidates(
+def candidates_of(
     kernels: Kernels, module: Module, ignored: Mapping[str, Collection[str]] | None, platform: str
 ) -> tuple[Candidates, str]:
     """The kernels for each call, and why calls without any have none."""

@@ -1,0 +1,186 @@
+"""Each Pallas kernel, in interpret mode, against the decomposition that it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import composites
+from benchmarks.kernel_cases import Called
+from composites import Program
+from composites.functions import find_function
+from composites.registry.kernels import listed_in
+from lowering.export.arrays import array
+from lowering.stablehlo import compare
+from lowering.stablehlo.kernels import distinct
+
+F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
+TOLERANCE = {F32: 2e-6, BF16: 2e-2, F16: 4e-3}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A call with gradients for its first operands."""
+
+    function: Callable[..., Tensor]
+    operands: Sequence[tuple[int, ...]]
+    others: Callable[[], Sequence[Tensor]] = tuple
+    dtype: torch.dtype = F32
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    size: float = 1.0
+    """Of the operands."""
+    kernels: str = ""
+    """The module of the kernels, where several are listed for a composite."""
+
+    def call(self, *given: Tensor) -> Tensor:
+        return self.function(*given, **self.keywords)
+
+
+def loss(
+    rows: int = 7, classes: int = 300, labels: int = 0, dtype: torch.dtype = F32, **keywords: Any
+) -> Sample:
+    def others() -> Sequence[Tensor]:
+        return (torch.randint(labels or classes, (rows,)),)
+
+    return Sample(functional.cross_entropy, [(rows, classes)], others, dtype, keywords)
+
+
+def attention(*shapes: tuple[int, ...], dtype: torch.dtype = F32, **keywords: Any) -> Sample:
+    shapes = shapes if len(shapes) > 1 else shapes * 3
+    function = functional.scaled_dot_product_attention
+    return Sample(function, shapes, dtype=dtype, keywords=keywords, kernels="flash")
+
+
+def norm(
+    *shape: int,
+    over: int = 1,
+    weighted: bool = True,
+    size: float = 1.0,
+    dtype: torch.dtype = F32,
+    **keywords: Any,
+) -> Sample:
+    normalized = shape[-over:]
+    operands = [shape, normalized] if weighted else [shape]
+
+    def call(x: Tensor, weight: Tensor | None = None) -> Tensor:
+        return functional.rms_norm(x, list(normalized), weight, **keywords)
+
+    return Sample(call, operands, dtype=dtype, size=size)
+
+
+SAMPLES: Mapping[str, Sample] = {
+    "attention": attention((2, 3, 33, 16)),
+    "attention, a head of an odd size": attention((2, 3, 33, 5)),
+    "attention, several blocks": attention((1, 2, 130, 24)),
+    "attention, causal": attention((1, 2, 130, 24), is_causal=True),
+    "attention, causal, more keys": attention(
+        (1, 2, 70, 16), *[(1, 2, 150, 16)] * 2, is_causal=True
+    ),
+    "attention, causal, fewer keys": attention(
+        (1, 2, 150, 16), *[(1, 2, 70, 16)] * 2, is_causal=True
+    ),
+    "attention, whole blocks": attention((1, 2, 128, 64), is_causal=True),
+    "attention, scale": attention((2, 2, 33, 16), scale=0.3),
+    "attention, grouped": attention((2, 4, 70, 16), *[(2, 2, 70, 16)] * 2, enable_gqa=True),
+    "attention, three dimensions": attention((4, 33, 16)),
+    "attention, bf16": attention((2, 3, 70, 20), dtype=BF16, is_causal=True),
+    "attention, f16": attention((2, 3, 70, 20), dtype=F16),
+    "loss": loss(),
+    "loss, one class": loss(classes=1),
+    "loss, a whole block": loss(classes=256),
+    "loss, several blocks": loss(3, 9001),
+    "loss, sum": loss(reduction="sum"),
+    "loss, none": loss(reduction="none"),
+    "loss, ignored": loss(20, labels=3, ignore_index=2),
+    "loss, bf16": loss(dtype=BF16),
+    "loss, f16": loss(dtype=F16),
+    "norm": norm(5, 6, 48),
+    "norm, several blocks of rows": norm(37, 33),
+    "norm, no weight": norm(5, 6, 33, weighted=False),
+    "norm, two dimensions": norm(3, 5, 7, over=2),
+    "norm, one number": norm(4, 1, eps=0.1),
+    "norm, epsilon": norm(5, 33, eps=0.1),
+    "norm, bf16": norm(5, 33, dtype=BF16),
+    "norm, small numbers of bf16, which show the epsilon": norm(5, 33, dtype=BF16, size=0.02),
+    "norm, f16": norm(5, 33, dtype=F16),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Path) -> None:
+    sample = SAMPLES[name]
+    torch.manual_seed(0)
+    operands = {
+        str(number): (sample.size * torch.randn(shape)).to(sample.dtype)
+        for number, shape in enumerate(sample.operands)
+    }
+    others = tuple(sample.others())
+    weights = torch.randn(sample.call(*operands.values(), *others).shape)
+    module = Called(sample.call, operands)
+    program = composites.export(module, (weights, *others), train=True)
+    named = {f"param:{key}": value.detach() for key, value in module.named_parameters()}
+    given = iter((weights, *others))
+    inputs = [named[value.name] if value.name in named else next(given) for value in program.inputs]
+    found = compared(program, inputs, registry, TOLERANCE[sample.dtype], sample.kernels)
+    assert found == 2
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16])
+@pytest.mark.parametrize("maximize", [False, True])
+def test_adamw_has_the_numbers_of_the_decomposition(
+    dtype: torch.dtype, maximize: bool, registry: Path
+) -> None:
+    torch.manual_seed(0)
+    module = torch.nn.Linear(33, 47, dtype=dtype)  # more than a block, and less
+    optimizer = partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1, maximize=maximize)
+    program = composites.export(
+        Squared(module), (torch.randn(5, 33, dtype=dtype),), optimizer=optimizer
+    )
+    types = {"i64": torch.int64, "bf16": BF16, "f32": F32}
+    inputs = [torch.rand(value.sizes).to(types[value.dtype]) for value in program.inputs]
+    assert compared(program, inputs, registry, TOLERANCE[dtype]) == 2
+
+
+class Squared(torch.nn.Module):
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        squares: Tensor = self.layer(x).square()
+        return squares.mean()
+
+
+def compared(
+    program: Program,
+    inputs: Sequence[Tensor],
+    registry: Path,
+    tolerance: float,
+    module: str = "",
+) -> int:
+    """How many calls have a kernel, all of which have the decompositions' numbers."""
+    from gpu_kernels.pallas import interpreted
+
+    found = {call.name: f"{call.name}@{call.version}" for call in distinct(program.module)}
+    kernels = {
+        found[kernel.composite]: find_function(kernel.function)
+        for kernel in listed_in(registry)
+        if kernel.composite in found and kernel.function is not None and module in kernel.function
+    }
+    arrays = [
+        np.asarray(array(value.name, tensor))
+        for value, tensor in zip(program.inputs, inputs, strict=True)
+    ]
+    with interpreted():
+        comparison = compare(program.module, kernels, inputs=arrays, tolerance=tolerance)
+    assert not comparison.problems
+    return len(comparison.calls)
