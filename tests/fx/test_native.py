@@ -48,7 +48,7 @@ def test_what_native_entries_become() -> None:
     lines = GOLDEN.read_text(encoding="utf-8").splitlines()
     golden = dict(line.split(": ", 1) for line in lines)
     assert {name: found.get(name) for name in golden} == golden
-    if GOLDEN == max(GOLDEN.parent.iterdir(), key=_numbers):
+    if max(GOLDEN.parent.iterdir(), key=_numbers) == GOLDEN:
         assert list(found) == list(golden)
 
 
