@@ -403,6 +403,7 @@ def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
         or not torch._is_functional_tensor(value)
         or (tensor.shape, tensor.dtype) != (value.shape, value.dtype)
         or tensor.device != value.device
+        or tensor.device.type != "xla"
     ):
         tensor.copy_(value)
         return

@@ -291,17 +291,30 @@ class Recording(Protocol):
 # ---- running: used by `composites verify` ----
 
 
-class Running(Protocol):
-    """Running graphs in this process."""
+class RunningGraph(Protocol):
+    """Calls that run as one graph."""
+
+    def place(self, tensor: Any) -> Any:
+        """A tensor of the frontend with the values of one of the CPU. It is a new leaf."""
+
+    def call(self) -> AbstractContextManager[None]:
+        """A context for one call and its gradients. The random number generator starts anew."""
+
+    def stablehlo(self, tensors: Sequence[Any]) -> Module:
+        """The graph of these tensors, before it has run."""
 
     def run(self, tensors: Sequence[Any]) -> None:
         """Run the graph of these tensors and of no others."""
 
-    def stablehlo(self, tensors: Sequence[Any]) -> Module:
-        """The graph of these tensors, which has not run."""
+    def values(self, tensor: Any) -> Any:
+        """One of the tensors that `run` was given, on the CPU."""
 
-    def set_random_state(self, state: int) -> None:
-        """Set the state of the random number generator."""
+
+class Running(Protocol):
+    """Running calls in this process."""
+
+    def graph(self) -> AbstractContextManager[RunningGraph]:
+        """A context in which calls are made that run as one graph."""
 
 
 # ---- labels: used by `composites suggest` ----

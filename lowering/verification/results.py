@@ -84,7 +84,8 @@ class Row:
     def verdict(self) -> Verdict:
         if any(finding.is_failure for finding in self.findings):
             return Verdict.FAILED
-        return Verdict.VERIFIED if self.claimed else Verdict.NOT_VERIFIED
+        unsure = any(finding.check is Check.CLAIMED for finding in self.findings)
+        return Verdict.VERIFIED if self.claimed and not unsure else Verdict.NOT_VERIFIED
 
 
 @dataclass(frozen=True, slots=True)

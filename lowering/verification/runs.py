@@ -6,15 +6,15 @@ What comes back is on the CPU. An exception is a result too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
 import torch
 
+from composites.errors import CompositesError
 from composites.torch_internals import pytree
-from lowering.frontends.protocols import Frontend
+from lowering.frontends.protocols import Frontend, RunningGraph
 from lowering.stablehlo import Module, StableHLOError
 from lowering.verification.bits import same_bits
 from lowering.verification.samples import Place, Sample
@@ -155,6 +155,8 @@ class Run:
     """For each sample, how many calls the entry claimed."""
     module: Module | None = None
     """The graph, if it was asked for."""
+    failure: str | None = None
+    """Why the graph cannot run. Then no outcome has numbers."""
 
 
 def on_device(
@@ -174,71 +176,60 @@ def on_device(
     """
     assert frontend.running is not None
     done = Run()
-    with _fresh_randomness(frontend) as restart:
+    with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
         for number, sample in enumerate(samples):
             function = (sample.reference or sample.function) if stock else sample.function
             before = claimed()
-            restart()
-            done.outcomes.append(_attempt(sample, frontend, function))
+            done.outcomes.append(_attempt(sample, graph, function))
             done.reached.append(claimed() - before)
             if number < twice:
-                restart()
-                done.again[number] = _attempt(sample, frontend, function)
-    every = [*done.outcomes, *done.again.values()]
-    tensors = [t for v in every if isinstance(v, Values) for t in v.tensors]
-    device = frontend.tensors.device_type
-    tensors = [tensor for tensor in tensors if tensor.device.type == device]
-    try:
-        if tensors and not stock:
-            done.module = frontend.running.stablehlo(tensors)
-        if tensors:
-            frontend.running.run(tensors)
-    except (RuntimeError, StableHLOError) as error:
-        failed = Raised(type(error).__name__, f"the graph of all samples cannot run: {error}")
-        done.outcomes, done.again = [failed for _ in samples], {}
-    done.outcomes = [_fetched(outcome) for outcome in done.outcomes]
-    done.again = {number: _fetched(outcome) for number, outcome in done.again.items()}
+                done.again[number] = _attempt(sample, graph, function)
+        every = [*done.outcomes, *done.again.values()]
+        owns = frontend.tensors.owns
+        tensors = [t for v in every if isinstance(v, Values) for t in v.tensors if owns(t)]
+        try:
+            if tensors and not stock:
+                done.module = graph.stablehlo(tensors)
+            if tensors:
+                graph.run(tensors)
+        except (RuntimeError, StableHLOError, CompositesError) as error:
+            done.failure = f"the graph of all samples cannot run: {error}"
+            failed = Raised(type(error).__name__, done.failure)
+            done.outcomes, done.again = [failed for _ in samples], {}
+
+        def fetched(tensor: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = graph.values(tensor) if owns(tensor) else tensor.cpu()
+            return found
+
+        done.outcomes = [_fetched(outcome, fetched) for outcome in done.outcomes]
+        done.again = {number: _fetched(v, fetched) for number, v in done.again.items()}
     return done
 
 
 def traced(frontend: Frontend, samples: Sequence[Sample]) -> list[Outcome]:
     """Call samples without running a graph."""
-    return [_attempt(sample, frontend, sample.function) for sample in samples]
+    assert frontend.running is not None
+    with torch.random.fork_rng(devices=()), frontend.running.graph() as graph:
+        return [_attempt(sample, graph, sample.function) for sample in samples]
 
 
-def _attempt(sample: Sample, frontend: Frontend, function: Callable[..., Any]) -> Outcome:
-    device = frontend.tensors.device_type
-
+def _attempt(sample: Sample, graph: RunningGraph, function: Callable[..., Any]) -> Outcome:
     def place(tensor: torch.Tensor) -> torch.Tensor:
-        copy = tensor.detach().clone()
-        # A 0-d tensor from the CPU would be a number, and numbers are constants.
-        copy = copy.to(device) if copy.dim() else copy.reshape(1).to(device).reshape(())
-        return copy.requires_grad_(tensor.requires_grad)
+        placed: torch.Tensor = graph.place(tensor)
+        return placed.requires_grad_(tensor.requires_grad)
 
+    torch.manual_seed(0)
     try:
-        return evaluate(sample, place, function)
+        with graph.call():
+            return evaluate(sample, place, function)
     except Exception as error:
         return Raised.of(error)
 
 
-def _fetched(outcome: Outcome) -> Outcome:
+def _fetched(outcome: Outcome, fetched: Callable[[torch.Tensor], torch.Tensor]) -> Outcome:
     if isinstance(outcome, Raised):
         return outcome
     try:
-        return outcome.mapped(torch.Tensor.cpu)
+        return outcome.mapped(fetched)
     except RuntimeError as error:
         return Raised.of(error)
-
-
-@contextmanager
-def _fresh_randomness(frontend: Frontend) -> Iterator[Callable[[], None]]:
-    """A function that starts both generators again, the CPU's and the device's."""
-    running = frontend.running
-    assert running is not None
-
-    def restart() -> None:
-        torch.manual_seed(0)
-        running.set_random_state(0)
-
-    with torch.random.fork_rng(devices=()):
-        yield restart

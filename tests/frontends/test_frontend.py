@@ -21,9 +21,10 @@ ROOT = Path(__file__).parents[2]
 ROWS = {
     "`composites.export`: inference, gradients, training steps": "recording",
     "dropout and other random operators": "random_numbers",
-    "`XLA_COMPOSITE_OP` and `composites.enable` in a script that trains": "running",
+    # Of a device on which scripts run, torch.compile makes graphs too.
+    "`XLA_COMPOSITE_OP` and `composites.enable` in a script that trains": "compiled_graphs",
     "torch.compile": "compiled_graphs",
-    "`composites verify` and `composites compare` of entries": "running",
+    "`composites verify`: entries and their alternatives beside PyTorch": "running",
     "`composites suggest`": "labels",
     "`mark_sharding` and `mark_dynamic` of tensors": "dynamic_sizes",
 }

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import composites
-from composites.errors import ExportError, MissingPackageError
+from composites.errors import ExportError
 from lowering.export.program import Program
 
 
@@ -144,14 +144,3 @@ def test_batch_norm_updates_its_averages() -> None:
     np.testing.assert_allclose(first["buffer:running_var"], biased.numpy(), rtol=1e-6)
     for name, value in first.items():
         np.testing.assert_array_equal(value, second[name], err_msg=name)
-
-
-def test_verifying_needs_torch_xla() -> None:
-    from composites.registry.catalog import load_catalog
-    from lowering.verification.targets import targets_of
-    from lowering.verification.verify import verify
-
-    catalog = load_catalog()
-    entries = [entry for entry in catalog if entry.name == "gelu"]
-    with pytest.raises(MissingPackageError, match="which only frontend='xla' can"):
-        verify(targets_of(entries, catalog)[0], catalog)

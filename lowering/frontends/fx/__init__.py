@@ -21,6 +21,7 @@ Importing this package imports neither torch nor jax.
 | `random` | the random number generator, whose state is an input of the program |
 | `tracer` | decompositions, found by tracing a function with placeholders |
 | `recorder` | whole programs, recorded and lowered for exports |
+| `runner` | recorded calls, run with jax's CPU client |
 | `lower` | from nodes of a graph to HLO, through JAX |
 """
 

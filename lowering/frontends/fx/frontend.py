@@ -10,6 +10,7 @@ from lowering.frontends.fx.functionalization import keep_casts_functional
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.random import FxRandomNumbers, offer_states
 from lowering.frontends.fx.recorder import FxRecording
+from lowering.frontends.fx.runner import FxRunning
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.fx.tracer import FxTracing
 from lowering.frontends.protocols import Frontend
@@ -26,11 +27,13 @@ def make_frontend() -> Frontend:
     offer_autocast()
     offer_states()
     graph = FxGraph()
+    recording = FxRecording(graph)
     return Frontend(
         tensors=FxTensors(),
         dispatching=FxDispatching(),
         graph=graph,
         tracing=FxTracing(graph),
         random_numbers=FxRandomNumbers(),
-        recording=FxRecording(graph),
+        recording=recording,
+        running=FxRunning(recording),
     )

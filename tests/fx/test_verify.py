@@ -1,0 +1,82 @@
+"""Verifying entries without torch_xla: what is recorded runs on jax. tests/verification has the
+mistakes that are found, and runs here too."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from composites.registry.catalog import load_catalog
+from lowering import activation
+from lowering.frontends.fx.runner import FxRunning
+from lowering.verification.results import Check, Row, Verdict
+from lowering.verification.targets import targets_of
+from lowering.verification.verify import verify
+
+DTYPES = [
+    torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+    torch.float32, torch.float64, torch.complex64, torch.complex128,
+]  # fmt: skip
+
+
+def rows_of(name: str, dtypes: tuple[str, ...] = ("f32", "bf16")) -> list[Row]:
+    catalog = load_catalog([])
+    entries = [entry for entry in catalog if entry.qualified == f"ptxla.{name}"]
+    return [
+        row for target in targets_of(entries, catalog) for row in verify(target, catalog, dtypes, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gelu", "cross_entropy_loss", "topk", "experts", "batch_norm_training", "lstm_cell", "silu"],
+)
+def test_entries_are_verified(name: str) -> None:
+    rows = rows_of(name)
+    assert rows
+    for row in rows:
+        assert row.verdict is Verdict.VERIFIED, row
+        assert row.claimed
+        assert row.numbers.forward is not None
+
+
+def test_each_call_starts_with_the_same_random_state() -> None:
+    (row,) = rows_of("dropout", ("f32",))
+    assert row.verdict is Verdict.VERIFIED
+    assert row.same_bits
+
+
+def test_an_entry_of_a_package_that_is_absent() -> None:
+    (row,) = rows_of("scanned_gru_cell", ("f32",))
+    assert row.verdict is Verdict.NOT_VERIFIED
+    assert "no module torch_xla" in row.findings[0].message
+    assert {row.verdict for row in rows_of("gru_cell", ("f32",))} == {Verdict.VERIFIED}
+
+
+def test_a_graph_that_cannot_run_verifies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("lowering.frontends.fx.runner.compile_module", fails)
+    (row,) = rows_of("silu", ("f32",))[:1]
+    assert row.verdict is Verdict.NOT_VERIFIED
+    (finding,) = (f for f in row.findings if f.check is Check.CLAIMED)
+    assert "the graph of all samples cannot run: out of memory" in finding.message
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(2, 3), (), (0, 2)])
+def test_values_come_back(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    running = activation.backend().frontend.running
+    assert isinstance(running, FxRunning)
+    given = torch.arange(6).reshape(2, 3).to(dtype)
+    given = given.t()[:3, :2].t() if shape == (2, 3) else given.new_ones(shape)
+    with running.graph() as graph:
+        placed = graph.place(given)
+        with graph.call():
+            copy = placed.clone()
+        graph.run([placed, copy])
+        for tensor in (placed, copy):
+            found = graph.values(tensor)
+            assert found.dtype == dtype
+            assert torch.equal(found, given)
