@@ -30,7 +30,7 @@ On a GPU, the kernels are those of examples/gpu_kernels:
   choice of attention, and `PyTorch, flash` its flash kernel. Of attention, PyTorch is given the
   gradient, which the program computes from a weighted sum.
 - calls: attention, cross entropy, RMS norm and AdamW alone. Operands lie as the composite has them;
-  cuDNN's rows have a copy in another layout, which a whole program has not.
+  cuDNN's rows include a copy to another layout, which a whole program does not need.
 
 All sides of a row run in one process, in turns, and a time is the median of its runs. The bound is
 the time in which this machine copies the bytes of operands and results.

@@ -120,6 +120,8 @@ def of_nnx(
     if promote_dtype not in (None, parameters["promote_dtype"].default):
         raise UnsupportedCallError("the program gives a function for types")
     _check_flax((query, key, value), dropout_rate, deterministic, dtype, precision, module)
+    if not dropout_rate and _type_of(query, key, value).itemsize > 4:
+        raise UnsupportedCallError("JAX computes the softmax of f64 in f32")
     options = {"dropout_rate": dropout_rate, "deterministic": True} if dropout_rate else {}
     if is_causal:
         options["is_causal"] = True
@@ -164,6 +166,8 @@ def _check_flax(
         raise UnsupportedCallError("the program keeps the weights")
     if precision is not None:
         raise UnsupportedCallError("a precision is given")
+    if not isinstance(dropout_rate, int | float):
+        raise UnsupportedCallError("the rate of dropout is an array")
     if not isinstance(deterministic, bool) or (dropout_rate > 0 and not deterministic):
         raise UnsupportedCallError("weights are dropped out")
     if dtype is not None and _type_of(*arrays) != jnp.dtype(dtype):

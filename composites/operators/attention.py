@@ -68,7 +68,7 @@ def dot_product_attention(
     The scores, `scale * query @ key`, have one column for each key. The bias is added first. A
     score that a mask or `is_causal` excludes is then a number far below all others, so that a row
     without any key weighs all values alike; `scaled_dot_product_attention` returns zeros there.
-    The softmax is in f32.
+    The softmax is in f32, and in f64 for f64.
 
     Args:
         query: `[…, T, N, H]`, floating point.

@@ -190,7 +190,7 @@ def experts_backward(
     of_weighted = of_weighted.unsqueeze(1).expand(tokens, count, hidden)
     of_weighted = of_weighted.reshape(tokens * count, hidden)
     of_output = (of_weighted * weights).to(output.dtype)
-    of_weights = (of_weighted * output).to(weights.dtype).sum(-1)
+    of_weights = (of_weighted * output).sum(-1).to(weights.dtype)
 
     activated = _ACTIVATIONS[activation](gate)
     of_output = of_output.unsqueeze(-1)

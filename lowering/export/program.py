@@ -24,6 +24,7 @@ from typing import Any
 
 from composites.errors import MissingPackageError, ProgramError, did_you_mean
 from composites.files import replace_folder
+from composites.registry.model import KERNEL_PLATFORMS
 from lowering.export import manifest
 from lowering.export.arrays import array, check_type, dtype_name
 from lowering.export.dimensions import Dimension, checked_sizes, evaluated, sizes_of
@@ -188,22 +189,28 @@ class Program:
         *,
         ignored: Mapping[str, Collection[str]] | None = None,
     ) -> ProgramWithKernels:
-        """The program with kernels as the decompositions of its composites, for a platform that
-        this machine need not have. `compile(platform, kernels=None)` on a machine that has it runs
-        the kernels, which need not be installed there.
+        """The program with kernels in place, for a platform that this machine need not have. JAX
+        functions become the decompositions of composites, and targets of the typed FFI take the
+        place of their calls. `compile(platform, kernels=None)` on a machine that has the platform
+        runs the kernels. JAX functions need not be installed there.
 
         Args:
-            platform: `cpu`, `cuda`, …
+            platform: one of those that registries list kernels for: `cpu`, `cuda`, `rocm`, `tpu`.
             kernels: as `compile` takes them. Of targets of the typed FFI, the process that compiles
                 has to register them.
             ignored: attributes that a given kernel does without, by composite.
 
         Raises:
-            ProgramError: there is no such kernel, or the program's sizes vary.
+            ProgramError: there is no such kernel or platform, or the program's sizes vary.
             BindError: a kernel fails for a call, or cannot be lowered for the platform; the message
                 names both.
             UnknownCompositeError: the program has no composite of a given name.
         """
+        if platform not in KERNEL_PLATFORMS:
+            raise ProgramError(
+                f"the platform must be one of {', '.join(KERNEL_PLATFORMS)}, not {platform!r}"
+                f"{did_you_mean(str(platform).lower(), KERNEL_PLATFORMS)}"
+            )
         self._check_static("with_kernels")
         candidates, unlisted = candidates_of(kernels, self.module, ignored, platform)
         placed = place_kernels(self.module, candidates, platform=platform, unlisted=unlisted)
@@ -388,7 +395,8 @@ class ProgramWithKernels:
     """A program for one platform. `Program.with_kernels` makes it."""
 
     program: Program
-    """Its composites are still there. The kernels are the decompositions of those that have one."""
+    """JAX functions are the decompositions of its composites. Targets of the typed FFI have taken
+    the place of their calls."""
     platform: str
     """`cpu`, `cuda`, …"""
     kernels: tuple[KernelUse, ...]

@@ -89,3 +89,13 @@ def test_the_states_of_other_generators_are_kept_outside_of_exports() -> None:
     with torch.random.fork_rng():
         torch.rand(3)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_complex_numbers_are_refused_by_name() -> None:
+    with pytest.raises(composites.ExportError, match="random numbers of complex types"):
+        drawn(lambda x: torch.randn_like(x.to(torch.complex64)).real, 1)
+
+
+def test_normal_numbers_have_the_type_of_their_mean() -> None:
+    found = drawn(lambda x: torch.normal(x.half(), x.abs()), 1)["out:0"]
+    assert found.dtype == np.float16

@@ -126,6 +126,12 @@ def test_sizes_that_vary_are_refused() -> None:
         varying.with_kernels("cuda")
 
 
+@pytest.mark.parametrize("platform", ["gpu", "CUDA", "", None, 3])
+def test_a_platform_that_no_registry_knows(training: Program, platform: Any) -> None:
+    with pytest.raises(ProgramError, match="the platform must be one of cpu, cuda, rocm, tpu"):
+        training.with_kernels(platform)
+
+
 def test_the_registry_is_right_and_listed(registry: Path) -> None:
     runner = CliRunner()
     result = runner.invoke(app, ["check", str(registry)])

@@ -109,6 +109,7 @@ SAMPLES: Mapping[str, Sample] = {
     "norm, two dimensions": norm(3, 5, 7, over=2),
     "norm, one number": norm(4, 1, eps=0.1),
     "norm, epsilon": norm(5, 33, eps=0.1),
+    "norm, no epsilon": norm(5, 33, eps=0.0),
     "norm, bf16": norm(5, 33, dtype=BF16),
     "norm, small numbers of bf16, which show the epsilon": norm(5, 33, dtype=BF16, size=0.02),
     "norm, f16": norm(5, 33, dtype=F16),

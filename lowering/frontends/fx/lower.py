@@ -20,6 +20,10 @@ _LITERAL = 16
 """How many numbers a constant can have that is written as numbers."""
 
 
+class ForeignInputError(Exception):
+    """A graph reads an input that is not given."""
+
+
 def reached(
     outputs: Sequence[TracedTensor], inputs: Sequence[TracedTensor]
 ) -> tuple[list[torch.fx.Node], list[int]]:
@@ -45,12 +49,13 @@ def lower(
     those that it reads.
 
     Raises:
-        LookupError: it reads an input that is not given.
+        ForeignInputError: it reads an input that is not given.
     """
     nodes, read = reached(outputs, inputs)
     foreign = next((node for node in nodes if node.op == "placeholder"), None)
     if foreign is not None:
-        raise LookupError(f"the graph reads {foreign.meta['val'].shape}, which is not an input")
+        shape = foreign.meta["val"].shape
+        raise ForeignInputError(f"the graph reads {shape}, which is not an input")
     operands = [inputs[place].node for place in read]
 
     def function(*arrays: Any) -> list[Any]:

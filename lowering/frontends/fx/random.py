@@ -25,6 +25,7 @@ import torch
 
 from composites import torch_internals
 from lowering.frontends.aten_in_jax.table import RULES, overload
+from lowering.frontends.errors import NoKernelError
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.device import DEVICE_TYPE
@@ -143,7 +144,8 @@ def unit(dtype: Any, /, state: Any, shape: Sequence[int]) -> Any:
 
 
 def uniform(dtype: Any, /, state: Any, shape: Sequence[int], low: float, high: float) -> Any:
-    """Numbers from `low` up to, but not including, `high`: of f32 where the type is narrower."""
+    """Numbers from `low` up to, but not including, `high`. They are of f32 where the type is
+    narrower, and rounded: then `high` itself is possible, as with torch_xla."""
     wide = jnp.promote_types(dtype, jnp.float32)
     numbers = unit(wide, state, shape)
     if (low, high) == (0, 1):
@@ -202,6 +204,8 @@ RULES.update({rule: rule for rule in _RULES})
 def _drawn(
     rule: Callable[..., Any], shape: Sequence[int], dtype: torch.dtype, *arguments: Any
 ) -> Any:
+    if dtype.is_complex:
+        raise NoKernelError("random numbers of complex types have no rule in JAX")
     blank = torch.empty(tuple(shape), dtype=dtype, device="meta")
     given = (_next(), tuple(shape), *arguments)
     return capture.node(rule, given, {}, blank)
@@ -277,7 +281,8 @@ def _normal(self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = 
 
 def _normal_around(mean: Any, std: Any = 1.0, *, generator: Any = None) -> Any:
     around = mean + torch.zeros_like(std) if isinstance(std, torch.Tensor) else mean
-    return _drawn(normal, around.shape, around.dtype) * std + mean
+    given = mean if isinstance(mean, torch.Tensor) else std
+    return (_drawn(normal, around.shape, given.dtype) * std + mean).to(given.dtype)
 
 
 def _exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:

@@ -12,7 +12,7 @@ from composites import torch_internals
 from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import capture
 from lowering.frontends.fx.graph import FxGraph
-from lowering.frontends.fx.lower import lower
+from lowering.frontends.fx.lower import ForeignInputError, lower
 from lowering.frontends.fx.random import drawing_from
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
@@ -63,7 +63,7 @@ class FxRecording:
             given = [*(capture.traced(tensor) for tensor in inputs), seed]
         try:
             lowered, read = lower(results, given)
-        except LookupError as error:
+        except ForeignInputError as error:
             raise ForeignDataError(
                 "the module computes with a tensor of another export; keep none of the tensors"
                 " that a module computes while it is exported"

@@ -130,7 +130,8 @@ def _backward(grad_ref: Any, x_ref: Any, *refs: Any, rows: int, size: int, eps: 
         mean = jnp.sum(scaled * x) / size
         of_x = (scaled - x * (mean * rstd * rstd)) * rstd
         triton.store(result_ref.at[number, :], of_x.astype(result_ref.dtype), mask=mask)
-        return of_weight + grad * x * rstd
+        # Of a row that is not there, rstd may be infinite.
+        return of_weight + jnp.where(mask, grad * x * rstd, 0)
 
     sums = jax.lax.fori_loop(jnp.int32(0), jnp.int32(_ROWS), row, jnp.zeros((block,), jnp.float32))
     if weighted:
