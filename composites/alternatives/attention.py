@@ -62,15 +62,14 @@ def blockwise(
     # Of each row: the sum of weighted values, the sum of the weights, and the highest score so far.
     # In one array, as each array that the loop updates costs XLA kernels to compile.
     column = np.arange(size + 2)
+    # The product with a column of ones is the sum of the weights.
+    v = jnp.where(column == size, 1, _pad(v, -1, size + 2)).astype(v.dtype)
 
     def block(i: Array, j: Array, states: Array) -> Array:
         scores = call.scores(q, k, mask, i, j)
         before = call.rows_of(states, i, -2)
         highest, weights, factor = _shifted(scores, before[..., size + 1])
         values = _block(v, j, call.columns, -2)
-        # The product with a column of ones is the sum of the weights.
-        ones = jnp.broadcast_to(np.array([1, 0], values.dtype), (*values.shape[:-1], 2))
-        values = jnp.concatenate([values, ones], -1)
         sums = before * factor[..., None] + _product("...qk,...kd->...qd", weights, values)
         after = jnp.where(column == size + 1, highest[..., None], sums)
         return call.with_rows(states, after, i, -2)
@@ -96,11 +95,18 @@ def blockwise_backward(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[Array, Array, Array]:
-    """The gradients of query, key and value. The arguments are those of `blockwise`."""
+    """The gradients of query, key and value. The arguments are those of `blockwise`.
+
+    Scores have keys before queries. With queries first, two of the five products contract the first
+    dimension of both operands, which takes XLA's CPU compiler twice as long; so, one does. The
+    gradient of the queries is summed up in blocks, since its dimension of queries is the last one:
+    an update of a part of that would not be contiguous.
+    """
     call = _Call.of(query, key, value, attn_mask, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)
     grads, results = call.queries(grad_output), call.queries(result)
     shift, factors = call.normalizers(q, k, mask, log_sum_exp)
+    products = (_f32(grads) * _f32(results)).sum(-1)
 
     Gradients = tuple[Array, Array, Array]
 
@@ -108,36 +114,33 @@ def blockwise_backward(
         of_query, of_key, of_value = state
         queries, given = (_f32(call.rows_of(x, i, -2)) for x in (q, grads))
         keys, values = (_f32(_block(x, j, call.columns, -2)) for x in (k, v))
-        scores = call.scores(q, k, mask, i, j)
-        weights = jnp.exp(scores - call.rows_of(shift, i, -1)[..., None])
+        scores = call.masked(_product("...kd,...qd->...kq", keys, queries), mask, i, j, _transposed)
+        weights = jnp.exp(scores - call.rows_of(shift, i, -1)[..., None, :])
         if factors is not None:
-            weights = weights * call.rows_of(factors, i, -1)[..., None]
-        of_weights = _product("...qd,...kd->...qk", given, values)
-        if call.key_blocks == 1:
-            sum_of_products = _sums_of_products(weights, of_weights)
-        else:
-            products = given * _f32(call.rows_of(results, i, -2))
-            sum_of_products = call.sums_of_products(i, products, weights * of_weights)
-        of_scores = weights * (of_weights - sum_of_products[..., None]) * call.factor
+            weights = weights * call.rows_of(factors, i, -1)[..., None, :]
+        of_weights = _product("...kd,...qd->...kq", values, given)
+        sums = call.sums_of_products(i, products, weights * of_weights)
+        of_scores = weights * (of_weights - sums[..., None, :]) * call.factor
         added = (
-            _product("...qk,...kd->...qd", of_scores, keys),
-            _product("...qk,...qd->...kd", of_scores, queries),
-            _product("...qk,...qd->...kd", weights, given),
+            _product("...kd,...kq->...dq", keys, of_scores),
+            _product("...kq,...qd->...kd", of_scores, queries),
+            _product("...kq,...qd->...kd", weights, given),
         )
         return (
-            call.with_rows(of_query, call.rows_of(of_query, i, -2) + added[0], i, -2),
+            _with_block(of_query, _block(of_query, i, 1, 0) + added[0], i, 0),
             _with_block(of_key, _block(of_key, j, call.columns, -2) + added[1], j, -2),
             _with_block(of_value, _block(of_value, j, call.columns, -2) + added[2], j, -2),
         )
 
+    blocks = call.query_blocks, *call.heads, query.shape[-1], call.group * call.rows
     start = (
-        jnp.zeros(q.shape, jnp.float32),
+        jnp.zeros(blocks, jnp.float32),
         jnp.zeros(k.shape, jnp.float32),
         jnp.zeros(v.shape, jnp.float32),
     )
     of_query, of_key, of_value = call.each_block(block, start)
     return (
-        call.unpadded(of_query, query.shape[-1]).astype(query.dtype),
+        call.unpadded(call.joined(of_query), query.shape[-1]).astype(query.dtype),
         of_key[..., : key.shape[-2], :].astype(key.dtype),
         of_value[..., : value.shape[-2], :].astype(value.dtype),
     )
@@ -260,44 +263,70 @@ class _Call:
         """The masked scores of block `i` of the queries and block `j` of the keys, in f32:
         `[…, H, group * queries, keys]`."""
         queries, keys = self.rows_of(q, i, -2), _block(k, j, self.columns, -2)
-        scores = _product("...qd,...kd->...qk", queries, keys) * self.factor
+        return self.masked(_product("...qd,...kd->...qk", queries, keys), mask, i, j, _unchanged)
+
+    def masked(
+        self,
+        products: Array,
+        mask: Array | None,
+        i: Array,
+        j: Array,
+        turned: Callable[[Array], Array],
+    ) -> Array:
+        """The masked scores of block `i` of the queries and block `j` of the keys.
+
+        Args:
+            products: of queries and keys.
+            turned: gives what is `[…, H, group * queries, keys]` the order of the products.
+        """
+        scores = products * self.factor
         row = jnp.tile(_numbers(i, self.rows), self.group)[:, None]
         column = _numbers(j, self.columns)[None, :]
         if self.is_causal:
-            scores = jnp.where(column <= row, scores, -jnp.inf)
+            scores = jnp.where(turned(column <= row), scores, -jnp.inf)
         if self.keys % self.columns:
-            scores = jnp.where(column < self.keys, scores, -jnp.inf)
+            scores = jnp.where(turned(column < self.keys), scores, -jnp.inf)
         if mask is None:
             return scores
         part = mask if mask.shape[-2] == 1 else _block(mask, i, self.rows, -2)
         part = part if mask.shape[-1] == 1 else _block(part, j, self.columns, -1)
-        shape = (*part.shape[:-3], self.group, self.rows, part.shape[-1])
-        part = jnp.broadcast_to(part, shape)
-        part = part.reshape(*part.shape[:-3], self.group * self.rows, part.shape[-1])
+        part = jnp.broadcast_to(part, (*part.shape[:-3], self.group, self.rows, part.shape[-1]))
+        part = turned(part.reshape(*part.shape[:-3], self.group * self.rows, part.shape[-1]))
         if part.dtype == jnp.bool_:
             return jnp.where(part, scores, -jnp.inf)
         return scores + part.astype(jnp.float32)
 
     def sums_of_products(self, i: Array, products: Array, of_weights: Array) -> Array:
-        """For each row, the sum of probabilities times their gradients.
+        """For each row of a block, the sum of probabilities times their gradients.
 
-        It is that of the result times its gradient. But where causal attention leaves a row few
-        keys, what it is subtracted from nearly cancels, and the rounding errors must cancel too. So
-        for the first rows the products of their keys themselves are added up.
+        It is that of the result times its gradient. But where a row has few keys, what it is
+        subtracted from nearly cancels, and the rounding errors must cancel too. So the products
+        of weights themselves are added up where one block has all keys, and for the first rows of
+        causal attention.
 
         Args:
-            products: the result times its gradient, `[…, H, group * queries, Ev]`.
-            of_weights: probabilities times their gradients, `[…, H, group * queries, keys]`.
+            products: the result times its gradient, added up: `[…, H, group, L]`.
+            of_weights: probabilities times their gradients, `[…, H, keys, group * queries]`.
         """
-        few = min(FEW, self.rows, self.columns)
+        if self.key_blocks == 1:
+            return of_weights.sum(-2)
+        sums = self.rows_of(products, i, -1)
         if not self.is_causal:
-            return products.sum(-1)
-        whole = of_weights.reshape(*of_weights.shape[:-2], self.group, self.rows, self.columns)
-        exact = whole[..., :few, :few]
-        exact = _pad(exact, -2, self.rows).reshape(*of_weights.shape[:-1], few)
-        parts = _parts(products, few)
-        row = jnp.tile(_numbers(i, self.rows), self.group)[:, None]
-        return jnp.where(row < few, exact, parts).sum(-1)
+            return sums
+        few = min(FEW, self.rows, self.columns)
+        whole = of_weights.reshape(*of_weights.shape[:-1], self.group, self.rows)
+        exact = whole[..., :few, :, :few].sum(-3)
+        exact = _pad(exact, -1, self.rows).reshape(sums.shape)
+        row = jnp.tile(_numbers(i, self.rows), self.group)
+        return jnp.where(row < few, exact, sums)
+
+    def joined(self, blocks: Array) -> Array:
+        """`[blocks, …, H, E, group * queries]` as `[…, H, group, L, E]`, padded."""
+        split = blocks.reshape(*blocks.shape[:-1], self.group, self.rows)
+        rank = split.ndim
+        order = *range(1, rank - 3), rank - 2, 0, rank - 1, rank - 3
+        whole = split.transpose(order)
+        return whole.reshape(*whole.shape[:-3], -1, whole.shape[-1])
 
     def rows_of(self, of_queries: Array, i: Array, axis: int) -> Array:
         """Block `i` of an array with dimensions group and L, with `group * queries` in one.
@@ -394,15 +423,6 @@ def _finite(highest: Array) -> Array:
     return jnp.where(jnp.isneginf(highest), 0, highest)
 
 
-def _sums_of_products(weights: Array, of_weights: Array) -> Array:
-    """For each row, the sum of probabilities times their gradients, where one block has all keys.
-
-    What is subtracted from a gradient then has the same rounding errors as the gradient. They would
-    not cancel in rows of few keys, where they are most of the result.
-    """
-    return (weights * of_weights).sum(-1)
-
-
 def _maxima(scores: Array, highest: Array) -> Array:
     """The maximum of each row and of a number for the row."""
     size = scores.shape[-1]
@@ -414,12 +434,12 @@ def _maxima(scores: Array, highest: Array) -> Array:
     return jnp.maximum(parts, highest[..., None]).max(-1)
 
 
-def _parts(products: Array, count: int) -> Array:
-    """So many sums of each row, which together are the sum of the row."""
-    size = products.shape[-1]
-    missing = -size % count
-    padded = _pad(products, -1, size + missing)
-    return padded.reshape(*products.shape[:-1], (size + missing) // count, count).sum(-2)
+def _transposed(array: Array) -> Array:
+    return jnp.swapaxes(array, -1, -2)
+
+
+def _unchanged(array: Array) -> Array:
+    return array
 
 
 def _f32(operand: Array) -> Array:
