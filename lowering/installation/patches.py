@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from composites.errors import AllowlistError, did_you_mean
-from composites.registry.model import Composite
+from composites.registry.model import BUILTIN_NAMESPACE, Composite
 from lowering.copies.original import PATCH
 from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.dynamo.functions import Replacement
@@ -38,8 +38,11 @@ class Patch:
     def apply(self) -> None:
         """Replace the function. Its module must be imported.
 
+        A function of the built-in registry that this release of its package does not have is left
+        alone, with a warning.
+
         Raises:
-            AllowlistError: the module has no such function.
+            AllowlistError: the module has no such function, and an entry of a vendor names it.
         """
         if self.removed:
             return
@@ -47,8 +50,14 @@ class Patch:
         owner: Any = sys.modules[module_name]
         *classes, name = path.split(".")
         for part in classes:
-            owner = self._member(owner, part)
-        before = self._member(owner, name)
+            if part not in vars(owner):
+                self._miss(owner, part)
+                return
+            owner = vars(owner)[part]
+        if name not in vars(owner):
+            self._miss(owner, name)
+            return
+        before = vars(owner)[name]
         # An earlier patch may still be there: hooks are replaced before the old ones are removed.
         earlier: Patch | None = getattr(before, PATCH, None)
         original = before if earlier is None else before.__wrapped__
@@ -81,16 +90,20 @@ class Patch:
             self.undo()
             self.undo = None
 
-    def _member(self, owner: Any, name: str) -> Any:
-        try:
-            return vars(owner)[name]
-        except KeyError:
-            entry = self.claimed_by
-            raise AllowlistError(
-                f"{entry.qualified} ({entry.location}): {owner.__name__} has no {name}"
-                f"{did_you_mean(name, list(vars(owner)))}; correct `function: {self.target}`, or"
-                f" turn the entry off with -{entry.name}"
-            ) from None
+    def _miss(self, owner: Any, name: str) -> None:
+        entry = self.claimed_by
+        package = self.target.partition(".")[0]
+        if entry.namespace == BUILTIN_NAMESPACE:
+            log.warning(
+                "%s does not catch %s: %s has no %s in this release of %s",
+                *(entry.qualified, self.target, owner.__name__, name, package),
+            )
+            return
+        raise AllowlistError(
+            f"{entry.qualified} ({entry.location}): {owner.__name__} has no {name}"
+            f"{did_you_mean(name, list(vars(owner)))}; correct `function: {self.target}`, or"
+            f" turn the entry off with -{entry.name}"
+        )
 
 
 def patch_function(target: str, wrapper: Wrapper, claimed_by: Composite) -> Patch:

@@ -82,3 +82,18 @@ def test_off_is_stock_byte_for_byte() -> None:
 def test_a_misspelled_name_of_the_package_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'enalbe'"):
         composites.enalbe  # noqa: B018
+
+
+def test_a_function_that_a_release_does_not_have(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A newer transformers does not stop programs that turn all on; see also `acme.moved` in
+    tests/torch_xla/test_functions.py, whose vendor can mend it."""
+    from transformers.models.llama import modeling_llama
+
+    monkeypatch.delattr(modeling_llama, "apply_rotary_pos_emb")
+    composites.enable("all")
+    assert "ptxla.gelu" in composites.active()
+    (message,) = [m for m in caplog.messages if "modeling_llama:apply_rotary_pos_emb" in m]
+    assert message.endswith("has no apply_rotary_pos_emb in this release of transformers")
+    assert "ptxla." in message
