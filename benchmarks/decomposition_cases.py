@@ -156,7 +156,10 @@ QUICK: tuple[Comparison, ...] = (
 
 
 def comparisons() -> tuple[Comparison, ...]:
-    """The rows whose entries have alternatives, and all other entries that have some."""
+    """`ROWS`, and all other entries that have alternatives.
+
+    A row may have a bar and no alternative. Its composite is then measured beside stock.
+    """
     return tuple(_comparisons())
 
 
@@ -164,7 +167,7 @@ def _comparisons() -> Iterator[Comparison]:
     entries = builtin_entries()
     forward = {e.backward: n for n, e in entries.items() if e.backward and not e.derives}
     wanted = {forward.get(n, n) for n, entry in entries.items() if entry.alternatives}
-    yield from (row for row in ROWS if row.entries == ALL or wanted & set(row.entries))
+    yield from ROWS
     named = {name for row in ROWS for name in row.entries}
     for case in entry_cases.CASES:
         if case.entry in wanted - named:

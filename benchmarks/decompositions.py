@@ -5,10 +5,10 @@
                                         [--markdown benchmarks/DECOMPOSITIONS.md]
                                         [--plot benchmarks/DECOMPOSITIONS.svg]
 
-Each row of benchmarks/decomposition_cases.py whose entries have alternatives runs with stock
-torch_xla, with the composites of `fast`, with those of `small` where they are others, and with
-PyTorch's own operators on the CPU (`eager`). Calls run forward and backward; a whole step is
-forward, backward and AdamW, with every composite on.
+Each row of benchmarks/decomposition_cases.py runs with stock torch_xla, with the composites of
+`fast`, with those of `small` where they are others, and with PyTorch's own operators on the CPU
+(`eager`). Calls run forward and backward; a whole step is forward, backward and AdamW, with every
+composite on.
 
 - All sides are timed in one process, in alternating blocks, as benchmarks/timing.py says. `faster`
   is stock's time to that of the side, the median over pairs of blocks.
