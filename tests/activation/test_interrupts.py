@@ -178,7 +178,7 @@ print(tried)
 """
 
 
-@pytest.mark.parametrize("step", [61, pytest.param(19, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("step", [151, pytest.param(19, marks=pytest.mark.exhaustive)])
 def test_turning_on_and_off(step: int) -> None:
     done = run_python(INTERRUPTING + ENABLE.replace("sys.argv[1]", repr(str(step))))
     assert done.code == 0, done.stderr[-3000:]

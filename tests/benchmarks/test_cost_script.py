@@ -6,11 +6,13 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 from composites_testing.processes import run
 
 REPOSITORY = Path(__file__).parents[2]
 
 
+@pytest.mark.exhaustive
 def test_prints_tables_and_writes_both_files(tmp_path: Path) -> None:
     as_json, as_markdown = tmp_path / "cost.json", tmp_path / "cost.md"
     arguments = ["--counts", "2", "--repeats", "2"]

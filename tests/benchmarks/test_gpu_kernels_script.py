@@ -68,6 +68,7 @@ print(json.dumps([calls, asdict(trained), asdict(alone)]))
 """
 
 
+@pytest.mark.exhaustive
 def test_a_tiny_run_without_torch_xla(tmp_path: Path) -> None:
     exported = run(*(sys.executable, "-c", EXPORTS, str(tmp_path)), cwd=REPOSITORY)
     assert exported.code == 0, exported.stderr

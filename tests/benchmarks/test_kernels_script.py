@@ -99,6 +99,7 @@ def test_every_kernel_has_a_case() -> None:
     assert {kernel.composite for kernel in listed_in(REGISTRY)} == measured | linear
 
 
+@pytest.mark.exhaustive
 def test_tiny_runs(tmp_path: Path) -> None:
     printed = run(*(sys.executable, "-c", TINY), cwd=REPOSITORY, CPU_KERNELS_CACHE=str(tmp_path))
     assert printed.code == 0, printed.stderr

@@ -1,5 +1,5 @@
-"""Verifying entries without torch_xla: what is recorded runs on jax. tests/verification has the
-mistakes that are found, and runs here too."""
+"""Verifying entries without torch_xla: what is recorded runs on jax. The mistakes that are found
+are in tests/verification/test_mistakes.py, which runs here too."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -94,8 +94,15 @@ LAYERS: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
-@FLOATS
-@pytest.mark.parametrize("form", LAYERS)
+def dtypes_of_layers() -> Iterator[Any]:
+    """Every form in f32, and one in bf16 as well; the exhaustive run has all in both."""
+    for form in LAYERS:
+        yield pytest.param(form, torch.float32, id=f"{form}-f32")
+        marks = [] if form == "one" else [pytest.mark.exhaustive]
+        yield pytest.param(form, torch.bfloat16, id=f"{form}-bf16", marks=marks)
+
+
+@pytest.mark.parametrize(("form", "dtype"), dtypes_of_layers())
 @pytest.mark.parametrize(
     ("kind", "name"), [(nn.LSTM, "lstm"), (torchs_gru, "gru")], ids=["lstm", "gru"]
 )
