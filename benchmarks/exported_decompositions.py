@@ -69,8 +69,9 @@ class Attention(nn.Module):
         self.operands = nn.ParameterList(torch.randn(1, 6, length, 64) for _ in range(3))
 
     def forward(self, seed: Tensor) -> Tensor:
+        query, key, value = self.operands
         attend = nn.functional.scaled_dot_product_attention
-        return (attend(*self.operands, is_causal=True) * seed).sum()
+        return (attend(query, key, value, is_causal=True) * seed).sum()
 
 
 def attention(length: int) -> tuple[nn.Module, Mapping[str, Tensor]]:
