@@ -353,7 +353,7 @@ def transpose_of(matrix: torch.Tensor) -> torch.Tensor:
     if node is not None and node.name() == "TBackward0":
         leaf = getattr(node.next_functions[0][0], "variable", None)
         # `leaf.data = …` gives a leaf other data, which the matrix does not see.
-        if isinstance(leaf, torch.Tensor) and torch._C._is_alias_of(matrix, leaf):
+        if isinstance(leaf, torch.Tensor) and torch._C._is_alias_of(matrix, leaf):  # type: ignore[attr-defined]
             return leaf
     return matrix.t()
 

@@ -78,7 +78,7 @@ def alternatives_of(words: Words, catalog: Catalog) -> tuple[Target, ...]:
 
 def _alternatives(target: Target) -> Iterator[Target]:
     for alternative in target.entry.alternatives:
-        if alternative.has_stock_bits:
+        if alternative.is_automatic:
             continue  # the row of the entry compares its bits
         yield replace(
             target,
