@@ -53,7 +53,7 @@ _DEFINED = re.compile(r"%([\w.-]+) = [a-z]+\d*[a-z0-9]*\[([\d,]*)\]")
 _PRODUCT = re.compile(
     r" = [a-z]+\d*[a-z0-9]*\[([\d,]*)\]\S* dot\(%([\w.-]+),.*lhs_contracting_dims=\{([\d,]*)\}"
 )
-WHOLE = 2.0
+WHOLE = 1.5
 """A row in which stock multiplies as many times what composites do is named below the table."""
 
 
@@ -260,10 +260,9 @@ def markdown(rows: Sequence[Row], devices: int) -> str:
     whole = [f"{row.name} ({_factor(row):.1f} times)" for row in rows if _factor(row) >= WHOLE]
     if whole:
         written += ["", "Stock's devices multiply this many times what those with composites do:"]
-        written += [f"{', '.join(whole)}.", "There, stock gathers what the devices had divided,"]
-        written += [
-            "and each of them computes the same for all; it has no other collectives to make."
-        ]
+        written += [f"{'; '.join(whole)}."]
+        written += ["There, stock gathers what was divided, and several devices compute the same:"]
+        written += ["its collectives are those of a step that is divided less, or not at all."]
     return "\n".join(written) + "\n"
 
 
