@@ -100,9 +100,9 @@ def test_instance_norm(sizes: tuple[int, ...]) -> None:
 def test_gradients_of_statistics_are_left_to_the_derived_backward() -> None:
     x, w, _, grad = operands((4, 6), (6,))
     _, mean, reciprocal = norms.layer_norm_apart(x, [6], w, None, 1e-5)
-    for grads in ((grad, mean, None), (None, None, mean)):
+    for one, two, three in ((grad, mean, None), (None, None, mean)):
         with pytest.raises(UnsupportedCallError, match="the statistics have gradients"):
-            norms.layer_norm_backward_apart(*grads, x, w, mean, reciprocal, [6])
+            norms.layer_norm_backward_apart(one, two, three, x, w, mean, reciprocal, [6])
 
 
 def text(tensors: list[Tensor]) -> str:
