@@ -6,7 +6,11 @@
 Each row of benchmarks/sharding_cases.py runs under torch_xla's SPMD on virtual CPU devices: forward
 and backward in one step, with stock torch_xla and with the row's composites. XLA's partitioner
 makes collectives of what one device needs from others. They are read from the optimized HLO that
-XLA writes: how many there are, and the bytes of their results on each device.
+XLA writes: how many there are, and the bytes of their results on each device. `products` is the
+number of multiplications in the products of matrices of this HLO, again on each device. Where stock
+has several times as many, its partitioner gathered what was divided, and all devices compute the
+same: that saves it collectives later, but such a step is not divided at all. The page names these
+rows.
 
 `error` is the largest difference of a gradient from stock's, relative to the largest gradient; a
 partitioned product may add in another order. `sharded` says how many of the gradients have a
@@ -25,6 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from math import prod
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +49,12 @@ COLLECTIVES = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "coll
 _COLLECTIVE = re.compile(rf" = (.*?) ({'|'.join(COLLECTIVES)})(?:-start)?\(")
 _ARRAY = re.compile(r"\b(pred|[a-z]+\d+[a-z0-9]*)\[([\d,]*)\]")
 _BITS = re.compile(r"\d+")
+_DEFINED = re.compile(r"%([\w.-]+) = [a-z]+\d*[a-z0-9]*\[([\d,]*)\]")
+_PRODUCT = re.compile(
+    r" = [a-z]+\d*[a-z0-9]*\[([\d,]*)\]\S* dot\(%([\w.-]+),.*lhs_contracting_dims=\{([\d,]*)\}"
+)
+WHOLE = 1.5
+"""A row in which stock multiplies as many times what composites do is named below the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,8 @@ class Row:
     """How many gradients have a sharding."""
     memory: Mapping[Side, int]
     """Bytes of the step's buffers on each device."""
+    products: Mapping[Side, int]
+    """Multiplications in products of matrices on each device."""
 
 
 def traffic_of(texts: Iterable[str]) -> Traffic:
@@ -82,12 +95,23 @@ def traffic_of(texts: Iterable[str]) -> Traffic:
     return Traffic(dict(counts), size)
 
 
+def products_of(texts: Iterable[str]) -> int:
+    """The multiplications in the products of matrices of optimized HLO programs."""
+    count = 0
+    for text in texts:
+        sizes = {name: _numbers(dimensions) for name, dimensions in _DEFINED.findall(text)}
+        for result, left, contracted in _PRODUCT.findall(text):
+            count += prod(_numbers(result)) * prod(sizes[left][n] for n in _numbers(contracted))
+    return count
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in filter(None, text.split(","))]
+
+
 def _bytes(element_type: str, dimensions: str) -> int:
-    size = 1
-    for dimension in filter(None, dimensions.split(",")):
-        size *= int(dimension)
     bits = _BITS.search(element_type)
-    return size * max(1, (int(bits[0]) if bits else 8) // 8)
+    return prod(_numbers(dimensions)) * max(1, (int(bits[0]) if bits else 8) // 8)
 
 
 # ---- in a process of its own, with several virtual devices ----
@@ -122,6 +146,7 @@ def _row(case: Sharded, mesh: Any, folder: Path) -> Row:
     gradients: dict[Side, list[torch.Tensor]] = {}
     sharded: dict[Side, int] = {}
     used: dict[Side, int] = {}
+    products: dict[Side, int] = {}
     for side in SIDES:
         before = _programs(folder)
         on: AbstractContextManager[None] = (
@@ -130,7 +155,8 @@ def _row(case: Sharded, mesh: Any, folder: Path) -> Row:
         with on:
             found, sharded[side] = _step(case, mesh)
         new = sorted(_programs(folder) - before)
-        traffic[side] = traffic_of(path.read_text(encoding="utf-8") for path in new)
+        texts = [path.read_text(encoding="utf-8") for path in new]
+        traffic[side], products[side] = traffic_of(texts), products_of(texts)
         size = memory.of_last_program(folder)
         assert size is not None, "XLA wrote no report"
         used[side] = size
@@ -143,7 +169,7 @@ def _row(case: Sharded, mesh: Any, folder: Path) -> Row:
         for (a, b), size in zip(pairs, sizes, strict=True)
         if size > ZERO * max(sizes)
     ]
-    return Row(case.name, traffic, max(errors), sharded, used)
+    return Row(case.name, traffic, max(errors), sharded, used, products)
 
 
 def _programs(folder: Path) -> set[Path]:
@@ -197,7 +223,10 @@ def rows_of(names: Sequence[str], devices: int) -> list[Row]:
                     os.environ[name] = value
 
 
-COLUMNS = ("what is sharded", "side", *COLLECTIVES, "all", "bytes", "sharded", "memory", "error")
+COLUMNS = (
+    *("what is sharded", "side", *COLLECTIVES),
+    *("all", "bytes", "sharded", "memory", "products", "error"),
+)
 
 
 def lines(row: Row) -> Iterator[tuple[str, ...]]:
@@ -211,8 +240,14 @@ def lines(row: Row) -> Iterator[tuple[str, ...]]:
             f"{traffic.bytes:,}",
             str(row.sharded[side]),
             f"{row.memory[side]:,}",
+            f"{row.products[side]:,}" if row.products[side] else "",
             "" if side == "stock" else f"{row.error:.0e}" if row.error else "0",
         )
+
+
+def _factor(row: Row) -> float:
+    """Stock's multiplications on each device, in those with composites."""
+    return row.products["stock"] / (row.products["composites"] or 1)
 
 
 def markdown(rows: Sequence[Row], devices: int) -> str:
@@ -222,6 +257,12 @@ def markdown(rows: Sequence[Row], devices: int) -> str:
     written += [f"{devices} virtual CPU devices.", "", f"| {' | '.join(COLUMNS)} |"]
     written.append("|---|---" + "|--:" * (len(COLUMNS) - 2) + "|")
     written += [f"| {' | '.join(cells)} |" for row in rows for cells in lines(row)]
+    whole = [f"{row.name} ({_factor(row):.1f} times)" for row in rows if _factor(row) >= WHOLE]
+    if whole:
+        written += ["", "Stock's devices multiply this many times what those with composites do:"]
+        written += [f"{'; '.join(whole)}."]
+        written += ["There, stock gathers what was divided, and several devices compute the same:"]
+        written += ["its collectives are those of a step that is divided less, or not at all."]
     return "\n".join(written) + "\n"
 
 

@@ -81,7 +81,7 @@ def _words_of(entries: tuple[Composite, ...]) -> Iterator[str]:
 
 def _names(entry: Composite) -> Iterator[str]:
     """The alternatives that can be chosen by name."""
-    return (a.name for a in entry.alternatives if not a.has_stock_bits)
+    return (a.name for a in entry.alternatives if not a.is_automatic)
 
 
 def _unknown(word: str, known: list[str]) -> str:

@@ -343,6 +343,21 @@ def operands_of_product(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     return left, right
 
 
+def transpose_of(matrix: torch.Tensor) -> torch.Tensor:
+    """`matrix.t()`; the leaf itself, where the matrix is the transpose of a leaf.
+
+    The gradient of a leaf is then what a backward returns. Through two transposes it would be a
+    view of a view, and torch_xla computes and keeps both of these too, as long as it is alive.
+    """
+    node: Any = matrix.grad_fn
+    if node is not None and node.name() == "TBackward0":
+        leaf = getattr(node.next_functions[0][0], "variable", None)
+        # `leaf.data = …` gives a leaf other data, which the matrix does not see.
+        if isinstance(leaf, torch.Tensor) and torch._C._is_alias_of(matrix, leaf):  # type: ignore[attr-defined]
+            return leaf
+    return matrix.t()
+
+
 # ---- tensors and transforms ----
 
 

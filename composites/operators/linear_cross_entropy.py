@@ -188,7 +188,8 @@ def of_logits(
     if source.dtype != opmath_type(input.dtype):
         raise UnsupportedCallError(f"the loss of {input.dtype} logits is in {source.dtype}")
     reduction = 1 if num_items_in_batch is None else 2
-    loss = linear_cross_entropy_loss(input, transposed.t(), target, None, reduction, ignore_index)
+    weight = torch_internals.transpose_of(transposed)
+    loss = linear_cross_entropy_loss(input, weight, target, None, reduction, ignore_index)
     if num_items_in_batch is None:
         return loss
     if isinstance(num_items_in_batch, Tensor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -316,3 +317,173 @@ def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 def weight_norms(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     """The norms that `v` is divided by, of the shape of `g`, in f32 or wider."""
     return torch.norm_except_dim(v.to(opmath_type(v.dtype)), 2, dim)
+
+
+# ---- of graphs that several devices share ----
+# torch_xla's norms are batch norms whose channels are all rows, all groups or all channels of all
+# samples: two dimensions become one, and what the second of them divides is gathered. These keep
+# dimensions apart. Their backwards do not compute again what was saved, which takes collectives.
+
+
+def layer_norm_apart(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`aten::native_layer_norm`, over the dimensions as they are.
+
+    Args:
+        input: `[…, *normalized_shape]`, f32 or f64.
+
+    Returns:
+        The result, and mean and reciprocal deviation, `[…, 1, …]`.
+    """
+    mean, reciprocal = _statistics(input, _last(input, normalized_shape), eps)
+    return _affine((input - mean) * reciprocal, weight, bias), mean, reciprocal
+
+
+def layer_norm_backward_apart(
+    grad_output: Tensor | None,
+    grad_output_1: Tensor | None,
+    grad_output_2: Tensor | None,
+    input: Tensor,
+    weight: Tensor | None,
+    result_1: Tensor,
+    result_2: Tensor,
+    normalized_shape: Sequence[int],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `layer_norm_apart` for input, weight and bias.
+
+    Args:
+        grad_output_1, grad_output_2: those of mean and reciprocal deviation, which nobody uses.
+        result_1, result_2: mean and reciprocal deviation.
+    """
+    grad = _only(grad_output, grad_output_1, grad_output_2)
+    dims = _last(input, normalized_shape)
+    centered = input - result_1
+    of_input = _gradient_of_norm(_affine(grad, weight, None), centered, result_2, dims)
+    of_weight, of_bias = grad * (centered * result_2), grad
+    if dims[0]:
+        others = list(range(dims[0]))
+        return of_input, of_weight.sum(others), of_bias.sum(others)
+    return of_input, of_weight, of_bias.clone()
+
+
+def group_norm_apart(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`aten::native_group_norm` with samples and groups apart.
+
+    Args:
+        input: `[N, C, …]`, f32 or f64.
+
+    Returns:
+        The result, and mean and reciprocal deviation, `[N, group]`.
+    """
+    grouped = input.reshape(N, group, C // group, *input.shape[2:])
+    mean, reciprocal = _statistics(grouped, list(range(2, grouped.dim())), eps)
+    normed = ((grouped - mean) * reciprocal).reshape(input.shape)
+    weight, bias = _of_channels(weight, input), _of_channels(bias, input)
+    return _affine(normed, weight, bias), mean.reshape(N, group), reciprocal.reshape(N, group)
+
+
+def group_norm_backward_apart(
+    grad_output: Tensor | None,
+    grad_output_1: Tensor | None,
+    grad_output_2: Tensor | None,
+    input: Tensor,
+    weight: Tensor | None,
+    result_1: Tensor,
+    result_2: Tensor,
+    N: int,
+    C: int,
+    group: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `group_norm_apart`; see `layer_norm_backward_apart`."""
+    grad = _only(grad_output, grad_output_1, grad_output_2)
+    grouped = input.reshape(N, group, C // group, *input.shape[2:])
+    statistics = (N, group, *[1] * (grouped.dim() - 2))
+    mean, reciprocal = result_1.reshape(statistics), result_2.reshape(statistics)
+    return _gradients_of_channels(input, weight, grad, grouped - mean, reciprocal)
+
+
+def instance_norm_apart(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float
+) -> Tensor:
+    """`instance_norm` with samples and channels apart.
+
+    Args:
+        input: `[N, C, …]`, f32 or f64.
+    """
+    mean, reciprocal = _statistics(input, list(range(2, input.dim())), eps)
+    weight, bias = _of_channels(weight, input), _of_channels(bias, input)
+    return _affine((input - mean) * reciprocal, weight, bias)
+
+
+def instance_norm_backward_apart(
+    grad_output: Tensor, input: Tensor, weight: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `instance_norm_apart` for input, weight and bias."""
+    mean, reciprocal = _statistics(input, list(range(2, input.dim())), eps)
+    return _gradients_of_channels(input, weight, grad_output, input - mean, reciprocal)
+
+
+def _last(input: Tensor, shape: Sequence[int]) -> list[int]:
+    return list(range(input.dim() - len(shape), input.dim()))
+
+
+def _of_channels(values: Tensor | None, input: Tensor) -> Tensor | None:
+    return None if values is None else values.reshape(1, -1, *[1] * (input.dim() - 2))
+
+
+def _affine(normed: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    scaled = normed if weight is None else normed * weight
+    return scaled if bias is None else scaled + bias
+
+
+def _only(grad: Tensor | None, *others: Tensor | None) -> Tensor:
+    if grad is None or any(other is not None for other in others):
+        raise UnsupportedCallError("the statistics have gradients")
+    return grad
+
+
+def _statistics(input: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor]:
+    """Mean and reciprocal deviation. The variance is the mean of the squares less the square of the
+    mean, as XLA has it, so that one collective has both sums."""
+    count = math.prod(input.shape[dim] for dim in dims)
+    mean = input.sum(dims, keepdim=True) / count
+    variance = (input * input).sum(dims, keepdim=True) / count - mean * mean
+    return mean, torch.rsqrt(variance + eps)
+
+
+def _gradient_of_norm(
+    weighted: Tensor, centered: Tensor, reciprocal: Tensor, dims: list[int]
+) -> Tensor:
+    """The gradient for the input of a norm over `dims`, from that for the normalized values."""
+    count = math.prod(centered.shape[dim] for dim in dims)
+    sums = weighted.sum(dims, keepdim=True)
+    products = (weighted * centered).sum(dims, keepdim=True)
+    slope = products * reciprocal * reciprocal / count
+    return (weighted - sums / count - centered * slope) * reciprocal
+
+
+def _gradients_of_channels(
+    input: Tensor, weight: Tensor | None, grad: Tensor, centered: Tensor, reciprocal: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients for input, weight and bias of a norm over all dimensions of `centered` but the
+    first two, with one weight for each channel of the input."""
+    weighted = _affine(grad, _of_channels(weight, input), None).reshape(centered.shape)
+    dims = list(range(2, centered.dim()))
+    of_input = _gradient_of_norm(weighted, centered, reciprocal, dims).reshape(input.shape)
+    normed = (centered * reciprocal).reshape(input.shape)
+    others = [0, *range(2, input.dim())]
+    return of_input, (grad * normed).sum(others), grad.sum(others)

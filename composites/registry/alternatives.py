@@ -15,9 +15,9 @@ from composites.errors import UnusableFunctionError, did_you_mean
 from composites.functions import find_function
 from composites.registry.document import AlternativeDocument
 from composites.registry.model import (
+    AUTOMATIC,
     DERIVE,
     GOALS,
-    STOCK,
     Alternative,
     Composite,
     Decomposition,
@@ -78,14 +78,15 @@ def mistakes_in(
     first = next((a for a in others if a.name == alternative.name), None)
     if first is not None:
         yield Mistake(f"{entry.qualified} already has it: {first.location}; take another name", ())
-    if alternative.has_stock_bits and alternative.location.file != entry.location.file:
+    goal = next((goal for goal in alternative.goals if goal in AUTOMATIC), "")
+    if alternative.is_automatic and alternative.location.file != entry.location.file:
         yield Mistake(
-            f"goals: {STOCK} is for the file that has {entry.qualified}, because nobody chooses"
+            f"goals: {goal} is for the file that has {entry.qualified}, because nobody chooses"
             f" such an alternative; write {' or '.join(GOALS)}",
             ("goals",),
         )
-    if alternative.has_stock_bits:
-        yield from _mistakes_for_stock(alternative)
+    if alternative.is_automatic:
+        yield from _mistakes_of_automatic(alternative, goal)
     conditions: dict[str, Sequence[Any]] = dict(alternative.when.values)
     for key, found in (
         ("dtypes", alternative.when.dtypes),
@@ -115,18 +116,18 @@ def mistakes_in(
             )
 
 
-def _mistakes_for_stock(alternative: Alternative) -> Iterator[Mistake]:
+def _mistakes_of_automatic(alternative: Alternative, goal: str) -> Iterator[Mistake]:
     if len(alternative.goals) > 1:
         yield Mistake(
-            f"goals: {STOCK} stands alone, because such an alternative takes calls whatever is"
+            f"goals: {goal} stands alone, because such an alternative takes calls whatever is"
             " chosen; remove the others",
             ("goals",),
         )
     for key in ("tolerance", "samples"):
         if getattr(alternative, key):
             yield Mistake(
-                f"{key}: the bits of an alternative for {STOCK} are compared in the row of the"
-                f" entry, with the entry's samples; remove {key}",
+                f"{key}: an alternative for {goal} has no row of its own; that of the entry is"
+                f" compared, with the entry's samples; remove {key}",
                 (key,),
             )
 

@@ -24,7 +24,7 @@ from pydantic import (
 from composites import attribute_types
 from composites.element_types import BY_NAME, REGISTRY_TYPES
 from composites.errors import Problem, did_you_mean
-from composites.registry.model import DERIVE, GOALS, KERNEL_PLATFORMS, STOCK, VERSION
+from composites.registry.model import AUTOMATIC, DERIVE, GOALS, KERNEL_PLATFORMS, VERSION
 from composites.registry.yaml_text import Path, YamlText
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     Goal = str
     KernelPlatform = str
 else:  # pydantic and the JSON Schema need the names themselves
-    Goal = Literal[(*GOALS, STOCK)]
+    Goal = Literal[(*GOALS, *AUTOMATIC)]
     KernelPlatform = Literal[KERNEL_PLATFORMS]
 
 _NO_ATTRIBUTE_TYPE = "is not an attribute type"
@@ -139,7 +139,7 @@ def _check_backward(value: Any) -> Any:
 def _alternative_name(value: Any) -> Any:
     if isinstance(value, str) and not NAME.fullmatch(value):
         raise ValueError(f"{value!r} is not the name of an alternative: {_LETTERS}")
-    if value in (STOCK, *GOALS):
+    if value in (*AUTOMATIC, *GOALS):
         raise ValueError(
             f"{value!r} cannot be the name of an alternative: it is a choice among them; take"
             " another name, and write what it is good at in `goals`"

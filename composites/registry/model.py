@@ -103,6 +103,10 @@ STOCK = "stock"
 """The choice of no alternative."""
 GOALS = ("fast", "small")
 """What alternatives can be good at: time, and memory."""
+SHARED = "shared"
+"""What is good where several devices share a graph."""
+AUTOMATIC = (SHARED, STOCK)
+"""Goals that nobody chooses, in the order in which their alternatives are asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +115,9 @@ class Alternative:
 
     name: str
     goals: tuple[str, ...]
-    """Those of GOALS for which it is taken. STOCK: it has the bits of the entry's own
-    decomposition, and takes what no other alternative takes, whatever is chosen."""
+    """Those of GOALS for which it is taken, or one of AUTOMATIC: it takes what no other
+    alternative takes, whatever is chosen. With STOCK it has the bits of the entry's own
+    decomposition. With SHARED it takes calls in graphs that several devices share."""
     when: When
     """The calls that it takes. It always takes the same ones forward and backward."""
     decomposition: Decomposition | None
@@ -130,8 +135,14 @@ class Alternative:
     location: Location = field(compare=False)
 
     @property
-    def has_stock_bits(self) -> bool:
-        return STOCK in self.goals
+    def is_automatic(self) -> bool:
+        """Whether it takes calls whatever is chosen."""
+        return any(goal in AUTOMATIC for goal in self.goals)
+
+    @property
+    def is_for_shared(self) -> bool:
+        """Whether it takes only calls in graphs that several devices share."""
+        return SHARED in self.goals
 
     @property
     def targets(self) -> tuple[Decomposition, ...]:
@@ -267,16 +278,16 @@ class Composite:
         return self.backward == DERIVE
 
     def chosen(self, word: str) -> tuple[Alternative, ...]:
-        """The alternatives that a word means: a goal, or the name of one. Nobody chooses one that
-        has stock's bits."""
-        choices = (a for a in self.alternatives if not a.has_stock_bits)
+        """The alternatives that a word means: a goal, or the name of one. Nobody chooses an
+        automatic one."""
+        choices = (a for a in self.alternatives if not a.is_automatic)
         return tuple(a for a in choices if word == a.name or word in a.goals)
 
     def taken(self, word: str) -> tuple[Alternative, ...]:
         """The alternatives that may take calls when a word is chosen, in the order in which they
         are asked."""
-        first = tuple(a for a in self.chosen(word) if not a.has_stock_bits)
-        return (*first, *(a for a in self.alternatives if a.has_stock_bits))
+        first = tuple(a for a in self.chosen(word) if not a.is_automatic)
+        return (*first, *(a for g in AUTOMATIC for a in self.alternatives if g in a.goals))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,17 +45,21 @@ class Alternatives:
     """The Python function that the entry catches, if it catches one."""
     statistics: EntryStatistics
 
-    def taking(self, call: Call, operands: Sequence[Any]) -> Iterator[Alternative]:
+    def taking(self, call: Call, operands: Sequence[Any], *, shared: bool) -> Iterator[Alternative]:
         """Those whose conditions hold for a call, in their order.
+
+        Args:
+            shared: whether several devices share the graph.
 
         Raises:
             LoweringError: a condition cannot be evaluated for the call.
         """
-        if not self.chosen:
+        chosen = [a for a in self.chosen if shared or not a.is_for_shared]
+        if not chosen:
             return
         operator = self._signature()
         values = arguments_of(call, operands, operator)
-        for alternative in self.chosen:
+        for alternative in chosen:
             unmet = _Conditions(self.entry, alternative, operator, values, operands).unmet()
             if unmet is None:
                 yield alternative
@@ -64,7 +68,7 @@ class Alternatives:
 
     def decline(self, alternative: Alternative, reason: str, operands: Sequence[Any]) -> None:
         """Note that a call has another decomposition, and why."""
-        if alternative.has_stock_bits:
+        if alternative.is_automatic:
             return  # nobody chose it
         if self.statistics.decline(alternative.name, reason):
             log.info(
@@ -74,10 +78,10 @@ class Alternatives:
 
     def take(self, alternative: Alternative | None, *, backward: bool = False) -> None:
         """Note which decomposition a computation has."""
-        if all(other.has_stock_bits for other in self.chosen):
+        if all(other.is_automatic for other in self.chosen):
             return
         name = STOCK
-        if alternative is not None and alternative.has_stock_bits:
+        if alternative is not None and alternative.is_automatic:
             if backward:
                 return  # as the derived backward of a call that has no alternative
         elif alternative is not None and (backward or alternative.decomposition):

@@ -130,7 +130,8 @@ class EntryLowering:
                 check,
             )
 
-        for alternative in self.alternatives.taking(call, operands):
+        shared = self.frontend.graph.is_shared
+        for alternative in self.alternatives.taking(call, operands, shared=shared):
             if alternative.decomposition is None:
                 continue
             changed = as_entry(self.entry, alternative, alternative.decomposition)

@@ -78,8 +78,8 @@ def alternatives_of(words: Words, catalog: Catalog) -> tuple[Target, ...]:
 
 def _alternatives(target: Target) -> Iterator[Target]:
     for alternative in target.entry.alternatives:
-        if alternative.has_stock_bits:
-            continue  # the row of the entry compares its bits
+        if alternative.is_automatic:
+            continue  # the row of the entry has the one with stock's bits
         yield replace(
             target,
             label=f"{target.label}={alternative.name}",

@@ -39,7 +39,7 @@ F = "decomposition: 'a:f'"
         ("fast: {decomposition: 'a:f'}", "'fast' cannot be the name of an alternative"),
         ("'x y': {decomposition: 'a:f'}", "'x y' is not the name of an alternative: letters"),
         ("a: {goals: fast}", "an alternative needs `decomposition`, `backward`, or both"),
-        (f"a: {{goals: quick, {F}}}", "must be 'fast', 'small' or 'stock', not 'quick'"),
+        (f"a: {{goals: quick, {F}}}", "must be 'fast', 'small', 'shared' or 'stock', not 'quick'"),
         (f"a: {{gaols: fast, {F}}}", "unknown key 'gaols'; did you mean 'goals'? (the keys are"),
         ("a: {decomposition: native}", "'native' is not a function; write package.module:"),
         ("a: {backward: derive}", "backward: derive needs `decomposition`"),
@@ -53,8 +53,13 @@ F = "decomposition: 'a:f'"
         (f"a: {{{F}, when: {{where: ['slef.dim()']}}}}", "there is no argument 'slef'"),
         (f"a: {{{F}, when: {{dtypes: [f23]}}}}", "'f23' is not an element type"),
         (f"a: {{goals: [fast, stock], {F}}}", "goals: stock stands alone, because such an"),
-        (f"a: {{goals: stock, {F}, tolerance: {{f32: 0.1}}}}", "tolerance: the bits of an"),
-        (f"a: {{goals: stock, {F}, samples: 'a:b'}}", "samples: the bits of an alternative for"),
+        (
+            f"a: {{goals: stock, {F}, tolerance: {{f32: 0.1}}}}",
+            "tolerance: an alternative for",
+        ),
+        (f"a: {{goals: stock, {F}, samples: 'a:b'}}", "samples: an alternative for stock has"),
+        (f"a: {{goals: [shared, small], {F}}}", "goals: shared stands alone, because such an"),
+        (f"a: {{goals: shared, {F}, samples: 'a:b'}}", "samples: an alternative for shared has"),
     ],
 )
 def test_what_is_wrong(alternatives: str, message: str) -> None:
@@ -175,7 +180,7 @@ def test_a_vendor_adds_to_a_builtin_entry(tmp_path: Path) -> None:
         ("ptxla.gelu", ", when: {approx: none}", "has no argument 'approx'"),
         ("ptxla.gelu", ", when: {where: ['self.shape[']}", "is not an expression"),
         ("ptxla.gelu", ", backward: derive", "ptxla.gelu has no derived backward; write an"),
-        ("ptxla.gelu", ", goals: quick", "must be 'fast', 'small' or 'stock'"),
+        ("ptxla.gelu", ", goals: quick", "must be 'fast', 'small', 'shared' or"),
     ],
 )
 def test_wrong_additions(tmp_path: Path, name: str, body: str, message: str) -> None:
@@ -283,6 +288,14 @@ def test_the_goal_stock_is_taken_after_what_was_chosen() -> None:
     (found,) = parse_registry(entry(goals), "acme.yaml").composites
     for word, taken in {"stock": "ac", "fast": "bac", "small": "ac", "b": "bac"}.items():
         assert [alternative.name for alternative in found.taken(word)] == list(taken)
+
+
+def test_the_goal_shared_is_asked_before_stock() -> None:
+    goals = f"a: {{goals: stock, {F}}}, b: {{goals: shared, {F}}}, c: {{goals: fast, {F}}}"
+    (found,) = parse_registry(entry(goals), "acme.yaml").composites
+    assert [alternative.name for alternative in found.taken("fast")] == ["c", "b", "a"]
+    assert not found.chosen("shared")
+    assert [alternative.is_for_shared for alternative in found.taken("b")] == [True, False]
 
 
 def test_the_goal_stock_is_for_the_file_of_the_entry(tmp_path: Path) -> None:

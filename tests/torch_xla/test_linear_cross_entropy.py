@@ -380,6 +380,38 @@ def test_a_weight_that_was_written_to_is_left_alone() -> None:
     torch.testing.assert_close(loss.detach().cpu(), right)
 
 
+def test_a_weight_that_was_given_other_data_is_not_read_again() -> None:
+    composites.enable("linear_cross_entropy")
+    states, weight, _, target = leaves_of(operands(9))
+    logits = F.linear(states, weight)
+    weight.data = torch.zeros_like(weight)
+    before = calls()
+    loss = loss_utils.fixed_cross_entropy(logits, target)
+    assert calls() == before + 1
+    first, second, _, target = operands(9)
+    right = F.cross_entropy(F.linear(first, second), target)
+    torch.testing.assert_close(loss.detach().cpu(), right)
+
+
+def test_the_gradient_of_a_weight_is_no_view_that_is_computed_beside_it() -> None:
+    composites.enable("linear_cross_entropy")
+    states, weight, _, target = leaves_of(operands(9))
+    loss_utils.fixed_cross_entropy(F.linear(states, weight), target).backward()
+    assert weight.grad is not None
+    entry = torch_xla._XLAC._get_xla_tensors_hlo([weight.grad]).partition("ENTRY")[2]
+    root = next(line for line in entry.splitlines() if "ROOT" in line)
+    assert "get-tuple-element" in root
+    # Of a weight that was computed, only its transpose is at hand.
+    states, weight, _, target = leaves_of(operands(9))
+    before = calls()
+    loss_utils.fixed_cross_entropy(F.linear(states, weight * 2), target).backward()
+    assert calls() == before + 1
+    first, second, _, target = leaves_of(operands(9), "cpu")
+    F.cross_entropy(F.linear(first, second * 2), target).backward()
+    assert weight.grad is not None
+    torch.testing.assert_close(weight.grad.cpu(), second.grad)
+
+
 @pytest.mark.parametrize("watch", ["register_hook", "retain_grad"])
 def test_the_gradient_of_logits_can_be_watched(watch: str) -> None:
     composites.enable("linear_cross_entropy")

@@ -126,7 +126,8 @@ def lower_forward(
     if not definition.chosen or isinstance(stock, Fallback):
         return stock
     alternatives = definition.alternatives
-    for alternative in alternatives.taking(arguments.call, arguments.operands):
+    shared = definition.frontend.graph.is_shared
+    for alternative in alternatives.taking(arguments.call, arguments.operands, shared=shared):
         # Whether a number is drawn must not depend on the decomposition.
         changed = (
             "the entry's decomposition draws random numbers"
@@ -157,7 +158,7 @@ def _with_alternative(
     """
     entry, frontend = definition.entry, definition.frontend
     # Where no backward follows, what has stock's bits saves nothing, and costs as much as stock's.
-    if alternative.decomposition is None or (alternative.has_stock_bits and wanted is None):
+    if alternative.decomposition is None or (alternative.is_automatic and wanted is None):
         return replace(stock, alternative=alternative)
     autocast = frontend.tracing.autocast_dtype()
     decomposition, operands = alternative.decomposition, arguments.operands
