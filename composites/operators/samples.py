@@ -327,6 +327,19 @@ def lion(dtype: torch.dtype) -> Iterator[Call]:
         yield (parameter, gradient, average, 0.01, decay, 0.9, 0.99), {}
 
 
+def scale_by_adam(dtype: torch.dtype) -> Iterator[Call]:
+    for count, eps_root, nesterov in ((0, 0.0, False), (7, 1e-6, False), (3, 0.0, True)):
+        gradient, average, square = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))
+        number = torch.tensor(count, dtype=torch.int32)
+        yield (
+            (gradient, average, square.square(), number),
+            {
+                "beta1": 0.9, "beta2": 0.999, "eps": 1e-8,
+                "eps_root": eps_root, "nesterov": nesterov,
+            },
+        )  # fmt: skip
+
+
 def sgd(dtype: torch.dtype) -> Iterator[Call]:
     for nesterov in (False, True):
         parameter, gradient, momentum = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))

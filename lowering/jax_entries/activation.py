@@ -65,7 +65,7 @@ class _Installation:
             try:
                 found = find_replaceable(target)
                 catcher = Catcher(target, claims, known, found.is_compiled)
-                self.replaced.append(Replaced(found.function, catcher))
+                self.replaced.append(found.replace(catcher))
             except UnusableFunctionError as error:
                 entry = claims[0].entry
                 raise AllowlistError(

@@ -3,24 +3,38 @@
 Programs hold functions of JAX in many places: as names of modules, fields of flax modules, values
 of dictionaries, or inside what `jax.jit` returned. The function object stays the same in all of
 them. Only its code changes, and comes back when nothing catches the function any more.
+
+Some functions are made anew by each call of another one, as the updates of optax's optimizers. There
+the code changes of the one that makes them, and of those that it has made.
 """
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType, FunctionType
-from typing import Any
+from types import CellType, CodeType, FunctionType
+from typing import Any, Protocol
 
 from composites.errors import UnusableFunctionError, did_you_mean
 from composites.functions import import_module
+
+_LOCALS = "<locals>"
+"""Stands in names of functions between the one that makes and the one that is made."""
 
 Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Takes the original function, and the arguments of a call."""
 
 
-class Replaced:
+class Replaced(Protocol):
+    """What goes to a handler until `restore`."""
+
+    def restore(self) -> None:
+        """Have calls do again what they did."""
+
+
+class ReplacedFunction:
     """A function whose calls go to a handler until `restore`."""
 
     def __init__(self, function: FunctionType, handler: Handler) -> None:
@@ -41,7 +55,7 @@ class Replaced:
         function.__code__ = _calling(handled, self._code)
 
     def restore(self) -> None:
-        """Have the function do again what it did."""
+        """See `Replaced`."""
         self._function.__code__ = self._code
         if self._signature is None:
             vars(self._function).pop("__signature__", None)
@@ -63,6 +77,91 @@ def _calling(handled: Callable[..., Any], code: CodeType) -> CodeType:
     )
 
 
+class ReplacedLocal:
+    """The functions that a `def` inside another function makes. Their calls go to a handler until
+    `restore`.
+
+    The handler's original function has the variables of the one that was called.
+    """
+
+    def __init__(self, maker: FunctionType, code: CodeType, handler: Handler) -> None:
+        self._maker = maker
+        self._code = code
+        self._code_of_maker = maker.__code__
+
+        def handled(
+            variables: tuple[Any, ...], arguments: tuple[Any, ...], keywords: dict[str, Any]
+        ) -> Any:
+            cells = tuple(map(CellType, variables))
+            original = FunctionType(code, maker.__globals__, code.co_name, closure=cells)
+            return handler(original, arguments, keywords)
+
+        self._calling = _calling_with_variables(handled, code)
+        constants = tuple(
+            self._calling if constant is code else constant for constant in maker.__code__.co_consts
+        )
+        maker.__code__ = maker.__code__.replace(co_consts=constants)
+        _exchange(code, self._calling)
+
+    def restore(self) -> None:
+        """See `Replaced`."""
+        self._maker.__code__ = self._code_of_maker
+        _exchange(self._calling, self._code)
+
+
+def _exchange(code: CodeType, other: CodeType) -> None:
+    """Give all functions that have some code another one."""
+    for function in gc.get_referrers(code):
+        if isinstance(function, FunctionType) and function.__code__ is code:
+            function.__code__ = other
+
+
+def _calling_with_variables(handled: Callable[..., Any], code: CodeType) -> CodeType:
+    """Code with the parameters and the variables of other code. It calls a function, which it
+    holds as a constant, with the values of the variables and with its arguments."""
+    names, rest, further = inspect.getargs(code)
+    positional, keyword_only = names[: code.co_argcount], names[code.co_argcount :]
+    parameters = [*positional]
+    if code.co_posonlyargcount:
+        parameters.insert(code.co_posonlyargcount, "/")
+    if rest is not None or keyword_only:
+        parameters.append("*" + (rest or ""))
+    parameters += keyword_only + ([f"**{further}"] if further else [])
+    arguments = positional + ([f"*{rest}"] if rest else [])
+    keywords = [f"{name!r}: {name}" for name in keyword_only] + ([f"**{further}"] if further else [])
+    variables = "".join(f"{name}, " for name in code.co_freevars)
+    source = f"""
+def maker({variables}):
+    def call({", ".join(parameters)}):
+        __handled = "handled"
+        return __handled(({variables}), ({"".join(f"{name}, " for name in arguments)}), {{{", ".join(keywords)}}})
+"""
+    module = compile(source, code.co_filename, "exec", dont_inherit=True)
+    call = _code_within(_code_within(module, "maker"), "call")
+    assert call.co_freevars == code.co_freevars
+    constants = tuple(handled if c == "handled" else c for c in call.co_consts)
+    return call.replace(
+        co_consts=constants,
+        co_name=code.co_name,
+        co_qualname=code.co_qualname,
+        co_firstlineno=code.co_firstlineno,
+    )
+
+
+def _code_within(code: CodeType, name: str) -> CodeType:
+    """The code of the one `def` of this name.
+
+    Raises:
+        UnusableFunctionError: there is none, or several.
+    """
+    within = [c for c in code.co_consts if isinstance(c, CodeType)]
+    found = [c for c in within if c.co_name == name]
+    if len(found) != 1:
+        hint = did_you_mean(name, [c.co_name for c in within]) if not found else ", but several"
+        raise UnusableFunctionError(f"{code.co_name} makes no function {name}{hint}")
+    return found[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Replaceable:
     """A function without what decorators put around it."""
@@ -70,15 +169,25 @@ class Replaceable:
     function: FunctionType
     is_compiled: bool
     """Whether `jax.jit` is among them."""
+    local: CodeType | None = None
+    """Of a function that this one makes, which is meant then."""
+
+    def replace(self, handler: Handler) -> Replaced:
+        """Have calls go to a handler."""
+        if self.local is None:
+            return ReplacedFunction(self.function, handler)
+        return ReplacedLocal(self.function, self.local, handler)
 
 
 def find_replaceable(target: str) -> Replaceable:
-    """The function of `package.module:Class.method`.
+    """The function of `package.module:Class.method`, or of `package.module:function.<locals>.name`
+    for one that `function` makes.
 
     Raises:
         UnusableFunctionError: there is none, or its code cannot be replaced.
     """
     name, _, path = target.partition(":")
+    path, _, local = path.partition(f".{_LOCALS}.")
     owner: Any = import_module(name)
     for part in path.split("."):
         if not hasattr(owner, part):
@@ -92,6 +201,8 @@ def find_replaceable(target: str) -> Replaceable:
             f"{target} cannot be caught: it is not a plain function, or has variables of an"
             " enclosing one"
         )
+    if local:
+        return Replaceable(found, False, _code_within(found.__code__, local))
     return Replaceable(found, _is_compiled(owner))
 
 
