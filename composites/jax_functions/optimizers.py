@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,41 +15,78 @@ from composites.errors import UnsupportedCallError
 
 
 @dataclass(frozen=True)
-class _OneParameter:
-    """`optax.scale_by_adam` of one parameter."""
+class _Adam:
+    """The numbers of an `optax.scale_by_adam`, and what it computes of one parameter."""
 
-    settings: tuple[tuple[str, Any], ...]
+    b1: float
+    b2: float
+    eps: float
+    eps_root: float
+    nesterov: bool
+    types: tuple[type, ...]
+    """Of the numbers. 1 and 1.0 are equal, but JAX computes in other types with them."""
 
-    def __call__(self, grad: Any, mu: Any, nu: Any, count: Any) -> list[Any]:
+    @classmethod
+    def of(cls, update: Callable[..., Any]) -> _Adam:
+        variables = inspect.getclosurevars(update).nonlocals
+        names = ("b1", "b2", "eps", "eps_root", "nesterov")
+        if not all(name in variables for name in names):
+            raise UnsupportedCallError("this release of optax has other numbers")
+        values = [variables[name] for name in names]
+        for name, value in zip(names[:4], values, strict=False):
+            if type(value) not in (int, float):
+                raise UnsupportedCallError(f"{name} is no number of Python")
+        return cls(*values, types=tuple(map(type, values)))
+
+    def corrections(self, step: Any) -> list[Any]:
+        """The divisors of the averages and, for Nesterov's momentum, of the gradient.
+
+        All parameters share them, and so do all composites. Where each divides by a number of its
+        own, XLA multiplies with the reciprocal, which has other last bits.
+        """
         import optax
 
-        state = optax.ScaleByAdamState(count=count, mu=mu, nu=nu)
-        direction, state = optax.scale_by_adam(**dict(self.settings)).update(grad, state)
-        return [direction, state.mu, state.nu]
+        if not self.nesterov:
+            return [1 - self.b1**step, 1 - self.b2**step]
+        after = optax.safe_increment(step)
+        return [1 - self.b1**after, 1 - self.b2**step, 1 - self.b1**step]
+
+    def __call__(
+        self, grad: Any, exp_avg: Any, exp_avg_sq: Any, of_avg: Any, of_sq: Any, of_grad: Any = None
+    ) -> list[Any]:
+        import jax.numpy as jnp
+
+        average = (1 - self.b1) * grad**1 + self.b1 * exp_avg
+        square = (1 - self.b2) * grad**2 + self.b2 * exp_avg_sq
+        mean = average / of_avg.astype(average.dtype)
+        if of_grad is not None:
+            mean = self.b1 * mean + (1 - self.b1) * (grad / of_grad.astype(grad.dtype))
+        variance = square / of_sq.astype(square.dtype)
+        direction = mean / (jnp.sqrt(variance + self.eps_root) + self.eps)
+        return [direction, average.astype(exp_avg.dtype), square.astype(exp_avg_sq.dtype)]
 
 
 def scale_by_adam(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
-    """The update of `optax.scale_by_adam`: one composite for each parameter."""
+    """The update of `optax.scale_by_adam`: one composite for each parameter, or none at all."""
     import jax
-    import optax
 
-    variables = inspect.getclosurevars(composite.original).nonlocals
-    names = inspect.signature(optax.scale_by_adam).parameters
-    settings = {name: variables[name] for name in names if name in variables}
+    adam = _Adam.of(composite.original)
     grads, structure = jax.tree.flatten(updates)
-    mus, nus = _like(state.mu, structure), _like(state.nu, structure)
-    _check(settings, grads, mus, nus)
-    results = [
-        composite(
-            grad, mu, nu, state.count,
-            beta1=settings["b1"], beta2=settings["b2"], eps=settings["eps"],
-            eps_root=settings["eps_root"], nesterov=settings.get("nesterov", False),
-            decomposition=_OneParameter(tuple(settings.items())),
-        )
-        for grad, mu, nu in zip(grads, mus, nus, strict=True)
-    ]  # fmt: skip
+    parameters = list(
+        zip(grads, _like(state.mu, structure), _like(state.nu, structure), strict=True)
+    )
+    _check(composite, adam, parameters, state)
     # Without a parameter, the update only counts.
     _, after = composite.original((), state._replace(mu=(), nu=()), params)
+    corrections = adam.corrections(after.count)
+    calls = [
+        composite.prepared(
+            *arrays, *corrections,
+            beta1=adam.b1, beta2=adam.b2, eps=adam.eps, eps_root=adam.eps_root, decomposition=adam,
+        )
+        for arrays in parameters
+    ]  # fmt: skip
+    results = [call() for call in calls]
     directions, mu, nu = (structure.unflatten([r[n] for r in results]) for n in range(3))
     return directions, after._replace(mu=mu, nu=nu)
 
@@ -62,16 +100,33 @@ def _like(averages: Any, structure: Any) -> list[Any]:
     return list(leaves)
 
 
-def _check(settings: dict[str, Any], *groups: list[Any]) -> None:
-    """Check what the composite of each parameter needs, before there is one."""
-    import jax
+def _check(composite: Any, adam: _Adam, parameters: list[tuple[Any, Any, Any]], state: Any) -> None:
+    """Check that the composite computes what optax does."""
     import jax.numpy as jnp
+    import numpy as np
+    import optax
+    from jax import Array
 
-    for name in ("b1", "b2", "eps", "eps_root"):
-        if isinstance(settings[name], bool) or not isinstance(settings[name], int | float):
-            raise UnsupportedCallError(f"{name} is no number that is known when JAX traces")
-    for arrays in zip(*groups, strict=True):
-        if not all(isinstance(a, jax.Array) and jnp.issubdtype(a.dtype, jnp.floating) for a in arrays):
-            raise UnsupportedCallError("a gradient or an average is no array of floats")
+    def of_optax(grad: Any, mu: Any, nu: Any, count: Any) -> list[Any]:
+        before = state._replace(count=count, mu=mu, nu=nu)
+        direction, after = composite.original(grad, before, None)
+        return [direction, after.mu, after.nu]
+
+    def of_composite(grad: Any, mu: Any, nu: Any, count: Any) -> list[Any]:
+        return adam(grad, mu, nu, *adam.corrections(optax.safe_increment(count)))
+
+    checked = set()
+    for arrays in parameters:
+        for array in arrays:
+            if not isinstance(array, Array | np.ndarray) or not jnp.issubdtype(
+                array.dtype, jnp.floating
+            ):
+                raise UnsupportedCallError("a gradient or an average is no array of floats")
         if len({array.shape for array in arrays}) > 1:
             raise UnsupportedCallError("a gradient and its averages have different shapes")
+        types = tuple(array.dtype for array in arrays)
+        if types not in checked and not composite.is_same(
+            of_optax, of_composite, *arrays, state.count
+        ):
+            raise UnsupportedCallError("optax has other operations for these numbers and types")
+        checked.add(types)

@@ -83,47 +83,38 @@ def scale_by_adam(
     grad: Tensor,
     exp_avg: Tensor,
     exp_avg_sq: Tensor,
-    count: Tensor,
+    bias_correction1: Tensor,
+    bias_correction2: Tensor,
+    bias_correction_grad: Tensor | None = None,
     *,
     beta1: float,
     beta2: float,
     eps: float,
     eps_root: float = 0.0,
-    nesterov: bool = False,
 ) -> list[Tensor]:
-    """The direction of Adam (Kingma and Ba, 2015), or of Nadam (Dozat, 2016), without a learning
-    rate: `optax.scale_by_adam` for one parameter.
+    """The direction of Adam (Kingma and Ba, 2015) without a learning rate, or of Nadam (Dozat,
+    2016): `optax.scale_by_adam` for one parameter.
 
     Args:
-        grad, exp_avg, exp_avg_sq: tensors of the same shape.
-        count: 0-d, of integers; how many updates came before.
+        grad, exp_avg, exp_avg_sq: tensors of the same shape. Their types may differ.
+        bias_correction1: 0-d, `1 - beta1**t` in the step `t`, or `1 - beta1**(t + 1)` for Nadam.
+        bias_correction2: 0-d, `1 - beta2**t`.
+        bias_correction_grad: for Nadam; 0-d, `1 - beta1**t`.
         eps: is added to the denominator.
         eps_root: is added to what the denominator is the square root of.
 
     Returns:
         The direction, which is subtracted from the parameter in proportion to the learning rate,
-        and new `exp_avg` and `exp_avg_sq`.
+        and new `exp_avg` and `exp_avg_sq`, which keep their types.
     """
-    exp_avg = (1 - beta1) * grad + beta1 * exp_avg
-    exp_avg_sq = (1 - beta2) * grad.square() + beta2 * exp_avg_sq
-    step = _next_count(count)
-    if nesterov:
-        average = _unbiased(exp_avg, beta1, _next_count(step))
-        mean = beta1 * average + (1 - beta1) * _unbiased(grad, beta1, step)
-    else:
-        mean = _unbiased(exp_avg, beta1, step)
-    direction = mean / ((_unbiased(exp_avg_sq, beta2, step) + eps_root).sqrt() + eps)
-    return [direction, exp_avg, exp_avg_sq]
-
-
-def _next_count(count: Tensor) -> Tensor:
-    """One more, up to the largest number of its type."""
-    return torch.where(count < torch.iinfo(count.dtype).max, count + 1, count)
-
-
-def _unbiased(average: Tensor, beta: float, step: Tensor) -> Tensor:
-    """An average that began at 0, divided by the sum of its weights."""
-    return average / (1 - beta**step).to(average.dtype)
+    average = (1 - beta1) * grad + beta1 * exp_avg
+    square = (1 - beta2) * grad.square() + beta2 * exp_avg_sq
+    mean = average / bias_correction1.to(average.dtype)
+    if bias_correction_grad is not None:
+        mean = beta1 * mean + (1 - beta1) * (grad / bias_correction_grad.to(grad.dtype))
+    variance = square / bias_correction2.to(square.dtype)
+    direction = mean / ((variance + eps_root).sqrt() + eps)
+    return [direction, average.to(exp_avg.dtype), square.to(exp_avg_sq.dtype)]
 
 
 def sgd_update(

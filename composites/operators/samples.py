@@ -328,16 +328,16 @@ def lion(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def scale_by_adam(dtype: torch.dtype) -> Iterator[Call]:
-    for count, eps_root, nesterov in ((0, 0.0, False), (7, 1e-6, False), (3, 0.0, True)):
+    for step, eps_root, nesterov in ((1, 0.0, False), (8, 1e-6, False), (4, 0.0, True)):
         gradient, average, square = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))
-        number = torch.tensor(count, dtype=torch.int32)
+        first, second, third = (
+            torch.tensor(1 - beta**count)
+            for beta, count in ((0.9, step + nesterov), (0.999, step), (0.9, step))
+        )
         yield (
-            (gradient, average, square.square(), number),
-            {
-                "beta1": 0.9, "beta2": 0.999, "eps": 1e-8,
-                "eps_root": eps_root, "nesterov": nesterov,
-            },
-        )  # fmt: skip
+            (gradient, average, square.square(), first, second, third if nesterov else None),
+            {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "eps_root": eps_root},
+        )
 
 
 def sgd(dtype: torch.dtype) -> Iterator[Call]:

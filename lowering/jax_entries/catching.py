@@ -19,13 +19,14 @@ import numpy as np
 from composites.errors import CompositesError, UnsupportedCallError
 from composites.registry.model import Composite
 from lowering.dispatch.statistics import EntryStatistics
-from lowering.frontends.jax.composite_call import bind
+from lowering.frontends.jax.composite_call import bind, trace
 from lowering.frontends.jax.internals import has_own_type, knows_sums, settings_of_traces
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
 from lowering.jax_entries.calls import strong
 from lowering.jax_entries.caught_calls import CaughtCall
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
+from lowering.jax_entries.traced import is_same
 
 _KINDS = 4096
 """How many kinds of calls are kept."""
@@ -108,12 +109,31 @@ class CaughtComposite:
     ) -> Any:
         """The composite's results: an array, or a list of several.
 
+        Args and errors are those of `prepared`.
+        """
+        return self.prepared(
+            *arguments, decomposition=decomposition, has_backward=has_backward, **keywords
+        )()
+
+    def prepared(
+        self,
+        *arguments: Any,
+        decomposition: Callable[..., Any] | None = None,
+        has_backward: bool = True,
+        **keywords: Any,
+    ) -> Callable[[], Any]:
+        """A call that is not in the program yet, for functions that are several composites or none.
+
         Args:
             arguments, keywords: those of the entry.
             decomposition: what the composite computes, as a function of its arrays in the order of
                 the arguments. It is a frozen value: equal ones compute the same. By default it is
                 the JAX function, for which each array must be one of its arguments.
             has_backward: whether the entry's backward means what JAX's derivative computes.
+
+        Returns:
+            A function that puts the composite into the program, and returns its results: an array,
+            or a list of several.
 
         Raises:
             UnsupportedCallError: the entry does not have such a call.
@@ -137,9 +157,18 @@ class CaughtComposite:
         call = self._call(
             values, arrays, _Guarded(made), has_backward and keeps_sums and not is_repeated
         )
-        claim.statistics.caught += 1
-        results = bind(call.kind, [arrays[number] for number in call.order])
-        return results[0] if len(results) == 1 else results
+
+        def put() -> Any:
+            claim.statistics.caught += 1
+            results = bind(call.kind, [arrays[number] for number in call.order])
+            return results[0] if len(results) == 1 else results
+
+        return put
+
+    def is_same(self, one: Callable[..., Any], other: Callable[..., Any], *arrays: Any) -> bool:
+        """Whether two functions are the same operations of arrays like these."""
+        types = [strong(jnp.asarray(array)) for array in arrays]
+        return is_same(trace(_Guarded(one), types), trace(_Guarded(other), types))
 
     def _call(
         self, values: dict[str, Any], arrays: list[Any], made: _Guarded, has_backward: bool

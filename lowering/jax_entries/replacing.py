@@ -4,15 +4,15 @@ Programs hold functions of JAX in many places: as names of modules, fields of fl
 of dictionaries, or inside what `jax.jit` returned. The function object stays the same in all of
 them. Only its code changes, and comes back when nothing catches the function any more.
 
-Some functions are made anew by each call of another one, as the updates of optax's optimizers. There
-the code changes of the one that makes them, and of those that it has made.
+Some functions are made anew by each call of another one, as the updates of optax's optimizers.
+There the code changes of the one that makes them, and of those that it has made.
 """
 
 from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
@@ -81,19 +81,23 @@ class ReplacedLocal:
     """The functions that a `def` inside another function makes. Their calls go to a handler until
     `restore`.
 
-    The handler's original function has the variables of the one that was called.
+    The handler's original function has the variables of the one that was called, but no defaults:
+    the handler gets all arguments. It must not assign to the variables, as they are copies.
     """
 
     def __init__(self, maker: FunctionType, code: CodeType, handler: Handler) -> None:
         self._maker = maker
         self._code = code
         self._code_of_maker = maker.__code__
+        self._is_restored = False
 
         def handled(
             variables: tuple[Any, ...], arguments: tuple[Any, ...], keywords: dict[str, Any]
         ) -> Any:
             cells = tuple(map(CellType, variables))
             original = FunctionType(code, maker.__globals__, code.co_name, closure=cells)
+            if self._is_restored:  # another thread was making the function meanwhile
+                return original(*arguments, **keywords)
             return handler(original, arguments, keywords)
 
         self._calling = _calling_with_variables(handled, code)
@@ -105,15 +109,20 @@ class ReplacedLocal:
 
     def restore(self) -> None:
         """See `Replaced`."""
+        self._is_restored = True
         self._maker.__code__ = self._code_of_maker
         _exchange(self._calling, self._code)
 
 
 def _exchange(code: CodeType, other: CodeType) -> None:
-    """Give all functions that have some code another one."""
+    """Give all functions that have some code another one. Those that `gc.freeze` hides keep it."""
     for function in gc.get_referrers(code):
         if isinstance(function, FunctionType) and function.__code__ is code:
             function.__code__ = other
+
+
+_HANDLED = "the function that is called"
+"""Stands for it in compiled source."""
 
 
 def _calling_with_variables(handled: Callable[..., Any], code: CodeType) -> CodeType:
@@ -125,27 +134,29 @@ def _calling_with_variables(handled: Callable[..., Any], code: CodeType) -> Code
     if code.co_posonlyargcount:
         parameters.insert(code.co_posonlyargcount, "/")
     if rest is not None or keyword_only:
-        parameters.append("*" + (rest or ""))
-    parameters += keyword_only + ([f"**{further}"] if further else [])
-    arguments = positional + ([f"*{rest}"] if rest else [])
-    keywords = [f"{name!r}: {name}" for name in keyword_only] + ([f"**{further}"] if further else [])
-    variables = "".join(f"{name}, " for name in code.co_freevars)
+        parameters.append(f"*{rest or ''}")
+    further_ones = [] if further is None else [f"**{further}"]
+    arguments = [*positional, *([] if rest is None else [f"*{rest}"])]
+    keywords = [f"{name!r}: {name}" for name in keyword_only] + further_ones
     source = f"""
-def maker({variables}):
-    def call({", ".join(parameters)}):
-        __handled = "handled"
-        return __handled(({variables}), ({"".join(f"{name}, " for name in arguments)}), {{{", ".join(keywords)}}})
+def maker({_each(code.co_freevars)}):
+    def call({_each([*parameters, *keyword_only, *further_ones])}):
+        __handled = {_HANDLED!r}
+        return __handled(({_each(code.co_freevars)}), ({_each(arguments)}), {{{_each(keywords)}}})
 """
     module = compile(source, code.co_filename, "exec", dont_inherit=True)
     call = _code_within(_code_within(module, "maker"), "call")
     assert call.co_freevars == code.co_freevars
-    constants = tuple(handled if c == "handled" else c for c in call.co_consts)
     return call.replace(
-        co_consts=constants,
+        co_consts=tuple(handled if c == _HANDLED else c for c in call.co_consts),
         co_name=code.co_name,
         co_qualname=code.co_qualname,
         co_firstlineno=code.co_firstlineno,
     )
+
+
+def _each(parts: Sequence[str]) -> str:
+    return "".join(f"{part}, " for part in parts)
 
 
 def _code_within(code: CodeType, name: str) -> CodeType:
