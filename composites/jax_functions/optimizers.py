@@ -36,7 +36,7 @@ class _Adam:
         for name, value in zip(names[:4], values, strict=False):
             if type(value) not in (int, float):
                 raise UnsupportedCallError(f"{name} is no number of Python")
-        return cls(*values, types=tuple(map(type, values)))
+        return cls(*values, tuple(map(type, values)))
 
     def corrections(self, step: Any) -> list[Any]:
         """The divisors of the averages and, for Nesterov's momentum, of the gradient.
