@@ -32,11 +32,11 @@ class _Adam:
         names = ("b1", "b2", "eps", "eps_root", "nesterov")
         if not all(name in variables for name in names):
             raise UnsupportedCallError("this release of optax has other numbers")
-        values = [variables[name] for name in names]
-        for name, value in zip(names[:4], values, strict=False):
-            if type(value) not in (int, float):
+        values = {name: variables[name] for name in names}
+        for name in names[:4]:
+            if type(values[name]) not in (int, float):
                 raise UnsupportedCallError(f"{name} is no number of Python")
-        return cls(*values, tuple(map(type, values)))
+        return cls(**values, types=tuple(map(type, values.values())))
 
     def corrections(self, step: Any) -> list[Any]:
         """The divisors of the averages and, for Nesterov's momentum, of the gradient.

@@ -14,6 +14,7 @@ import gc
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from dis import get_instructions
 from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
 
@@ -81,8 +82,8 @@ class ReplacedLocal:
     """The functions that a `def` inside another function makes. Their calls go to a handler until
     `restore`.
 
-    The handler's original function has the variables of the one that was called, but no defaults:
-    the handler gets all arguments. It must not assign to the variables, as they are copies.
+    The handler's original function has the values of the variables of the one that was called. It
+    has no defaults, but the handler gets all arguments.
     """
 
     def __init__(self, maker: FunctionType, code: CodeType, handler: Handler) -> None:
@@ -173,6 +174,21 @@ def _code_within(code: CodeType, name: str) -> CodeType:
     return found[0]
 
 
+_SPECIAL = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def _is_plain(code: CodeType) -> bool:
+    """Whether code is that of a function, not of a class or a generator, which only reads the
+    variables of others."""
+    if code.co_flags & _SPECIAL or not code.co_flags & inspect.CO_OPTIMIZED:
+        return False
+    changed = {i.argval for i in get_instructions(code) if i.opname in _CHANGES}
+    return changed.isdisjoint(code.co_freevars)
+
+
+_CHANGES = ("STORE_DEREF", "DELETE_DEREF")
+
+
 @dataclass(frozen=True, slots=True)
 class Replaceable:
     """A function without what decorators put around it."""
@@ -213,7 +229,13 @@ def find_replaceable(target: str) -> Replaceable:
             " enclosing one"
         )
     if local:
-        return Replaceable(found, False, _code_within(found.__code__, local))
+        code = _code_within(found.__code__, local)
+        if not _is_plain(code):
+            raise UnusableFunctionError(
+                f"{target} cannot be caught: it is not a plain function, or assigns to variables of"
+                f" {found.__name__}"
+            )
+        return Replaceable(found, False, code)
     return Replaceable(found, _is_compiled(owner))
 
 

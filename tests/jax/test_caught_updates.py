@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from types import FunctionType
@@ -15,7 +16,7 @@ import pytest
 from composites_testing.jax_calls import composite_names
 
 import composites.jax
-from composites.errors import UnusableFunctionError
+from composites.errors import AllowlistError, UnusableFunctionError
 from lowering.jax_entries.replacing import Replaced, find_replaceable
 
 SHAPES = ((2, 3), (5,), ())
@@ -275,6 +276,55 @@ def test_what_the_entry_does_not_have(gradient: Any, reason: str) -> None:
     assert _left_alone(reason) == counted + 1
 
 
+def _as_in_another_release() -> Any:
+    def update_of_adam() -> None:
+        """Under another name."""
+
+    return update_of_adam
+
+
+def test_release_of_optax_without_the_function(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who names the entry is told so. Who turns all entries on has the others."""
+    monkeypatch.setattr(optax, "scale_by_adam", _as_in_another_release)
+    problem = (
+        r"ptxla\.scale_by_adam \(.*registry\.yaml:\d+\): jax: _as_in_another_release makes no"
+        r" function update_fn; did you mean 'update_of_adam'\?; "
+    )
+    end = "correct it, or turn the entry off with -scale_by_adam"
+    with pytest.raises(AllowlistError, match=problem + end):
+        composites.jax.enable("gelu", "scale_by_adam")
+    assert composites.jax.active() == ()
+    assert not caplog.messages
+    for names in (("all",), ("ptxla.*",)):
+        caplog.clear()
+        with composites.jax.enabled(*names):
+            lowered = jax.jit(jax.nn.gelu).lower(jnp.ones(2))
+            assert composite_names(lowered.as_text()) == ["ptxla.gelu"]
+        assert len(caplog.messages) == 1
+        assert re.match(
+            problem + r"calls of optax:.*update_fn become no composites", caplog.messages[0]
+        )
+    with composites.jax.enabled("all", "-scale_by_adam"):
+        assert "ptxla.gelu" in composites.jax.active()
+
+
+def test_optax_computes_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release whose updates are other operations has no composite that says what they are not."""
+    transformation, gradients = optax.scale_by_adam(), jnp.ones(3)
+    state = transformation.init(gradients)
+    monkeypatch.setattr(optax.tree, "bias_correction", lambda average, *_: average)
+    expected = jax.jit(transformation.update)(gradients, state)
+    reason = "optax has other operations"
+    counted = _left_alone(reason)
+    with composites.jax.enabled("scale_by_adam"):
+        found = jax.jit(transformation.update)(gradients, state)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert _left_alone(reason) == counted + 1
+
+
 # ---- replacing ----
 
 
@@ -341,3 +391,26 @@ def test_two_handlers_of_one_maker(replaced: Callable[..., Replaced]) -> None:
 def test_misspelled_local_function() -> None:
     with pytest.raises(UnusableFunctionError, match=r"_maker makes no function mad.*mean 'made'"):
         find_replaceable(f"{__name__}:_maker.<locals>.mad")
+
+
+def _maker_of_others(variable: int) -> Any:
+    class Klass:
+        value = variable
+
+    def generator() -> Iterator[int]:
+        yield variable
+
+    async def coroutine() -> int:
+        return variable
+
+    def counter() -> None:
+        nonlocal variable
+        variable += 1
+
+    return Klass, generator, coroutine, counter
+
+
+@pytest.mark.parametrize("name", ["Klass", "generator", "coroutine", "counter"])
+def test_what_cannot_be_caught(name: str) -> None:
+    with pytest.raises(UnusableFunctionError, match="cannot be caught: it is not a plain function"):
+        find_replaceable(f"{__name__}:_maker_of_others.<locals>.{name}")
