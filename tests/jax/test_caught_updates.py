@@ -18,6 +18,7 @@ from composites_testing.jax_calls import composite_names
 import composites.jax
 from composites.errors import AllowlistError, UnusableFunctionError
 from lowering.jax_entries.replacing import Replaced, find_replaceable
+from lowering.stablehlo.run import enable_x64
 
 SHAPES = ((2, 3), (5,), ())
 
@@ -85,6 +86,26 @@ def test_bits_of_optimizers(name: str, dtype: Any) -> None:
             assert one.composites() == {"ptxla.scale_by_adam": 2 if name == "masked" else 3}
     assert training.run() == before
     assert not training.composites()
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["f32", "f64"])
+def test_types_of_64_bits(dtype: Any) -> None:
+    """JAX computes the divisors in f64 then."""
+    with enable_x64():
+        training = Training(optax.nadamw(1e-2), _parameters(dtype))
+        before = training.run()
+        with composites.jax.enabled("scale_by_adam"):
+            assert training.run() == before
+            assert training.composites() == {"ptxla.scale_by_adam": 3}
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (64, 33)], ids=str)
+def test_one_parameter(shape: tuple[int, ...]) -> None:
+    """XLA multiplies with the reciprocal of a divisor with one use, with and without composites."""
+    training = Training(optax.adamw(1e-2), jax.random.normal(jax.random.key(3), shape))
+    before = training.run()
+    with composites.jax.enabled("scale_by_adam"):
+        assert training.run() == before
 
 
 def test_optimizer_made_while_the_entry_is_on() -> None:
