@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.calls import Call, Case, Update, sized
+from composites.torch_internals import assign_all
 
 HIDDEN = "1024x3072xf32"
 IMAGE = "8x64x56x56xf32"
@@ -285,9 +286,7 @@ def _scale_by_adam(parameters: list[nn.Parameter]) -> Callable[[], None]:
         corrections = [torch.full((), n, device=parameters[0].device) for n in (0.1, 0.001)]
         for parameter, state in zip(parameters, states, strict=True):
             direction, *after = update(parameter.grad, *state, *corrections, **numbers)
-            parameter.add_(direction, alpha=-1e-3)
-            for before, new in zip(state, after, strict=True):
-                before.copy_(new)
+            assign_all((parameter, *state), (parameter - 1e-3 * direction, *after))
 
     return step
 

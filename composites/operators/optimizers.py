@@ -108,7 +108,7 @@ def scale_by_adam(
         and new `exp_avg` and `exp_avg_sq`, which keep their types.
     """
     average = (1 - beta1) * grad + beta1 * exp_avg
-    square = (1 - beta2) * grad.square() + beta2 * exp_avg_sq
+    square = (1 - beta2) * (grad * grad) + beta2 * exp_avg_sq
     mean = average / bias_correction1.to(average.dtype)
     if bias_correction_grad is not None:
         mean = beta1 * mean + (1 - beta1) * (grad / bias_correction_grad.to(grad.dtype))
