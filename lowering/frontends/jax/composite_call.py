@@ -80,6 +80,36 @@ class Rules(Protocol):
         """
 
 
+Order = tuple[int, ...] | None
+"""A permutation of an array's dimensions; None for an array that stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """In which order a composite has the dimensions of what its caller has in another."""
+
+    operands: tuple[Order, ...]
+    """For each operand, the caller's dimensions in the order of the composite's."""
+    results: tuple[Order, ...]
+    """The same for each result."""
+
+    def into(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
+        """Arrays of the caller as the composite has them. None stands for an absent one."""
+        return [_ordered(x, order) for x, order in zip(arrays, orders, strict=True)]
+
+    def out_of(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
+        """Arrays of the composite as the caller has them."""
+        return [_ordered(x, inverse(order)) for x, order in zip(arrays, orders, strict=True)]
+
+
+def inverse(order: Order) -> Order:
+    return None if order is None else tuple(order.index(n) for n in range(len(order)))
+
+
+def _ordered(array: Any, order: Order) -> Any:
+    return array if array is None or order is None else jax.lax.transpose(array, order)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """All that equal calls of a composite have in common."""
@@ -97,6 +127,9 @@ class Kind:
     """What the composite replaces in a program whose bits are to stay: a function of the operands,
     as the program would call it. It is called where there is no composite: outside of `jax.jit`,
     and for derivatives. None: `jaxpr` is all there is."""
+    laid_out: tuple[Kind, Layout] | None = None
+    """The composite itself, if it has dimensions in another order than the call. JAX adds up the
+    gradients of the caller's arrays, so that transposing them first would change sums."""
 
     @property
     def decomposition(self) -> Callable[..., list[Any]]:
@@ -170,6 +203,10 @@ _call_p.multiple_results = True
 
 
 def _composite(*operands: Any, kind: Kind) -> list[Any]:
+    if kind.laid_out is not None:
+        inner, layout = kind.laid_out
+        results = _composite(*layout.into(operands, layout.operands), kind=inner)
+        return layout.out_of(results, layout.results)
     attributes = [(name, AttributeText(text)) for name, text in kind.attributes]
     return bind_composite(kind.name, kind.version, attributes, kind.jaxpr, operands)
 
