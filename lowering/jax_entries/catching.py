@@ -23,7 +23,7 @@ from lowering.frontends.jax.composite_call import Layout, Order, bind, trace
 from lowering.frontends.jax.internals import has_own_type, knows_sums, settings_of_traces
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
 from lowering.jax_entries.calls import strong
-from lowering.jax_entries.caught_calls import CaughtCall
+from lowering.jax_entries.caught_calls import CaughtCall, Many
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
 from lowering.jax_entries.laid_out import LaidOutCall, ordered_type
@@ -110,6 +110,7 @@ class CaughtComposite:
         decomposition: Callable[..., Any] | None = None,
         has_backward: bool = True,
         orders: Orders | None = None,
+        many: Many | None = None,
         **keywords: Any,
     ) -> Any:
         """The composite's results: an array, or a list of several.
@@ -121,6 +122,7 @@ class CaughtComposite:
             decomposition=decomposition,
             has_backward=has_backward,
             orders=orders,
+            many=many,
             **keywords,
         )()
 
@@ -130,6 +132,7 @@ class CaughtComposite:
         decomposition: Callable[..., Any] | None = None,
         has_backward: bool = True,
         orders: Orders | None = None,
+        many: Many | None = None,
         **keywords: Any,
     ) -> Callable[[], Any]:
         """A call that is not in the program yet, for functions that are several composites or none.
@@ -142,6 +145,8 @@ class CaughtComposite:
             has_backward: whether the entry's backward means what JAX's derivative computes.
             orders: permutations of dimensions, if the composite has them in another order than the
                 arrays here: for each array among the arguments, and for each result.
+            many: how `jax.vmap` can make one composite of many calls, if not by what the entry's
+                own decomposition says. The numbers among the arguments must be the same for all.
 
         Returns:
             A function that puts the composite into the program, and returns its results: an array,
@@ -167,7 +172,12 @@ class CaughtComposite:
         # JAX adds up gradients of an array that is given twice in an order of its own.
         is_repeated = len(set(map(id, given))) < len(given)
         call = self._call(
-            values, arrays, _Guarded(made), has_backward and keeps_sums and not is_repeated, orders
+            values,
+            arrays,
+            _Guarded(made),
+            has_backward and keeps_sums and not is_repeated,
+            orders,
+            many,
         )
 
         def put() -> Any:
@@ -189,18 +199,19 @@ class CaughtComposite:
         made: _Guarded,
         has_backward: bool,
         orders: Orders | None,
+        many: Many | None,
     ) -> CaughtCall | LaidOutCall:
         calls, types = self.catcher.calls, tuple(map(strong, arrays))
         key = (
             self.claim.entry.identity, typed(tuple(values.items())), types, made, has_backward,
-            orders, settings_of_traces(),
+            orders, many, settings_of_traces(),
         )  # fmt: skip
         try:
             found = calls.get(key)
         except TypeError as error:
             raise UnsupportedCallError(f"an argument cannot be compared: {error}") from error
         if found is None:
-            found = self._made(values, types, made, has_backward, orders)
+            found = self._made(values, types, made, has_backward, orders, many)
             if len(calls) >= _KINDS:
                 calls.clear()
             calls[key] = found
@@ -213,9 +224,10 @@ class CaughtComposite:
         made: _Guarded,
         has_backward: bool,
         orders: Orders | None,
+        many: Many | None,
     ) -> CaughtCall | LaidOutCall:
         if orders is None:
-            call = self._checked(values, types, made, has_backward)
+            call = self._checked(values, types, made, has_backward, many)
             self.claim.statistics.lowered += 1
             return call
         given = Layout(*orders)
@@ -225,7 +237,7 @@ class CaughtComposite:
             return given.into(results, given.results)
 
         laid_out = tuple(map(ordered_type, types, given.operands))
-        call = self._checked(values, laid_out, inside, has_backward)
+        call = self._checked(values, laid_out, inside, has_backward, None)
         self.claim.statistics.lowered += 1
         layout = replace(given, operands=tuple(given.operands[n] for n in call.order))
         return LaidOutCall(call, layout, _in_order(made, call.order))
@@ -236,11 +248,12 @@ class CaughtComposite:
         types: tuple[Any, ...],
         made: Callable[..., Any],
         has_backward: bool,
+        many: Many | None,
     ) -> CaughtCall:
         order: list[int] = []
         call = CaughtCall(
             self.claim.definition, values, types, self.catcher.entries.invoke,
-            function=_in_order(made, order), has_backward=has_backward,
+            function=_in_order(made, order), has_backward=has_backward, many=many,
         )  # fmt: skip
         order[:] = call.order
         try:

@@ -1,22 +1,25 @@
-"""Calls whose arrays have dimensions in another order than those of the composite.
+"""Calls whose arrays have another form than those of the composite: dimensions in another order, or
+those of many calls at once in one.
 
-The operands are the caller's arrays all the same, and what transposes them is part of the call: JAX
-then adds gradients to those of their other uses as it does in the program without composites.
+The operands are the caller's arrays all the same, and what changes their form is part of the call:
+JAX then adds gradients to those of their other uses as it does in the program without composites.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
-from lowering.frontends.jax.composite_call import Kind, Layout, inverse, trace
-from lowering.jax_entries.caught_calls import CaughtCall
+from lowering.frontends.jax.composite_call import Kind, Layout, Order, inverse, ordered, trace
 from lowering.jax_entries.pulling import Arrays
+
+if TYPE_CHECKING:
+    from lowering.jax_entries.caught_calls import CaughtCall
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,8 @@ class LaidOutCall:
     """Of the operands that are present, in the composite's order, and of the results."""
     function: Arrays
     """The JAX function, of the caller's arrays in the composite's order."""
+    further: tuple[Order] | None = None
+    """The form of each further result, which the backward takes. None: it is not known."""
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -37,25 +42,50 @@ class LaidOutCall:
 
     @cached_property
     def kind(self) -> Kind:
-        """The composite, with what transposes its operands and results."""
-        inner = self.call.kind
+        """The composite, with what changes the form of its operands and results."""
+        return self._around(self.call.kind, self.layout, self.function, self)
+
+    def _around(self, inner: Kind, layout: Layout, function: Arrays, rules: Any) -> Kind:
         types = [
             ordered_type(aval, inverse(order))
-            for aval, order in zip(inner.jaxpr.in_avals, self.layout.operands, strict=True)
+            for aval, order in zip(inner.jaxpr.in_avals, layout.operands, strict=True)
         ]
         return Kind(
             inner.name,
             inner.version,
             inner.attributes,
-            trace(self.function, types),
-            self,
-            self.function,
-            (inner, self.layout),
+            trace(function, types),
+            rules,
+            function,
+            (inner, layout),
         )
 
     def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
         """See `Rules`."""
-        return self.kind if self.call.differentiable(wanted) is self.call.kind else None
+        found = self.call.differentiable(wanted)
+        if found is None:
+            return None
+        return self.kind if found is self.call.kind else self._saving
+
+    @cached_property
+    def _orders_of_saved(self) -> tuple[Order, ...]:
+        """Of results and further results."""
+        count = len(self.call.saving.jaxpr.out_avals) - len(self.layout.results)
+        return (*self.layout.results, *(self.further or ()) * count)
+
+    @cached_property
+    def _saving(self) -> Kind | None:
+        if self.further is None:
+            return None
+        inner = self.call.saving
+        layout = Layout(self.layout.operands, self._orders_of_saved)
+
+        def function(*operands: Any) -> list[Any]:
+            assert inner.uncompiled is not None
+            results = inner.uncompiled(*layout.into(operands, layout.operands))
+            return layout.out_of(results, layout.results)
+
+        return self._around(inner, layout, function, None)
 
     def pull_back(
         self,
@@ -68,7 +98,7 @@ class LaidOutCall:
         layout = self.layout
         found = self.call.pull_back(
             layout.into(operands, layout.operands),
-            layout.into(results, layout.results),
+            layout.into(results, self._orders_of_saved[: len(results)]),
             layout.into(grads, layout.results),
             wanted,
         )
@@ -79,7 +109,7 @@ class LaidOutCall:
         return None
 
 
-def ordered_type(type_: Any, order: tuple[int, ...] | None) -> Any:
-    """The type of an array with its dimensions in another order."""
-    shape = type_.shape if order is None else tuple(type_.shape[n] for n in order)
-    return jax.ShapeDtypeStruct(shape, type_.dtype)
+def ordered_type(type_: Any, order: Order) -> Any:
+    """The type of an array in another form."""
+    plain = jax.ShapeDtypeStruct(type_.shape, type_.dtype)
+    return jax.eval_shape(partial(ordered, order=order), plain)

@@ -80,34 +80,66 @@ class Rules(Protocol):
         """
 
 
-Order = tuple[int, ...] | None
-"""A permutation of an array's dimensions; None for an array that stays as it is."""
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The first two dimensions as one."""
+
+    size: int
+    """Of the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The first dimension as two."""
+
+    size: int
+    """Of the first one."""
+
+
+Order = tuple[int, ...] | Merged | Split | None
+"""How an array has the elements of another one, such as a permutation of its dimensions; None if it
+is the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """In which order a composite has the dimensions of what its caller has in another."""
+    """In which form a composite has the arrays of its caller."""
 
     operands: tuple[Order, ...]
-    """For each operand, the caller's dimensions in the order of the composite's."""
+    """For each operand, the composite's form of the caller's array."""
     results: tuple[Order, ...]
     """The same for each result."""
 
     def into(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
         """Arrays of the caller as the composite has them. None stands for an absent one."""
-        return [_ordered(x, order) for x, order in zip(arrays, orders, strict=True)]
+        return [ordered(x, order) for x, order in zip(arrays, orders, strict=True)]
 
     def out_of(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
         """Arrays of the composite as the caller has them."""
-        return [_ordered(x, inverse(order)) for x, order in zip(arrays, orders, strict=True)]
+        return [ordered(x, inverse(order)) for x, order in zip(arrays, orders, strict=True)]
 
 
 def inverse(order: Order) -> Order:
-    return None if order is None else tuple(order.index(n) for n in range(len(order)))
+    match order:
+        case None:
+            return None
+        case Merged(size):
+            return Split(size)
+        case Split(size):
+            return Merged(size)
+    return tuple(order.index(n) for n in range(len(order)))
 
 
-def _ordered(array: Any, order: Order) -> Any:
-    return array if array is None or order is None else jax.lax.transpose(array, order)
+def ordered(array: Any, order: Order) -> Any:
+    """An array in another form. None stays None."""
+    if array is None or order is None:
+        return array
+    match order:
+        case Merged(size):
+            return array.reshape(size * array.shape[1], *array.shape[2:])
+        case Split(size):
+            return array.reshape(size, array.shape[0] // size, *array.shape[1:])
+    return jax.lax.transpose(array, order)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +160,7 @@ class Kind:
     as the program would call it. It is called where there is no composite: outside of `jax.jit`,
     and for derivatives. None: `jaxpr` is all there is."""
     laid_out: tuple[Kind, Layout] | None = None
-    """The composite itself, if it has dimensions in another order than the call. JAX adds up the
+    """The composite itself, if it has arrays in another form than the call. JAX adds up the
     gradients of the caller's arrays, so that transposing them first would change sums."""
 
     @property
