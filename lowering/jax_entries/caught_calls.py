@@ -83,11 +83,6 @@ class CaughtCall(Call):
     def _meaning(self) -> tuple[Any, Any]:
         return self.function, list
 
-    @property
-    def saving(self) -> Kind:
-        """The composite with the further results of `saves`."""
-        return self._saving
-
     @cached_property
     def _saving(self) -> Kind:
         if not self.definition.entry.saved:

@@ -11,22 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
 from lowering.frontends.jax.composite_call import Kind, Layout, Order, inverse, ordered, trace
+from lowering.jax_entries.calls import Call
 from lowering.jax_entries.pulling import Arrays
-
-if TYPE_CHECKING:
-    from lowering.jax_entries.caught_calls import CaughtCall
 
 
 @dataclass(frozen=True, eq=False)
 class LaidOutCall:
     """All that equal calls of this form have in common. It is what `Rules` describes."""
 
-    call: CaughtCall
+    call: Call
     """The call of arrays as the composite has them."""
     layout: Layout
     """Of the operands that are present, in the composite's order, and of the results."""
