@@ -112,6 +112,8 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     _check(self, x, mask)
     if x.ndim < 2:
         raise UnsupportedCallError("the input has no batch")
+    if not all(isinstance(size, int) for size in x.shape):
+        raise UnsupportedCallError("a size is a symbol, and sizes are attributes")
     if self.reduction_axes is not None and _positive(self.reduction_axes, x) != [*range(1, x.ndim)]:
         raise UnsupportedCallError("its axes are not all but the first one")
     channels = x.shape[-1]

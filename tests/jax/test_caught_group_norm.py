@@ -159,6 +159,23 @@ def test_transformations() -> None:
     np.testing.assert_allclose(kept, jax.grad(one)(IMAGE, parameters), rtol=1e-5, atol=1e-5)
 
 
+def test_symbolic_sizes() -> None:
+    norm, parameters = _linen(IMAGE, 4)
+    (batch,) = jax.export.symbolic_shape("batch")
+    type_ = jax.ShapeDtypeStruct((batch, *IMAGE.shape[1:]), IMAGE.dtype)
+    with composites.jax.enabled(NAME):
+        exported = jax.export.export(jax.jit(norm))(type_, parameters)
+    np.testing.assert_allclose(
+        exported.call(IMAGE, parameters), norm(IMAGE, parameters), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_no_elements() -> None:
+    norm, parameters = _linen(IMAGE, 4)
+    with composites.jax.enabled(NAME):
+        assert norm(IMAGE[:0], parameters).shape == (0, 5, 3, 8)
+
+
 def test_outside_of_jit() -> None:
     norm, parameters = _linen(IMAGE, 4)
     gradient = jax.grad(partial(_weighted, norm), (0, 1))
