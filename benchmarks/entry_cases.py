@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.calls import Call, Case, Update, sized
+from composites.torch_internals import assign_all
 
 HIDDEN = "1024x3072xf32"
 IMAGE = "8x64x56x56xf32"
@@ -274,6 +275,22 @@ def _lion(parameters: list[nn.Parameter]) -> Callable[[], None]:
     return step
 
 
+def _scale_by_adam(parameters: list[nn.Parameter]) -> Callable[[], None]:
+    """The update of optax, as a step of PyTorch."""
+    update = _later("composites.operators.optimizers:scale_by_adam")
+    states = [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters]
+    numbers = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+
+    @torch.no_grad()
+    def step() -> None:
+        corrections = [torch.full((), n, device=parameters[0].device) for n in (0.1, 0.001)]
+        for parameter, state in zip(parameters, states, strict=True):
+            direction, *after = update(parameter.grad, *state, *corrections, **numbers)
+            assign_all((parameter, *state), (parameter - 1e-3 * direction, *after))
+
+    return step
+
+
 def _clipping(parameters: list[nn.Parameter]) -> Callable[[], Any]:
     return partial(_later("torch.nn.utils:clip_grad_norm_"), parameters, 1.0)
 
@@ -420,6 +437,7 @@ CASES: tuple[Case, ...] = (
     _optimizer("adafactor", torch.optim.Adafactor),
     _optimizer("muon", torch.optim.Muon),
     _optimizer("zeropower_via_newtonschulz", torch.optim.Muon),
+    Case("scale_by_adam", f"{len(SHAPES)} tensors", lambda: Update(_scale_by_adam, SHAPES)),
     Case("lion", f"{len(SHAPES)} tensors", lambda: Update(_lion, SHAPES)),
     Case("clip_grad_norm", f"{len(SHAPES)} tensors", lambda: Update(_clipping, SHAPES)),
 )  # fmt: skip

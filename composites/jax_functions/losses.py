@@ -39,5 +39,6 @@ def with_integer_labels(
         labels.reshape(-1),
         reduction=0,
         decomposition=_InRows(composite.original, tuple(labels.shape)),
+        many="merged",
     )
     return losses.reshape(labels.shape)

@@ -61,6 +61,27 @@ class _WithMoments:
         return [self.norm(x, *arrays), mean, lax.rsqrt(variance + self.eps)]
 
 
+@dataclass(frozen=True)
+class _OfGroups:
+    """A group norm whose results are those of PyTorch's: output, mean, and reciprocal standard
+    deviation. Nothing but the backward takes the last two."""
+
+    norm: Any
+    groups: int
+    eps: float
+
+    def __call__(self, x: Any, *arrays: Any) -> Any:
+        import jax.numpy as jnp
+        from jax import lax
+
+        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        grouped = wide.reshape(x.shape[0], -1, self.groups, x.shape[-1] // self.groups)
+        mean = grouped.mean((1, 3))
+        variance = jnp.square(grouped - mean[:, None, :, None]).mean((1, 3))
+        scale = lax.rsqrt(variance + self.eps)
+        return [self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
+
+
 def layer_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     """`LayerNorm.__call__` of flax.linen and flax.nnx."""
     axes = _axes(self, x, mask)
@@ -83,21 +104,60 @@ def rms_norm(composite: Any, self: Any, x: Any, mask: Any = None) -> Any:
     return composite(x, shape, parameters.get("scale"), float(self.epsilon), decomposition=norm)
 
 
+def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
+    """`GroupNorm.__call__` of flax.linen and flax.nnx. Channels are the last dimension there, and
+    the second one in the composite."""
+    import math
+
+    _check(self, x, mask)
+    if x.ndim < 2:
+        raise UnsupportedCallError("the input has no batch")
+    if not all(isinstance(size, int) for size in x.shape):
+        raise UnsupportedCallError("a size is a symbol, and sizes are attributes")
+    if self.reduction_axes is not None and _positive(self.reduction_axes, x) != [*range(1, x.ndim)]:
+        raise UnsupportedCallError("its axes are not all but the first one")
+    channels = x.shape[-1]
+    groups = channels // self.group_size if self.group_size else self.num_groups
+    norm, parameters = _taken_apart(self)
+    front = (0, x.ndim - 1, *range(1, x.ndim - 1))
+    return composite(
+        x,
+        parameters.get("scale"),
+        parameters.get("bias"),
+        x.shape[0],
+        channels,
+        math.prod(x.shape[1:-1]),
+        groups,
+        float(self.epsilon),
+        decomposition=_OfGroups(norm, groups, float(self.epsilon)),
+        orders=((front, *(None for _ in parameters)), (front, None, None)),
+    )[0]
+
+
 def _axes(module: Any, x: Any, mask: Any) -> tuple[int, ...]:
     """The axes of a norm, which are the last ones."""
+    _check(module, x, mask)
+    reduced, features = (
+        _positive(axes, x) for axes in (module.reduction_axes, module.feature_axes)
+    )
+    if reduced != features or reduced != list(range(x.ndim - len(reduced), x.ndim)):
+        raise UnsupportedCallError("its axes are not the last ones")
+    return tuple(reduced)
+
+
+def _check(module: Any, x: Any, mask: Any) -> None:
+    """Check what all norms have in common."""
     import jax.numpy as jnp
 
     if mask is not None or module.axis_name is not None:
         raise UnsupportedCallError("it has a mask, or the name of an axis")
     if not hasattr(x, "ndim") or not jnp.issubdtype(x.dtype, jnp.floating):
         raise UnsupportedCallError("the input is no array of floats")
-    reduced, features = (
-        sorted(axis % x.ndim for axis in (axes if isinstance(axes, list | tuple) else (axes,)))
-        for axes in (module.reduction_axes, module.feature_axes)
-    )
-    if reduced != features or reduced != list(range(x.ndim - len(reduced), x.ndim)):
-        raise UnsupportedCallError("its axes are not the last ones")
-    return tuple(reduced)
+
+
+def _positive(axes: Any, x: Any) -> list[int]:
+    """Axes in order, counted from the front."""
+    return sorted(axis % x.ndim for axis in (axes if isinstance(axes, list | tuple) else (axes,)))
 
 
 def _taken_apart(module: Any) -> tuple[Any, dict[str, Any]]:

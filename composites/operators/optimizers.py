@@ -79,6 +79,44 @@ def adam_update(
     return updated if max_exp_avg_sq is None else [*updated, largest]
 
 
+def scale_by_adam(
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    bias_correction1: Tensor,
+    bias_correction2: Tensor,
+    bias_correction_grad: Tensor | None = None,
+    *,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    eps_root: float = 0.0,
+) -> list[Tensor]:
+    """The direction of Adam (Kingma and Ba, 2015) without a learning rate, or of Nadam (Dozat,
+    2016): `optax.scale_by_adam` for one parameter.
+
+    Args:
+        grad, exp_avg, exp_avg_sq: tensors of the same shape. Their types may differ.
+        bias_correction1: 0-d, `1 - beta1**t` in the step `t`, or `1 - beta1**(t + 1)` for Nadam.
+        bias_correction2: 0-d, `1 - beta2**t`.
+        bias_correction_grad: for Nadam; 0-d, `1 - beta1**t`.
+        eps: is added to the denominator.
+        eps_root: is added to what the denominator is the square root of.
+
+    Returns:
+        The direction, which is subtracted from the parameter in proportion to the learning rate,
+        and new `exp_avg` and `exp_avg_sq`, which keep their types.
+    """
+    average = (1 - beta1) * grad + beta1 * exp_avg
+    square = (1 - beta2) * (grad * grad) + beta2 * exp_avg_sq
+    mean = average / bias_correction1.to(average.dtype)
+    if bias_correction_grad is not None:
+        mean = beta1 * mean + (1 - beta1) * (grad / bias_correction_grad.to(grad.dtype))
+    variance = square / bias_correction2.to(square.dtype)
+    direction = mean / ((variance + eps_root).sqrt() + eps)
+    return [direction, average.to(exp_avg.dtype), square.to(exp_avg_sq.dtype)]
+
+
 def sgd_update(
     param: Tensor,
     grad: Tensor,

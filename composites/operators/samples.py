@@ -327,6 +327,19 @@ def lion(dtype: torch.dtype) -> Iterator[Call]:
         yield (parameter, gradient, average, 0.01, decay, 0.9, 0.99), {}
 
 
+def scale_by_adam(dtype: torch.dtype) -> Iterator[Call]:
+    for step, eps_root, nesterov in ((1, 0.0, False), (8, 1e-6, False), (4, 0.0, True)):
+        gradient, average, square = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))
+        first, second, third = (
+            torch.tensor(1 - beta**count)
+            for beta, count in ((0.9, step + nesterov), (0.999, step), (0.9, step))
+        )
+        yield (
+            (gradient, average, square.square(), first, second, third if nesterov else None),
+            {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "eps_root": eps_root},
+        )
+
+
 def sgd(dtype: torch.dtype) -> Iterator[Call]:
     for nesterov in (False, True):
         parameter, gradient, momentum = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))

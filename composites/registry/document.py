@@ -38,6 +38,7 @@ OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
 TARGET = re.compile(r"(jax:)?[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 PACKAGE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)?")
+JAX_FUNCTION = re.compile(rf"{FUNCTION.pattern}(\.<locals>\.[^\W\d]\w*)?")
 
 KERNEL_TARGET = re.compile(r"\S+")
 OPERAND = re.compile(r"[a-zA-Z_]\w*", re.ASCII)
@@ -175,6 +176,16 @@ def _caught(value: Any) -> Any:
     return value
 
 
+def _jax_function_name(value: Any) -> Any:
+    if isinstance(value, str) and not JAX_FUNCTION.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not a function; write package.module:function,"
+            " package.module:Class.method, or package.module:function.<locals>.name for what a"
+            " function makes"
+        )
+    return value
+
+
 def _saved(value: Any) -> Any:
     if isinstance(value, dict):
         for target in value.values():
@@ -193,6 +204,7 @@ _LETTERS = "letters, digits, _ and $, joined by dots"
 _A_NAME = f"a composite name: {_LETTERS}"
 
 FunctionName = Annotated[str, BeforeValidator(_function_name)]
+JaxFunctionName = Annotated[str, BeforeValidator(_jax_function_name)]
 PackageName = Annotated[str, _matching(PACKAGE, "a package such as transformers or acme.layers")]
 Namespace = Annotated[str, _matching(NAMESPACE, "a composite namespace such as acme")]
 Name = Annotated[str, _matching(NAME, _A_NAME)]
@@ -334,7 +346,7 @@ class CompositeDocument(_Strict):
     rewrites: dict[Annotated[str, BeforeValidator(_caught)], FunctionName] = Field(
         default_factory=dict
     )
-    jax: dict[FunctionName, FunctionName] = Field(default_factory=dict)
+    jax: dict[JaxFunctionName, FunctionName] = Field(default_factory=dict)
     example: dict[str, Scalar | list[Scalar] | None] = Field(default_factory=dict)
     samples: FunctionName | None = None
     alternatives: Alternatives = Field(default_factory=dict)

@@ -25,7 +25,7 @@ from lowering.import_hook import after_import
 from lowering.jax_entries.catching import Catcher, Claim
 from lowering.jax_entries.entries import Entries, entries
 from lowering.jax_entries.replacing import Replaced, find_replaceable
-from lowering.requests import Block, Names, Requests
+from lowering.requests import NOTHING, Block, Names, Requests
 
 log = logging.getLogger("composites")
 
@@ -40,6 +40,9 @@ statistics = Statistics()
 class _Installation:
     """The functions that are replaced for some entries."""
 
+    named: Names = NOTHING
+    """Entries whose functions must be there. Of others, the installed release of a package may have
+    fewer, as where all entries are turned on."""
     replaced: list[Replaced] = field(default_factory=list)
     waiting: list[Callable[[], object]] = field(default_factory=list)
     """Functions that stop waiting for modules that are not imported yet."""
@@ -59,19 +62,23 @@ class _Installation:
             self.waiting.append(after_import(target.partition(":")[0], action))
 
     def _action(self, target: str, claims: tuple[Claim, ...], known: Entries) -> Callable[[], None]:
+        able = [claim.entry for claim in claims]
+
         def replace() -> None:
             if self.removed:
                 return
             try:
                 found = find_replaceable(target)
                 catcher = Catcher(target, claims, known, found.is_compiled)
-                self.replaced.append(Replaced(found.function, catcher))
+                self.replaced.append(found.replace(catcher))
             except UnusableFunctionError as error:
-                entry = claims[0].entry
-                raise AllowlistError(
-                    f"{entry.qualified} ({entry.location}): jax: {error}; correct it, or turn the"
-                    f" entry off with -{entry.name}"
-                ) from error
+                entry = next((e for e in able if e.identity in self.named), able[0])
+                problem = f"{entry.qualified} ({entry.location}): jax: {error}"
+                if entry.identity in self.named:
+                    raise AllowlistError(
+                        f"{problem}; correct it, or turn the entry off with -{entry.name}"
+                    ) from error
+                log.warning("%s; calls of %s become no composites", problem, target)
 
         return replace
 
@@ -91,17 +98,18 @@ class _Active:
     entries: tuple[Composite, ...] = ()
     installation: _Installation = field(default_factory=_Installation)
 
-    def change(self, requests: Requests) -> None:
-        """Have on what is asked for. If something cannot be caught, nothing changes."""
+    def change(self, requests: Requests, named: Names) -> None:
+        """Have on what is asked for. If something that is named cannot be caught, nothing
+        changes."""
         known = entries()
         chosen = tuple(d.entry for d in known.definitions if d.entry.identity in requests.names)
         if chosen != self.entries:
             self.installation.remove()
             try:
-                self._install(chosen, known)
+                self._install(chosen, known, named)
             except BaseException:
                 self.installation.remove()
-                self._install(self.entries, known)
+                self._install(self.entries, known, NOTHING)
                 raise
             self.entries = chosen
             # What was traced before holds other composites, or none.
@@ -110,8 +118,8 @@ class _Active:
             log.info("active in JAX programs: %s", names)
         self.requests = requests
 
-    def _install(self, chosen: Sequence[Composite], known: Entries) -> None:
-        self.installation = _Installation()
+    def _install(self, chosen: Sequence[Composite], known: Entries, named: Names) -> None:
+        self.installation = _Installation(named)
         self.installation.install(chosen, known)
 
 
@@ -139,7 +147,8 @@ def enable(*names: str) -> None:
         RegistryError: a registry file is invalid.
     """
     added = _resolved(names)
-    _change(lambda requests: requests.with_names(added, threading.current_thread()))
+    thread = threading.current_thread()
+    _change(lambda requests: requests.with_names(added, thread), _named(names))
 
 
 def disable(*names: str) -> None:
@@ -161,15 +170,15 @@ def enabled(*names: str) -> Iterator[None]:
     before is restored afterwards."""
     block = Block(threading.current_thread(), _resolved(names))
     try:
-        _change(lambda requests: requests.with_block(block))
+        _change(lambda requests: requests.with_block(block), _named(names))
         yield
     finally:
         _change(lambda requests: requests.without_block(block.key))
 
 
-def _change(requested: Callable[[Requests], Requests]) -> None:
+def _change(requested: Callable[[Requests], Requests], named: Names = NOTHING) -> None:
     with _LOCK, interrupts.deferred():
-        _active.change(requested(_active.requests))
+        _active.change(requested(_active.requests), named)
 
 
 def _resolved(names: Sequence[str]) -> Names:
@@ -181,3 +190,10 @@ def _resolved(names: Sequence[str]) -> Names:
             f" call composites.jax.{found[0].name} yourself"
         )
     return frozenset(entry.identity for entry in found if entry.jax)
+
+
+def _named(names: Sequence[str]) -> Names:
+    """The entries that are meant by name, and not by `all` or `acme.*`."""
+    single = [name for name in names if not name.startswith("-") and name.rpartition(".")[2] != "*"]
+    found = resolve([name for name in single if name != "all"], catalog())
+    return frozenset(entry.identity for entry in found)

@@ -129,9 +129,13 @@ class Call:
         """The composite."""
         return self._kind(self._meaning[0])
 
+    @property
+    def saving(self) -> Kind:
+        """The composite with the further results of `saves`."""
+        return self._saving
+
     @cached_property
     def _saving(self) -> Kind:
-        """The composite with the further results of `saves`."""
         if not self.definition.entry.saved:
             return self.kind
         function, _ = self._lowered(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -19,16 +19,21 @@ import numpy as np
 from composites.errors import CompositesError, UnsupportedCallError
 from composites.registry.model import Composite
 from lowering.dispatch.statistics import EntryStatistics
-from lowering.frontends.jax.composite_call import bind
+from lowering.frontends.jax.composite_call import Layout, Order, bind, trace
 from lowering.frontends.jax.internals import has_own_type, knows_sums, settings_of_traces
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
 from lowering.jax_entries.calls import strong
-from lowering.jax_entries.caught_calls import CaughtCall
+from lowering.jax_entries.caught_calls import CaughtCall, Many
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
+from lowering.jax_entries.laid_out import LaidOutCall, ordered_type
+from lowering.jax_entries.traced import is_same
 
 _KINDS = 4096
 """How many kinds of calls are kept."""
+
+Orders = tuple[tuple[Order, ...], tuple[Order, ...]]
+"""Of the arrays among the arguments, and of the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class Catcher:
     is_compiled: bool
     """Whether JAX compiles the function by itself (`jax.jit`). It then adds up the function's own
     gradients before others."""
-    calls: dict[Any, CaughtCall] = field(default_factory=dict)
+    calls: dict[Any, CaughtCall | LaidOutCall] = field(default_factory=dict)
     """The kinds of calls."""
 
     def __call__(
@@ -104,9 +109,33 @@ class CaughtComposite:
         *arguments: Any,
         decomposition: Callable[..., Any] | None = None,
         has_backward: bool = True,
+        orders: Orders | None = None,
+        many: Many | None = None,
         **keywords: Any,
     ) -> Any:
         """The composite's results: an array, or a list of several.
+
+        Args and errors are those of `prepared`.
+        """
+        return self.prepared(
+            *arguments,
+            decomposition=decomposition,
+            has_backward=has_backward,
+            orders=orders,
+            many=many,
+            **keywords,
+        )()
+
+    def prepared(
+        self,
+        *arguments: Any,
+        decomposition: Callable[..., Any] | None = None,
+        has_backward: bool = True,
+        orders: Orders | None = None,
+        many: Many | None = None,
+        **keywords: Any,
+    ) -> Callable[[], Any]:
+        """A call that is not in the program yet, for functions that are several composites or none.
 
         Args:
             arguments, keywords: those of the entry.
@@ -114,6 +143,14 @@ class CaughtComposite:
                 the arguments. It is a frozen value: equal ones compute the same. By default it is
                 the JAX function, for which each array must be one of its arguments.
             has_backward: whether the entry's backward means what JAX's derivative computes.
+            orders: permutations of dimensions, if the composite has them in another order than the
+                arrays here: for each array among the arguments, and for each result.
+            many: how `jax.vmap` can make one composite of many calls, if not by what the entry's
+                own decomposition says. The numbers among the arguments must be the same for all.
+
+        Returns:
+            A function that puts the composite into the program, and returns its results: an array,
+            or a list of several.
 
         Raises:
             UnsupportedCallError: the entry does not have such a call.
@@ -135,47 +172,88 @@ class CaughtComposite:
         # JAX adds up gradients of an array that is given twice in an order of its own.
         is_repeated = len(set(map(id, given))) < len(given)
         call = self._call(
-            values, arrays, _Guarded(made), has_backward and keeps_sums and not is_repeated
+            values,
+            arrays,
+            _Guarded(made),
+            has_backward and keeps_sums and not is_repeated,
+            orders,
+            many,
         )
-        claim.statistics.caught += 1
-        results = bind(call.kind, [arrays[number] for number in call.order])
-        return results[0] if len(results) == 1 else results
+
+        def put() -> Any:
+            claim.statistics.caught += 1
+            results = bind(call.kind, [arrays[number] for number in call.order])
+            return results[0] if len(results) == 1 else results
+
+        return put
+
+    def is_same(self, one: Callable[..., Any], other: Callable[..., Any], *arrays: Any) -> bool:
+        """Whether two functions are the same operations of arrays like these."""
+        types = [strong(jnp.asarray(array)) for array in arrays]
+        return is_same(trace(_Guarded(one), types), trace(_Guarded(other), types))
 
     def _call(
-        self, values: dict[str, Any], arrays: list[Any], made: _Guarded, has_backward: bool
-    ) -> CaughtCall:
+        self,
+        values: dict[str, Any],
+        arrays: list[Any],
+        made: _Guarded,
+        has_backward: bool,
+        orders: Orders | None,
+        many: Many | None,
+    ) -> CaughtCall | LaidOutCall:
         calls, types = self.catcher.calls, tuple(map(strong, arrays))
         key = (
             self.claim.entry.identity, typed(tuple(values.items())), types, made, has_backward,
-            settings_of_traces(),
+            orders, many, settings_of_traces(),
         )  # fmt: skip
         try:
             found = calls.get(key)
         except TypeError as error:
             raise UnsupportedCallError(f"an argument cannot be compared: {error}") from error
         if found is None:
-            found = self._made(values, types, made, has_backward)
+            found = self._made(values, types, made, has_backward, orders, many)
             if len(calls) >= _KINDS:
                 calls.clear()
             calls[key] = found
         return found
 
     def _made(
-        self, values: dict[str, Any], types: tuple[Any, ...], made: _Guarded, has_backward: bool
+        self,
+        values: dict[str, Any],
+        types: tuple[Any, ...],
+        made: _Guarded,
+        has_backward: bool,
+        orders: Orders | None,
+        many: Many | None,
+    ) -> CaughtCall | LaidOutCall:
+        if orders is None:
+            call = self._checked(values, types, made, has_backward, many)
+            self.claim.statistics.lowered += 1
+            return call
+        given = Layout(*orders)
+
+        def inside(*arrays: Any) -> list[Any]:
+            results = made(*given.out_of(arrays, given.operands))
+            return given.into(results, given.results)
+
+        laid_out = tuple(map(ordered_type, types, given.operands))
+        call = self._checked(values, laid_out, inside, has_backward, None)
+        self.claim.statistics.lowered += 1
+        layout = replace(given, operands=tuple(given.operands[n] for n in call.order))
+        return LaidOutCall(call, layout, _in_order(made, call.order))
+
+    def _checked(
+        self,
+        values: dict[str, Any],
+        types: tuple[Any, ...],
+        made: Callable[..., Any],
+        has_backward: bool,
+        many: Many | None,
     ) -> CaughtCall:
-        entries = self.catcher.entries
         order: list[int] = []
-
-        def function(*operands: Any) -> list[Any]:
-            arrays = list(operands)
-            for number, operand in zip(order, operands, strict=True):
-                arrays[number] = operand
-            results = made(*arrays)
-            return list(results) if isinstance(results, list | tuple) else [results]
-
         call = CaughtCall(
-            self.claim.definition, values, types, entries.invoke,
-            function=function, has_backward=has_backward,
+            self.claim.definition, values, types, self.catcher.entries.invoke,
+            function=_in_order(made, order), has_backward=has_backward, many=many,
         )  # fmt: skip
         order[:] = call.order
         try:
@@ -184,8 +262,21 @@ class CaughtComposite:
             raise
         except CompositesError as error:
             raise UnsupportedCallError(str(error)) from error
-        self.claim.statistics.lowered += 1
         return call
+
+
+def _in_order(made: Callable[..., Any], order: Sequence[int]) -> Callable[..., list[Any]]:
+    """A function of arrays as a function of operands, for each of which `order` has the number of
+    the array. It returns a list."""
+
+    def function(*operands: Any) -> list[Any]:
+        arrays = list(operands)
+        for number, operand in zip(order, operands, strict=True):
+            arrays[number] = operand
+        results = made(*arrays)
+        return list(results) if isinstance(results, list | tuple) else [results]
+
+    return function
 
 
 @dataclass(frozen=True)

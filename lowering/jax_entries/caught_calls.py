@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 
 from composites import attribute_types
 from composites.errors import LoweringError, UnsupportedCallError
-from lowering.frontends.jax.composite_call import Kind, bind, trace
+from lowering.frontends.jax.composite_call import Kind, Layout, Merged, Order, bind, trace
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import signature_of, taken_apart
 from lowering.jax_entries.calls import (
@@ -31,7 +32,12 @@ from lowering.jax_entries.calls import (
     wider,
 )
 from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.laid_out import LaidOutCall, ordered_type
 from lowering.jax_entries.pulling import Arrays, NotExpressible, Source, pulled_back
+
+Many = Literal["merged", "stacked"]
+"""Many calls at once: `merged` in the first dimension of all arrays, which counts what is computed
+apart, or `stacked` in a new first dimension of all of them."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,6 +48,8 @@ class CaughtCall(Call):
     """The JAX function, of the operands that are present, in the composite's order."""
     has_backward: bool = True
     """Whether the entry's backward means what JAX's derivative computes."""
+    many: Many | None = None
+    """How one composite can be many calls."""
 
     @cached_property
     def _reference(self) -> Call:
@@ -243,6 +251,40 @@ class CaughtCall(Call):
         return calls[0]
 
     # ---- Rules: vmap ----
+
+    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+        """See `Rules`."""
+        found = super().batched(size, axes)
+        if found is not None or self.many is None:
+            return found
+        shared = [t for t, axis in zip(self._present, axes, strict=True) if axis is None]
+        if any(jnp.issubdtype(type_.dtype, jnp.floating) for type_ in shared):
+            return None  # JAX sums its gradients within products
+        call = self._all_at_once(size, self.many)
+        return None if call is None else (call.kind, True)
+
+    def _all_at_once(self, size: int, many: Many) -> LaidOutCall | None:
+        """The calls of one more dimension at the front of all operands, as the entry has them."""
+        if len({type_.shape[:1] for type_ in self.arrays}) > 1 and many == "merged":
+            return None  # one of them is for all
+        order: Order = Merged(size) if many == "merged" else None
+        layout = Layout((order,) * len(self.order), (order,) * len(self.kind.jaxpr.out_avals))
+        function = jax.vmap(self.function, axis_size=size)
+
+        def inside(*operands: Any) -> list[Any]:
+            results = function(*layout.out_of(operands, layout.operands))
+            return layout.into(results, layout.results)
+
+        arrays = tuple(ordered_type(wider(type_, size), order) for type_ in self.arrays)
+        call = CaughtCall(
+            self.definition, self.values, arrays, self.invoke,
+            function=inside, has_backward=self.has_backward,
+        )  # fmt: skip
+        try:
+            call.check()
+        except (UnsupportedCallError, LoweringError):
+            return None
+        return LaidOutCall(call, layout, function, (order,))
 
     def moved(self, size: int, axes: tuple[int | None, ...]) -> CaughtCall | None:
         """The call with one more dimension at the front of these operands, if the entry's own means

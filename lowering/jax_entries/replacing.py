@@ -3,24 +3,39 @@
 Programs hold functions of JAX in many places: as names of modules, fields of flax modules, values
 of dictionaries, or inside what `jax.jit` returned. The function object stays the same in all of
 them. Only its code changes, and comes back when nothing catches the function any more.
+
+Some functions are made anew by each call of another one, as the updates of optax's optimizers.
+There the code changes of the one that makes them, and of those that it has made.
 """
 
 from __future__ import annotations
 
+import gc
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
-from typing import Any
+from dis import get_instructions
+from types import CellType, CodeType, FunctionType
+from typing import Any, Protocol
 
 from composites.errors import UnusableFunctionError, did_you_mean
 from composites.functions import import_module
+
+_LOCALS = "<locals>"
+"""Stands in names of functions between the one that makes and the one that is made."""
 
 Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Takes the original function, and the arguments of a call."""
 
 
-class Replaced:
+class Replaced(Protocol):
+    """What goes to a handler until `restore`."""
+
+    def restore(self) -> None:
+        """Have calls do again what they did."""
+
+
+class ReplacedFunction:
     """A function whose calls go to a handler until `restore`."""
 
     def __init__(self, function: FunctionType, handler: Handler) -> None:
@@ -41,7 +56,7 @@ class Replaced:
         function.__code__ = _calling(handled, self._code)
 
     def restore(self) -> None:
-        """Have the function do again what it did."""
+        """See `Replaced`."""
         self._function.__code__ = self._code
         if self._signature is None:
             vars(self._function).pop("__signature__", None)
@@ -63,6 +78,117 @@ def _calling(handled: Callable[..., Any], code: CodeType) -> CodeType:
     )
 
 
+class ReplacedLocal:
+    """The functions that a `def` inside another function makes. Their calls go to a handler until
+    `restore`.
+
+    The handler's original function has the values of the variables of the one that was called. It
+    has no defaults, but the handler gets all arguments.
+    """
+
+    def __init__(self, maker: FunctionType, code: CodeType, handler: Handler) -> None:
+        self._maker = maker
+        self._code = code
+        self._code_of_maker = maker.__code__
+        self._is_restored = False
+
+        def handled(
+            variables: tuple[Any, ...], arguments: tuple[Any, ...], keywords: dict[str, Any]
+        ) -> Any:
+            cells = tuple(map(CellType, variables))
+            original = FunctionType(code, maker.__globals__, code.co_name, closure=cells)
+            if self._is_restored:  # another thread was making the function meanwhile
+                return original(*arguments, **keywords)
+            return handler(original, arguments, keywords)
+
+        self._calling = _calling_with_variables(handled, code)
+        constants = tuple(
+            self._calling if constant is code else constant for constant in maker.__code__.co_consts
+        )
+        maker.__code__ = maker.__code__.replace(co_consts=constants)
+        _exchange(code, self._calling)
+
+    def restore(self) -> None:
+        """See `Replaced`."""
+        self._is_restored = True
+        self._maker.__code__ = self._code_of_maker
+        _exchange(self._calling, self._code)
+
+
+def _exchange(code: CodeType, other: CodeType) -> None:
+    """Give all functions that have some code another one. Those that `gc.freeze` hides keep it."""
+    for function in gc.get_referrers(code):
+        if isinstance(function, FunctionType) and function.__code__ is code:
+            function.__code__ = other
+
+
+_HANDLED = "the function that is called"
+"""Stands for it in compiled source."""
+
+
+def _calling_with_variables(handled: Callable[..., Any], code: CodeType) -> CodeType:
+    """Code with the parameters and the variables of other code. It calls a function, which it
+    holds as a constant, with the values of the variables and with its arguments."""
+    names, rest, further = inspect.getargs(code)
+    positional, keyword_only = names[: code.co_argcount], names[code.co_argcount :]
+    parameters = [*positional]
+    if code.co_posonlyargcount:
+        parameters.insert(code.co_posonlyargcount, "/")
+    if rest is not None or keyword_only:
+        parameters.append(f"*{rest or ''}")
+    further_ones = [] if further is None else [f"**{further}"]
+    arguments = [*positional, *([] if rest is None else [f"*{rest}"])]
+    keywords = [f"{name!r}: {name}" for name in keyword_only] + further_ones
+    source = f"""
+def maker({_each(code.co_freevars)}):
+    def call({_each([*parameters, *keyword_only, *further_ones])}):
+        __handled = {_HANDLED!r}
+        return __handled(({_each(code.co_freevars)}), ({_each(arguments)}), {{{_each(keywords)}}})
+"""
+    module = compile(source, code.co_filename, "exec", dont_inherit=True)
+    call = _code_within(_code_within(module, "maker"), "call")
+    assert call.co_freevars == code.co_freevars
+    return call.replace(
+        co_consts=tuple(handled if c == _HANDLED else c for c in call.co_consts),
+        co_name=code.co_name,
+        co_qualname=code.co_qualname,
+        co_firstlineno=code.co_firstlineno,
+    )
+
+
+def _each(parts: Sequence[str]) -> str:
+    return "".join(f"{part}, " for part in parts)
+
+
+def _code_within(code: CodeType, name: str) -> CodeType:
+    """The code of the one `def` of this name.
+
+    Raises:
+        UnusableFunctionError: there is none, or several.
+    """
+    within = [c for c in code.co_consts if isinstance(c, CodeType)]
+    found = [c for c in within if c.co_name == name]
+    if len(found) != 1:
+        hint = did_you_mean(name, [c.co_name for c in within]) if not found else ", but several"
+        raise UnusableFunctionError(f"{code.co_name} makes no function {name}{hint}")
+    return found[0]
+
+
+_SPECIAL = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def _is_plain(code: CodeType) -> bool:
+    """Whether code is that of a function, not of a class or a generator, which only reads the
+    variables of others."""
+    if code.co_flags & _SPECIAL or not code.co_flags & inspect.CO_OPTIMIZED:
+        return False
+    changed = {i.argval for i in get_instructions(code) if i.opname in _CHANGES}
+    return changed.isdisjoint(code.co_freevars)
+
+
+_CHANGES = ("STORE_DEREF", "DELETE_DEREF")
+
+
 @dataclass(frozen=True, slots=True)
 class Replaceable:
     """A function without what decorators put around it."""
@@ -70,15 +196,25 @@ class Replaceable:
     function: FunctionType
     is_compiled: bool
     """Whether `jax.jit` is among them."""
+    local: CodeType | None = None
+    """Of a function that this one makes, which is meant then."""
+
+    def replace(self, handler: Handler) -> Replaced:
+        """Have calls go to a handler."""
+        if self.local is None:
+            return ReplacedFunction(self.function, handler)
+        return ReplacedLocal(self.function, self.local, handler)
 
 
 def find_replaceable(target: str) -> Replaceable:
-    """The function of `package.module:Class.method`.
+    """The function of `package.module:Class.method`, or of `package.module:function.<locals>.name`
+    for one that `function` makes.
 
     Raises:
         UnusableFunctionError: there is none, or its code cannot be replaced.
     """
     name, _, path = target.partition(":")
+    path, _, local = path.partition(f".{_LOCALS}.")
     owner: Any = import_module(name)
     for part in path.split("."):
         if not hasattr(owner, part):
@@ -92,6 +228,14 @@ def find_replaceable(target: str) -> Replaceable:
             f"{target} cannot be caught: it is not a plain function, or has variables of an"
             " enclosing one"
         )
+    if local:
+        code = _code_within(found.__code__, local)
+        if not _is_plain(code):
+            raise UnusableFunctionError(
+                f"{target} cannot be caught: it is not a plain function, or assigns to variables of"
+                f" {found.__name__}"
+            )
+        return Replaceable(found, False, code)
     return Replaceable(found, _is_compiled(owner))
 
 

@@ -48,6 +48,14 @@ WRONG = {
             " package.module:Class.method"
         ],
     ),
+    "no name of what a JAX function makes": (
+        entry(GELU, "jax: {'optax:scale_by_adam.<locals>': 'torch:mm'}"),
+        [
+            "6: e: jax optax:scale_by_adam.<locals>: 'optax:scale_by_adam.<locals>' is not a"
+            " function; write package.module:function, package.module:Class.method, or"
+            " package.module:function.<locals>.name for what a function makes"
+        ],
+    ),
     "rewrites what is neither operator nor function": (
         entry(GELU, "rewrites: {mm: 'torch:mm'}"),
         [

@@ -80,6 +80,68 @@ class Rules(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The first two dimensions as one."""
+
+    size: int
+    """Of the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The first dimension as two."""
+
+    size: int
+    """Of the first one."""
+
+
+Order = tuple[int, ...] | Merged | Split | None
+"""How an array has the elements of another one, such as a permutation of its dimensions; None if it
+is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """In which form a composite has the arrays of its caller."""
+
+    operands: tuple[Order, ...]
+    """For each operand, the composite's form of the caller's array."""
+    results: tuple[Order, ...]
+    """The same for each result."""
+
+    def into(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
+        """Arrays of the caller as the composite has them. None stands for an absent one."""
+        return [ordered(x, order) for x, order in zip(arrays, orders, strict=True)]
+
+    def out_of(self, arrays: Sequence[Any], orders: Sequence[Order]) -> list[Any]:
+        """Arrays of the composite as the caller has them."""
+        return [ordered(x, inverse(order)) for x, order in zip(arrays, orders, strict=True)]
+
+
+def inverse(order: Order) -> Order:
+    match order:
+        case None:
+            return None
+        case Merged(size):
+            return Split(size)
+        case Split(size):
+            return Merged(size)
+    return tuple(order.index(n) for n in range(len(order)))
+
+
+def ordered(array: Any, order: Order) -> Any:
+    """An array in another form. None stays None."""
+    if array is None or order is None:
+        return array
+    match order:
+        case Merged(size):
+            return array.reshape(size * array.shape[1], *array.shape[2:])
+        case Split(size):
+            return array.reshape(size, array.shape[0] // size, *array.shape[1:])
+    return jax.lax.transpose(array, order)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """All that equal calls of a composite have in common."""
@@ -97,6 +159,9 @@ class Kind:
     """What the composite replaces in a program whose bits are to stay: a function of the operands,
     as the program would call it. It is called where there is no composite: outside of `jax.jit`,
     and for derivatives. None: `jaxpr` is all there is."""
+    laid_out: tuple[Kind, Layout] | None = None
+    """The composite itself, if it has arrays in another form than the call. JAX adds up the
+    gradients of the caller's arrays, so that transposing them first would change sums."""
 
     @property
     def decomposition(self) -> Callable[..., list[Any]]:
@@ -170,6 +235,10 @@ _call_p.multiple_results = True
 
 
 def _composite(*operands: Any, kind: Kind) -> list[Any]:
+    if kind.laid_out is not None:
+        inner, layout = kind.laid_out
+        results = _composite(*layout.into(operands, layout.operands), kind=inner)
+        return layout.out_of(results, layout.results)
     attributes = [(name, AttributeText(text)) for name, text in kind.attributes]
     return bind_composite(kind.name, kind.version, attributes, kind.jaxpr, operands)
 

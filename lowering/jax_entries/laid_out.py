@@ -1,0 +1,113 @@
+"""Calls whose arrays have another form than those of the composite: dimensions in another order, or
+those of many calls at once in one.
+
+The operands are the caller's arrays all the same, and what changes their form is part of the call:
+JAX then adds gradients to those of their other uses as it does in the program without composites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import compress
+from typing import Any
+
+import jax
+
+from lowering.frontends.jax.composite_call import Kind, Layout, Order, inverse, ordered, trace
+from lowering.jax_entries.calls import Call
+from lowering.jax_entries.pulling import Arrays
+
+
+@dataclass(frozen=True, eq=False)
+class LaidOutCall:
+    """All that equal calls of this form have in common. It is what `Rules` describes."""
+
+    call: Call
+    """The call of arrays as the composite has them."""
+    layout: Layout
+    """Of the operands that are present, in the composite's order, and of the results."""
+    function: Arrays
+    """The JAX function, of the caller's arrays in the composite's order."""
+    further: tuple[Order] | None = None
+    """The form of each further result, which the backward takes. None: it is not known."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """See `Call`."""
+        return self.call.order
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The composite, with what changes the form of its operands and results."""
+        return self._around(self.call.kind, self.layout, self.function, self)
+
+    def _around(self, inner: Kind, layout: Layout, function: Arrays, rules: Any) -> Kind:
+        types = [
+            ordered_type(aval, inverse(order))
+            for aval, order in zip(inner.jaxpr.in_avals, layout.operands, strict=True)
+        ]
+        return Kind(
+            inner.name,
+            inner.version,
+            inner.attributes,
+            trace(function, types),
+            rules,
+            function,
+            (inner, layout),
+        )
+
+    def differentiable(self, wanted: tuple[bool, ...]) -> Kind | None:
+        """See `Rules`."""
+        found = self.call.differentiable(wanted)
+        if found is None:
+            return None
+        return self.kind if found is self.call.kind else self._saving
+
+    @cached_property
+    def _orders_of_saved(self) -> tuple[Order, ...]:
+        """Of results and further results."""
+        count = len(self.call.saving.jaxpr.out_avals) - len(self.layout.results)
+        return (*self.layout.results, *(self.further or ()) * count)
+
+    @cached_property
+    def _saving(self) -> Kind | None:
+        if self.further is None:
+            return None
+        inner = self.call.saving
+        layout = Layout(self.layout.operands, self._orders_of_saved)
+
+        def function(*operands: Any) -> list[Any]:
+            assert inner.uncompiled is not None
+            results = inner.uncompiled(*layout.into(operands, layout.operands))
+            return layout.out_of(results, layout.results)
+
+        return self._around(inner, layout, function, None)
+
+    def pull_back(
+        self,
+        operands: Sequence[Any],
+        results: Sequence[Any],
+        grads: Sequence[Any | None],
+        wanted: tuple[bool, ...],
+    ) -> list[Any]:
+        """See `Rules`."""
+        layout = self.layout
+        found = self.call.pull_back(
+            layout.into(operands, layout.operands),
+            layout.into(results, self._orders_of_saved[: len(results)]),
+            layout.into(grads, layout.results),
+            wanted,
+        )
+        return layout.out_of(found, tuple(compress(layout.operands, wanted)))
+
+    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+        """See `Rules`."""
+        return None
+
+
+def ordered_type(type_: Any, order: Order) -> Any:
+    """The type of an array in another form."""
+    plain = jax.ShapeDtypeStruct(type_.shape, type_.dtype)
+    return jax.eval_shape(partial(ordered, order=order), plain)
