@@ -221,7 +221,12 @@ def put(
         if isinstance(each.kernel, str)
     }
     functions_of = {
-        call: Binding(each.kernel, each.ignored, returns_saved=each.listed_as is not None)
+        call: Binding(
+            each.kernel,
+            each.ignored,
+            returns_saved=each.listed_as is not None,
+            enables_x64=each.is_alternative,  # as where an export lowers it
+        )
         for call, each in chosen.items()
         if not isinstance(each.kernel, str)
     }

@@ -159,6 +159,7 @@ def run(program: Program, kernels: Any, module: Function, others: list[Tensor]) 
     return outputs, {use.composite: use for use in step.kernels}
 
 
+@pytest.mark.filterwarnings("error:Explicitly requested dtype")
 @pytest.mark.parametrize("case", CASES)
 def test_auto_takes_alternatives_with_the_same_numbers(case: str) -> None:
     program, module, others = export(case)
