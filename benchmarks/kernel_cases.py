@@ -313,7 +313,7 @@ GROWING: Sequence[Growing] = (
     Growing(
         "embedding",
         ("embedding_dense_backward",),
-        [embedding(64, size) for size in (64, 256, 1024, 4096, 16384)],
+        [embedding(64, size) for size in (64, 256, 1024, 4096, 16384, 50257)],
         "num_weights * grad_output.shape[-1]",
         _numbers,
     ),

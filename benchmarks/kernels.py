@@ -5,14 +5,16 @@
 
 - calls: each distinct call of a composite alone, with stock's decomposition, with the faster
   alternative where the entry has one, and with the kernel.
-- growing: the same calls at growing sizes; from where on the kernel is faster than both others. The
-  registry of examples/cpu_kernels records it as a condition.
+- growing: the same calls at growing sizes; where the kernel is faster than both others, and where
+  it is faster than the decomposition alone, so that it pays behind the faster alternative. The
+  registry of examples/cpu_kernels records both as conditions, by which `kernels="auto"` chooses.
 - updates: AdamW of one parameter in a step that owns its state, whose gradient is given. No kernel
   takes it: XLA's own loops beside PyTorch's fused one, and beside the bound for gradient,
   parameter and both averages.
 - steps: whole training steps with AdamW: the exported program with stock's decompositions, with
-  kernels, and with faster alternatives and kernels; PyTorch eager, torch.compile, and torch_xla.
-- others: programs that nothing was tuned for, without and with kernels.
+  kernels alone, and as `auto` chooses kernels and faster alternatives; PyTorch eager,
+  torch.compile, and torch_xla.
+- others: programs that nothing was tuned for, with stock's decompositions and on `auto`.
 
 On a GPU, the kernels are those of examples/gpu_kernels:
 
@@ -81,7 +83,7 @@ from lowering.stablehlo.kernels import Candidate, outer_calls, place_kernels, pu
 
 PACKAGE = Path(__file__).parents[1] / "examples" / "cpu_kernels" / "src"
 PARTS = ("calls", "growing", "updates", "steps", "others")
-SIDES = ("decompositions", "kernels", "faster + kernels", "eager", "torch.compile", "torch_xla")
+SIDES = ("decompositions", "auto", "kernels", "eager", "torch.compile", "torch_xla")
 
 
 def use_package() -> None:
@@ -126,21 +128,38 @@ class Growth:
     size: str
     gains: Mapping[int, float]
     """By size: how many times faster the kernel is than the fastest other."""
+    over_stock: Mapping[int, float]
+    """By size: how many times faster it is than stock's decomposition."""
 
     @property
-    def start(self) -> int | None:
-        """The smallest size from which on the kernel always pays."""
-        found = None
-        for size in sorted(self.gains, reverse=True):
-            if self.gains[size] < 1:
-                return found
-            found = size
-        return found
+    def first(self) -> str:
+        """Where the kernel pays, as a registry says it."""
+        return self._where(self.gains)
 
     @property
-    def condition(self) -> str:
-        """As a registry says it."""
-        return "never" if self.start is None else f"{self.size} >= {self.start}"
+    def behind(self) -> str:
+        """Where it pays if the faster alternative does not take the call. Empty where this is no
+        other condition. A registry lists it again for these, with a negative priority."""
+        found = self._where(self.over_stock)
+        return "" if found == self.first else found
+
+    def _where(self, gains: Mapping[int, float]) -> str:
+        sizes = sorted(gains)
+        runs: list[list[int]] = []
+        for before, size in zip([None, *sizes], sizes, strict=False):
+            if gains[size] < 1:
+                continue
+            if before is not None and runs and runs[-1][-1] == before:
+                runs[-1].append(size)
+            else:
+                runs.append([size])
+        return " or ".join(self._between(run[0], run[-1], sizes) for run in runs) or "never"
+
+    def _between(self, least: int, most: int, sizes: Sequence[int]) -> str:
+        """A condition for sizes of a run. It has no end at the largest one that was measured."""
+        if most == sizes[-1]:
+            return f"{self.size} >= {least}"
+        return f"{least} <= {self.size} <= {most}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +186,14 @@ class Stepped:
     name: str
     times: Mapping[str, float]
     taken: int
-    """Calls of composites that have a kernel, of the side `kernels`."""
+    """Calls of composites that have a kernel, of the side `auto`."""
+    faster: int
+    """Calls that have a faster alternative, of the same side."""
     bar: float | None
 
     @property
     def gain(self) -> float:
-        return self.times["decompositions"] / self.times["kernels"]
+        return self.times["decompositions"] / self.times["auto"]
 
 
 # ---- calls ----
@@ -246,15 +267,18 @@ def _arrays(program: Any, module: torch.nn.Module, batch: Sequence[torch.Tensor]
 
 
 def growth(growing: Growing, seconds: float) -> Iterator[Growth]:
-    """From where on the kernels of some composites pay."""
+    """Where the kernels of some composites pay."""
     gains: dict[str, dict[int, float]] = {name: {} for name in growing.full_names}
+    over_stock: dict[str, dict[int, float]] = {name: {} for name in growing.full_names}
     for case in growing.cases:
         for call in measured_calls(case, seconds):
             if call.composite in gains and call.kernel is not None:
                 fastest = min(call.stock, call.faster or call.stock)
-                gains[call.composite][growing.measure(case)] = fastest / call.kernel
+                size = growing.measure(case)
+                gains[call.composite][size] = fastest / call.kernel
+                over_stock[call.composite][size] = call.stock / call.kernel
     for name, found in gains.items():
-        yield Growth(name, growing.size, found)
+        yield Growth(name, growing.size, found, over_stock[name])
 
 
 # ---- updates ----
@@ -289,28 +313,23 @@ def measured_step(case: StepCase, seconds: float, sides: Sequence[str] = SIDES) 
     torch.manual_seed(0)
     module, batch = case.build()
     optimizer = partial(torch.optim.AdamW, lr=1e-3)
-    exported = {
-        choice: composites.export(
-            module, (), kwargs=dict(batch), optimizer=optimizer, decompositions=choice
-        )
-        for choice in (None, "fast")
-        if choice is None or "faster + kernels" in sides
-    }
-    steps = {
-        "decompositions": exported[None].compile("cpu", None),
-        "kernels": exported[None].compile("cpu"),
-    }
-    if "faster + kernels" in sides:
-        steps["faster + kernels"] = exported["fast"].compile("cpu")
+    program = composites.export(module, (), kwargs=dict(batch), optimizer=optimizer)
+    steps = {"decompositions": program.compile("cpu", None), "auto": program.compile("cpu")}
+    if "kernels" in sides:
+        listed = sorted({kernel.composite for kernel in all_listed() if kernel.platform == "cpu"})
+        named = [name for name in listed if name in program.composites]
+        steps["kernels"] = program.compile("cpu", named)
     runs: dict[str, Callable[[], object]] = {
         side: _of_step(step, module, batch) for side, step in steps.items()
     }
     makers = {"eager": _eager, "torch.compile": _compiled, "torch_xla": _torch_xla}
     runs |= {side: maker(case) for side, maker in makers.items() if side in sides}
     times = times_in_turns(list(runs.values()), seconds)
-    taken = sum(use.count for use in steps["kernels"].kernels if use.kernel is not None)
+    uses = steps["auto"].kernels
+    taken = sum(use.count for use in uses if use.kernel is not None)
+    faster = sum(use.count for use in uses if use.alternative is not None)
     medians = map(median, times)
-    return Stepped(case.name, dict(zip(runs, medians, strict=True)), taken, case.bar)
+    return Stepped(case.name, dict(zip(runs, medians, strict=True)), taken, faster, case.bar)
 
 
 def _of_step(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Callable[[], object]:
@@ -371,9 +390,15 @@ CALLS_HEAD = (
     *("call", "composite", "decomposition", "faster alternative", "kernel", "bound"),
     *("decomposition / kernel", "bar", "difference"),
 )
-GROWTH_HEAD = ("composite", "by size: fastest other / kernel", "the kernel pays where", "registry")
+GROWTH_HEAD = (
+    *("composite", "by size: fastest other / kernel", "the kernel pays where"),
+    *("behind the alternative", "registry"),
+)
 UPDATES_HEAD = ("parameter", "donated step", "PyTorch fused", "bound", "step / bound")
-STEPS_HEAD = ("step", *SIDES, "calls with kernels", "decompositions / kernels", "bar", "fastest")
+STEPS_HEAD = (
+    *("step", *SIDES, "calls with kernels", "with alternatives"),
+    *("decompositions / auto", "bar", "fastest"),
+)
 
 
 def call_cells(call: Call) -> tuple[str, ...]:
@@ -392,13 +417,17 @@ def call_cells(call: Call) -> tuple[str, ...]:
 
 def growth_cells(found: Growth) -> tuple[str, ...]:
     gains = ", ".join(f"{size}: {gain:.2f}" for size, gain in sorted(found.gains.items()))
-    recorded = [
-        text
+    behind = f"`{found.behind}`" if found.behind else ""
+    listed = [
+        kernel
         for kernel in all_listed()
         if kernel.composite == found.composite and kernel.platform == "cpu"
-        for text in kernel.when.where
     ]
-    return found.composite, gains, f"`{found.condition}`", ", ".join(f"`{t}`" for t in recorded)
+    recorded = (
+        " and ".join(f"`{text}`" for text in kernel.when.where) or "always"
+        for kernel in sorted(listed, key=lambda kernel: -kernel.priority)
+    )
+    return found.composite, gains, f"`{found.first}`", behind, ", then ".join(recorded)
 
 
 def update_cells(update: Update) -> tuple[str, ...]:
@@ -412,6 +441,7 @@ def step_cells(step: Stepped) -> tuple[str, ...]:
         step.name,
         *(milliseconds(step.times[side]) if side in step.times else "" for side in SIDES),
         str(step.taken),
+        str(step.faster),
         f"{step.gain:.2f}",
         _bar(step.gain, step.bar),
         min(users, key=lambda side: users[side]),
@@ -450,7 +480,7 @@ def markdown(
         text += ["## Single calls", "", "![Times](KERNELS.svg)", ""]
         text += table(CALLS_HEAD, [call_cells(call) for call in calls])
     if grown:
-        text += ["## From where on kernels pay", ""]
+        text += ["## Where kernels pay", ""]
         text += table(GROWTH_HEAD, [growth_cells(each) for each in grown])
     if updates:
         text += ["## Updates of AdamW", ""]

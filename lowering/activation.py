@@ -125,6 +125,11 @@ def active() -> tuple[str, ...]:
     return tuple(catalog().label(entry) for entry in _active.entries)
 
 
+def has_chosen_decompositions() -> bool:
+    """Whether an active composite has another decomposition than stock's, as somebody chose."""
+    return bool(_active.words)
+
+
 def enable(*names: str, decompositions: str | None = None) -> None:
     """Turn composites on, in addition to those that are already on.
 

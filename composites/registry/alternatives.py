@@ -1,6 +1,6 @@
-"""Alternatives to the decomposition of an entry: read from a file, and checked against the entry.
+"""Alternatives to the decomposition of an entry, checked against the entry.
 
-`validation` reads those of a file's own entries. `catalog` gives those that a file has for entries
+`validation` checks those of a file's own entries. `catalog` gives those that a file has for entries
 of other registries to these entries. The functions that alternatives name are not imported before
 somebody chooses one, because JAX takes a second to import and need not be installed.
 """
@@ -8,21 +8,17 @@ somebody chooses one, because JAX takes a second to import and need not be insta
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from composites.errors import UnusableFunctionError, did_you_mean
 from composites.functions import find_function
-from composites.registry.document import AlternativeDocument
 from composites.registry.model import (
     AUTOMATIC,
-    DERIVE,
     GOALS,
     Alternative,
     Composite,
     Decomposition,
-    Location,
-    When,
 )
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import check_signature, describe_function
@@ -31,39 +27,6 @@ from composites.registry.when import Mistake, read_when
 OUTPUT_MASK = "output_mask"
 """The parameter of a backward that says which operands need a gradient: a tuple of booleans, one
 for each of `gradients`."""
-
-
-def read_alternatives(
-    documents: Mapping[str, AlternativeDocument], place: Callable[[str], Location]
-) -> tuple[Alternative, ...]:
-    """The alternatives of one entry, not yet checked against it.
-
-    Args:
-        place: where the alternative of a name is defined.
-    """
-    return tuple(
-        Alternative(
-            name=name,
-            goals=tuple(dict.fromkeys(document.goals)),
-            when=_when(document),
-            decomposition=_function(document.decomposition),
-            backward=_function(document.backward),
-            derives=document.backward == DERIVE,
-            gradients=tuple(document.gradients),
-            tolerance=tuple((dtype, float(limit)) for dtype, limit in document.tolerance.items()),
-            samples=document.samples,
-            location=place(name),
-        )
-        for name, document in documents.items()
-    )
-
-
-def _when(document: AlternativeDocument) -> When:
-    return read_when(document.when, None, lambda name, known: "")[0]
-
-
-def _function(text: str | None) -> Decomposition | None:
-    return None if text is None or text == DERIVE else Decomposition.parse(text)
 
 
 def mistakes_in(

@@ -63,15 +63,16 @@ def _listed(
                 target=kernel.target,
                 library=kernel.library,
                 operands=tuple(kernel.operands),
-                when=_when(kernel),
+                when=when_of(kernel.when),
                 ignores=tuple(kernel.ignores),
                 priority=kernel.priority,
                 location=place((platform, number)),
             )
 
 
-def _when(kernel: KernelDocument) -> When:
-    given: dict[str, tuple[Any, ...]] = {name: tuple(found) for name, found in kernel.when.items()}
+def when_of(conditions: Mapping[str, Sequence[Any]]) -> When:
+    """Conditions of a file, not yet checked."""
+    given: dict[str, tuple[Any, ...]] = {name: tuple(found) for name, found in conditions.items()}
     dtypes, ranks, where = (given.pop(key, ()) for key in ("dtypes", "rank", "where"))
     return When(tuple(given.items()), dtypes, ranks, where)
 

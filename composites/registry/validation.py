@@ -24,7 +24,7 @@ from composites.attribute_types import (
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
 from composites.functions import find_function
-from composites.registry.alternatives import mistakes_in, read_alternatives
+from composites.registry.alternatives import mistakes_in
 from composites.registry.document import (
     HINTS,
     MAX_VERSION,
@@ -39,6 +39,7 @@ from composites.registry.kernels import (
     kernels_of_entry,
     places,
 )
+from composites.registry.listed_alternatives import read_alternatives
 from composites.registry.model import (
     DERIVE,
     Addition,

@@ -139,6 +139,7 @@ def export(
         _progress() as step,
         activation.for_export(ops, decompositions),
     ):
+        keeps = decompositions is not None or activation.has_chosen_decompositions()
         parts = activation.backend().frontend
         if isinstance(module, torch.export.ExportedProgram):
             module = graph_of(module, parts.tensors)  # its class is one of torch.fx
@@ -168,10 +169,18 @@ def export(
         if varying is None:
             found = record(args, kwargs or {})
             lowered = run_passes(found.module, [*passes, *for_target])
-            return Program(lowered, found.inputs, found.outputs, devices)
+            return Program(
+                lowered, found.inputs, found.outputs, devices, keeps_decompositions=keeps
+            )
         general = program_for_sizes(record, varying)
         cleaned = run_passes(general.module, [rename_decompositions, *passes])
-        return Program(cleaned, general.inputs, general.outputs, dimensions=general.dimensions)
+        return Program(
+            cleaned,
+            general.inputs,
+            general.outputs,
+            dimensions=general.dimensions,
+            keeps_decompositions=keeps,
+        )
 
 
 def _cleaning(recorded: Lowered, share: bool, name: str) -> list[Pass]:

@@ -2,51 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from types import SimpleNamespace
+from functools import partial
 from typing import Any
 
-from composites.element_types import PYTORCH_NAMES
-from composites.errors import LoweringError, ProgramError, did_you_mean
+from composites.errors import ProgramError, did_you_mean
 from composites.functions import find_function
-from composites.registry.conditions import ConditionError
 from composites.registry.kernels import all_listed, compile_where
 from composites.registry.model import ListedKernel
+from lowering.export.call_conditions import Conditions, operands_of
+from lowering.export.listed_alternatives import listed_alternatives
 from lowering.stablehlo import Module, register_targets
 from lowering.stablehlo.composites import Signature
-from lowering.stablehlo.dtypes import is_float, shape_and_element_type
 from lowering.stablehlo.kernels import NOT_LISTED, Candidate, Candidates, Kernel, distinct
-
-_TYPES = SimpleNamespace(**{name: name for name in PYTORCH_NAMES.values()})
-"""In place of torch in conditions: types are their names."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Operand:
-    """An operand of a call, as conditions see it."""
-
-    shape: tuple[int, ...]
-    element_type: str
-
-    @property
-    def dtype(self) -> str:
-        return PYTORCH_NAMES.get(self.element_type, self.element_type)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    def dim(self) -> int:
-        return len(self.shape)
-
-    def numel(self) -> int:
-        return math.prod(self.shape)
-
-    def is_floating_point(self) -> bool:
-        return is_float(self.element_type)
 
 
 def listed_kernels(module: Module, platform: str, names: Sequence[str] | None = None) -> Candidates:
@@ -88,15 +57,33 @@ def listed_kernels(module: Module, platform: str, names: Sequence[str] | None = 
     return candidates
 
 
+def with_alternatives(kernels: Candidates) -> Candidates:
+    """The kernels for a call, and the faster alternatives to its decomposition. Kernels with a
+    negative priority are asked behind these."""
+    alternatives = listed_alternatives()
+
+    def candidates(call: Signature) -> Sequence[Candidate]:
+        found = kernels(call)
+        first = [candidate for candidate in found if candidate.priority >= 0]
+        last = [candidate for candidate in found if candidate.priority < 0]
+        return [*first, *alternatives(call), *last]
+
+    return candidates
+
+
 def _candidate(
     kernel: ListedKernel, call: Signature, loaded: dict[ListedKernel, Kernel]
 ) -> Candidate:
     refusal = _refusal(kernel, call)
     if refusal is not None:  # what it needs may not be installed
-        return Candidate(kernel.name, refusal=refusal, listed_as=kernel.name)
+        return Candidate(
+            kernel.name, refusal=refusal, listed_as=kernel.name, priority=kernel.priority
+        )
     if kernel not in loaded:
         loaded[kernel] = _load(kernel)
-    return Candidate(loaded[kernel], kernel.ignores, listed_as=kernel.name)
+    return Candidate(
+        loaded[kernel], kernel.ignores, listed_as=kernel.name, priority=kernel.priority
+    )
 
 
 def _load(kernel: ListedKernel) -> Kernel:
@@ -114,49 +101,11 @@ def _refusal(kernel: ListedKernel, call: Signature) -> str | None:
     """Why a kernel does not take a call; None if it does."""
     if kernel.version not in (None, call.version):
         return f"is for version {kernel.version}"
-    attributes = call.python_attributes()
-    for name, allowed in kernel.when.values:
-        if not any(_same(attributes.get(name), value) for value in allowed):
-            return f"takes {name} = {_either(allowed)}, not {attributes.get(name)!r}"
-    types = [shape_and_element_type(type_) for type_ in call.operands]
-    operands = [_Operand(*type_) for type_ in types if type_ is not None]
-    if len(operands) < len(types):
+    operands = operands_of(call.operands)
+    if operands is None:
         return "takes static shapes only"
-    for operand in operands:
-        if kernel.when.dtypes and operand.element_type not in kernel.when.dtypes:
-            return f"takes operands of {_either(kernel.when.dtypes)}, not {operand.element_type}"
-    if kernel.when.ranks and (not operands or operands[0].ndim not in kernel.when.ranks):
-        return f"takes rank {_either(kernel.when.ranks)}"
+    conditions = Conditions(
+        kernel.when, partial(compile_where, kernel), f"{kernel.location}: {kernel.composite}"
+    )
     names = dict(zip(kernel.operands, operands, strict=False))
-    for text in kernel.when.where:
-        if not _holds(kernel, text, names, attributes):
-            return f"needs {text}"
-    return None
-
-
-def _same(found: Any, allowed: Any) -> bool:
-    """Whether an attribute has a value of the file. Floats are attributes of 32 bits."""
-    if isinstance(found, float) and isinstance(allowed, int | float):
-        import numpy as np
-
-        return bool(np.float32(found) == np.float32(allowed))
-    return bool(found == allowed) and isinstance(found, bool) == isinstance(allowed, bool)
-
-
-def _holds(
-    kernel: ListedKernel, text: str, operands: Mapping[str, Any], attributes: Mapping[str, Any]
-) -> bool:
-    where = f"{kernel.location}: {kernel.composite}: {text!r}"
-    try:
-        written = compile_where(kernel, text, list(attributes))
-        # `compile_condition` lets nothing through that could do more than compute.
-        given = {**attributes, **operands, "torch": _TYPES, "len": len}
-        return bool(eval(written, {"__builtins__": {}}, given))
-    except ConditionError as error:
-        raise LoweringError(f"{where}: {error}") from error
-    except Exception as error:
-        raise LoweringError(f"{where} failed: {type(error).__name__}: {error}") from error
-
-
-def _either(values: Sequence[Any]) -> str:
-    return " or ".join(value if isinstance(value, str) else repr(value) for value in values)
+    return conditions.unmet(operands, names, call.python_attributes())

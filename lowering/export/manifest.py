@@ -85,6 +85,8 @@ class Manifest:
     """The mesh that shardings refer to. Older versions read such a program as one for a device."""
     dimensions: tuple[Dimension, ...] = ()
     """Those whose size varies."""
+    keeps_decompositions: bool = False
+    """Whether decompositions were chosen when it was exported. Older versions do not read it."""
 
     @property
     def text(self) -> str:
@@ -98,6 +100,8 @@ class Manifest:
         }
         if self.mesh is not None:
             content["mesh"] = dict(self.mesh.axes)
+        if self.keeps_decompositions:
+            content["keeps_decompositions"] = True
         if self.dimensions:
             content["dimensions"] = [asdict(dimension) for dimension in self.dimensions]
         return json.dumps(content, indent=2) + "\n"
@@ -139,7 +143,10 @@ def parse(content: bytes, source: str) -> Manifest:
         open_input = next((value.name for value in inputs if UNKNOWN in value.shape), None)
         if open_input is not None:
             raise ValueError(f"the shape of the input {open_input!r} has a size that is not known")
-        return Manifest(inputs, outputs, counts, _hashes(document), mesh, dimensions)
+        keeps = "keeps_decompositions" in document and _typed(
+            document, "keeps_decompositions", bool
+        )
+        return Manifest(inputs, outputs, counts, _hashes(document), mesh, dimensions, keeps)
     except ValueError as error:
         raise ProgramError(f"{source} is damaged: {error}") from error
 
@@ -230,7 +237,13 @@ def _hashes(document: Mapping[str, Any]) -> dict[str, str]:
     return dict(hashes)
 
 
-_KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+}
 
 
 def _typed(item: Mapping[str, Any], key: str, kind: type, place: str = "") -> Any:

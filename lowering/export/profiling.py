@@ -24,7 +24,8 @@ class ProfiledCall:
 
     call: KernelUse
     seconds: float
-    """Median time of one such call alone: of the kernel, or of the decomposition."""
+    """Median time of one such call alone: of the kernel or alternative that it has, or of the
+    decomposition."""
     decomposition_seconds: float
     """Median time of the decomposition alone."""
 
@@ -59,7 +60,7 @@ class Profile:
             cells = (
                 f"{use.composite} v{use.version}",
                 f"{_types(use.operands)} -> {_types(use.results)}",
-                use.kernel or "",
+                use.kernel or use.alternative or "",
                 str(use.count),
                 readable_seconds(row.seconds),
                 readable_seconds(row.decomposition_seconds),

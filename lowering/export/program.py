@@ -61,6 +61,9 @@ class Program:
     """The devices that shardings of inputs and outputs refer to."""
     dimensions: tuple[Dimension, ...] = ()
     """Those whose size varies, and is `?` in the StableHLO."""
+    keeps_decompositions: bool = False
+    """Whether decompositions were chosen when it was exported, so that `compile` chooses no faster
+    alternatives."""
 
     @cached_property
     def mlir(self) -> str:
@@ -91,7 +94,7 @@ class Program:
             replace(value, shape=shape)
             for value, shape in zip(self.outputs, _result_shapes(module), strict=True)
         )
-        return Program(module, inputs, outputs)
+        return Program(module, inputs, outputs, keeps_decompositions=self.keeps_decompositions)
 
     def run(self, *arrays: Any, platform: str = "cpu", mesh: Any = None) -> dict[str, Any]:
         """Run the program with jax's PJRT client. Each size of its `dimensions` is compiled once.
@@ -146,10 +149,12 @@ class Program:
             platform: `cpu` or `cuda`; by default jax's default platform. With a mesh, its devices
                 decide.
             kernels: JAX functions or names of typed-FFI targets by composite, as `bind` and
-                `to_custom_call` take them (`acme.gelu` or `acme.gelu@2`). `auto` takes those that
-                registries list for the platform, a list of names (`acme.gelu`, `acme.*`) only those
-                for these composites, and None none. A function may raise `UnsupportedCallError` for
-                a call, which then keeps its decomposition.
+                `to_custom_call` take them (`acme.gelu` or `acme.gelu@2`). `auto` takes what
+                registries record as the fastest: their kernels for the platform and, on one CPU,
+                faster alternatives to decompositions, unless these were chosen at the export. A
+                list of names (`acme.gelu`, `acme.*`) takes only kernels for these composites, and
+                None none. A function may raise `UnsupportedCallError` for a call, which then keeps
+                its decomposition.
             donate: whether a call takes the memory of the state that it is given.
             ignored: attributes that a given kernel does without, by composite.
             mesh: a `jax.sharding.Mesh` with the axes of `program.mesh`. The program is then divided
@@ -174,6 +179,7 @@ class Program:
             self.inputs,
             self.outputs,
             self.mesh,
+            keeps_decompositions=self.keeps_decompositions,
             platform=platform,
             kernels=kernels,
             ignored=ignored,
@@ -212,9 +218,16 @@ class Program:
                 f"{did_you_mean(str(platform).lower(), KERNEL_PLATFORMS)}"
             )
         self._check_static("with_kernels")
-        candidates, unlisted = candidates_of(kernels, self.module, ignored, platform)
+        candidates, unlisted = candidates_of(
+            kernels,
+            self.module,
+            ignored,
+            platform,
+            alternatives=not self.keeps_decompositions and self.mesh is None,
+        )
         placed = place_kernels(self.module, candidates, platform=platform, unlisted=unlisted)
-        return ProgramWithKernels(replace(self, module=placed.module), platform, placed.uses)
+        program = replace(self, module=placed.module, keeps_decompositions=True)
+        return ProgramWithKernels(program, platform, placed.uses)
 
     def save(
         self,
@@ -256,7 +269,13 @@ class Program:
             files[manifest.WEIGHTS] = self._packed(weights)
         hashes = {name: manifest.digest(content) for name, content in files.items()}
         written = Manifest(
-            self.inputs, self.outputs, self.composites, hashes, self.mesh, self.dimensions
+            self.inputs,
+            self.outputs,
+            self.composites,
+            hashes,
+            self.mesh,
+            self.dimensions,
+            self.keeps_decompositions,
         )
         files[manifest.NAME] = written.text.encode()
         try:
@@ -290,7 +309,14 @@ class Program:
                 )
         try:
             module = Module.from_bytes(text, str(path / manifest.TEXT), limits=limits)
-            program = cls(module, read.inputs, read.outputs, read.mesh, read.dimensions)
+            program = cls(
+                module,
+                read.inputs,
+                read.outputs,
+                read.mesh,
+                read.dimensions,
+                read.keeps_decompositions,
+            )
             differs = manifest.difference(module, read.inputs, read.outputs)
             differs = differs or manifest.count_difference(read.composites, program.composites)
         except MissingJaxError:
@@ -400,7 +426,8 @@ class ProgramWithKernels:
     platform: str
     """`cpu`, `cuda`, …"""
     kernels: tuple[KernelUse, ...]
-    """Each distinct call of a composite, with the kernel that takes it, or why none does."""
+    """Each distinct call of a composite: the kernel or the faster alternative that takes it, and
+    why those that were asked first do not."""
 
 
 def _result_shapes(module: Module) -> list[tuple[int, ...]]:

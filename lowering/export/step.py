@@ -16,7 +16,7 @@ from composites.errors import ProgramError, did_you_mean
 from lowering.export import checkpoint
 from lowering.export.arrays import array
 from lowering.export.compilation_cache import cached_in
-from lowering.export.listed_kernels import listed_kernels
+from lowering.export.listed_kernels import listed_kernels, with_alternatives
 from lowering.export.manifest import Value
 from lowering.export.partitioning import (
     check_mesh,
@@ -105,7 +105,8 @@ class Step:
 
     @property
     def kernels(self) -> tuple[KernelUse, ...]:
-        """Each distinct call of a composite, with the kernel that takes it, or why none does."""
+        """Each distinct call of a composite: the kernel or the faster alternative that takes it,
+        and why those that were asked first do not."""
         return self._placed.uses
 
     def init(self, weights: Any, *, optimizer: Any = None, seed: int = 0) -> State:
@@ -152,7 +153,7 @@ class Step:
         with enable_x64():
             try:
                 changed, results = self._compiled(changing, fixed, given)
-                if self._placed.taken:  # a kernel's failure is to be raised here
+                if self._placed.has_kernels:  # a kernel's failure is to be raised here
                     import_jax().block_until_ready((changed, results))
             except (RuntimeError, ValueError) as error:
                 raise self._failure(error) from error
@@ -238,6 +239,7 @@ class Step:
         outputs: tuple[Value, ...],
         described: DeviceMesh | None,
         *,
+        keeps_decompositions: bool,
         platform: str | None,
         kernels: Kernels,
         ignored: Mapping[str, Collection[str]] | None,
@@ -265,7 +267,10 @@ class Step:
         plain = module
         if described is not None:
             plain = without_shardings(module, inputs, outputs, described)
-        candidates, unlisted = candidates_of(kernels, plain, ignored, named)
+        # With several devices, no alternative was measured.
+        candidates, unlisted = candidates_of(
+            kernels, plain, ignored, named, alternatives=not keeps_decompositions and mesh is None
+        )
         kernels_placed = place_kernels(plain, candidates, platform=named, unlisted=unlisted)
         function = _function(jax_function(kernels_placed.module, platform=named), inputs, outputs)
 
@@ -417,9 +422,18 @@ def _function(
 
 
 def candidates_of(
-    kernels: Kernels, module: Module, ignored: Mapping[str, Collection[str]] | None, platform: str
+    kernels: Kernels,
+    module: Module,
+    ignored: Mapping[str, Collection[str]] | None,
+    platform: str,
+    *,
+    alternatives: bool = False,
 ) -> tuple[Candidates, str]:
-    """The kernels for each call, and why calls without any have none."""
+    """The kernels for each call, and why calls without any have none.
+
+    Args:
+        alternatives: whether `auto` takes faster alternatives to decompositions too.
+    """
     if kernels is None:
         return given_kernels(module, {}), "the step was compiled without kernels"
     if isinstance(kernels, Mapping):
@@ -427,7 +441,10 @@ def candidates_of(
     if ignored:
         raise ProgramError("ignored is for kernels that are given; registries list their own")
     if kernels == "auto":
-        return listed_kernels(module, platform), f"{NOT_LISTED} for {platform}"
+        found = listed_kernels(module, platform)
+        # Their conditions were measured on the CPU.
+        asked = with_alternatives(found) if alternatives and platform == "cpu" else found
+        return asked, f"{NOT_LISTED} for {platform}"
     if isinstance(kernels, str) or not isinstance(kernels, Collection):
         raise ProgramError(
             "kernels must be 'auto', None, names of composites with listed kernels, or a mapping"
@@ -439,7 +456,7 @@ def candidates_of(
 
 def _suspects(kernels: PlacedKernels, message: str, platform: str) -> str:
     """Which kernel has failed, as far as it is known."""
-    if not kernels.taken:
+    if not kernels.has_kernels:
         return ""
     failing = failing_calls(kernels, message, platform)
     named = "; ".join(f"{use.kernel} for {use}" for use in failing)

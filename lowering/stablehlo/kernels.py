@@ -36,9 +36,12 @@ class KernelUse:
     count: int
     """How many such calls the program has. A call in a loop counts once."""
     kernel: str | None
-    """The name of the function or of the target; None where the decomposition stays."""
+    """The name of the function or of the target; None where no kernel takes the call."""
+    alternative: str | None
+    """The faster alternative that takes the call, such as `ptxla.topk=maxima`. Without it and
+    without a kernel, the program's own decomposition stays."""
     reason: str | None
-    """Why the decomposition stays; None where a kernel takes the call."""
+    """Why those that were asked first do not take the call; None if the first one does."""
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
@@ -57,6 +60,10 @@ class Candidate:
     """Why it does not take the call, where that is known before it is asked."""
     listed_as: str | None = None
     """Its name where a registry lists it."""
+    priority: int = 0
+    """That of the registry."""
+    is_alternative: bool = False
+    """Whether it is another decomposition, and no kernel."""
 
     @property
     def name(self) -> str:
@@ -78,16 +85,18 @@ class PlacedKernels:
     original: Module
     """The module before."""
     taken: Mapping[Signature, Candidate]
-    """The calls that have a kernel."""
+    """The calls that have a kernel or an alternative."""
     reasons: Mapping[Signature, str]
-    """Why other calls have none, where kernels say so."""
-    unlisted: str
-    """Why calls have none for which there is none."""
+    """Why those that were asked before do not take a call, where there are any."""
+
+    @property
+    def has_kernels(self) -> bool:
+        return any(not taking.is_alternative for taking in self.taken.values())
 
     @property
     def uses(self) -> tuple[KernelUse, ...]:
         """The distinct calls, in the order of the program. Those inside the decomposition of a call
-        that has a kernel are gone, and not among them."""
+        that has a kernel or an alternative are gone, and not among them."""
         counts: dict[Signature, int] = {}
         for (call, _), count in outer_calls(self.original, self.taken).items():
             counts[call] = counts.get(call, 0) + count
@@ -96,6 +105,8 @@ class PlacedKernels:
     def use(self, call: Signature, count: int) -> KernelUse:
         """What is said of a call that the program has so many times."""
         taking = self.taken.get(call)
+        named = None if taking is None else taking.name
+        is_alternative = taking is not None and taking.is_alternative
         return KernelUse(
             composite=call.name,
             version=call.version,
@@ -103,8 +114,9 @@ class PlacedKernels:
             operands=call.operands,
             results=call.results,
             count=count,
-            kernel=None if taking is None else taking.name,
-            reason=None if taking is not None else self.reasons.get(call, self.unlisted),
+            kernel=None if is_alternative else named,
+            alternative=named if is_alternative else None,
+            reason=self.reasons.get(call),
         )
 
 
@@ -145,7 +157,8 @@ def given_kernels(
 def place_kernels(
     module: Module, candidates: Candidates, *, platform: str, unlisted: str = NOT_LISTED
 ) -> PlacedKernels:
-    """Put kernels in place of composites. Each call gets the first candidate that takes it.
+    """Put kernels and alternatives in place of decompositions. Each call gets the first candidate
+    that takes it.
 
     A JAX function does not take a call for which it raises `UnsupportedCallError`.
 
@@ -153,36 +166,45 @@ def place_kernels(
         module: the program.
         candidates: the kernels for a call.
         platform: the platform of the kernels, such as `cpu` or `cuda`.
-        unlisted: why calls without candidates have no kernel.
+        unlisted: why calls without kernels among their candidates have none.
 
     Raises:
         BindError: a function fails for a call, or returns other types.
         AttributeConversionError: the FFI cannot decode an attribute of a call.
     """
-    reasons: dict[Signature, list[str]] = {}
-    queues: dict[Signature, list[Candidate]] = {}
-    for call in distinct(module):
-        for candidate in candidates(call):
-            if candidate.refusal is None:
-                queues.setdefault(call, []).append(candidate)
-            else:
-                reasons.setdefault(call, []).append(_refused(candidate, candidate.refusal))
+    queues = {call: list(candidates(call)) for call in distinct(module)}
+    reasons: dict[Signature, list[str]] = {
+        call: [unlisted] if all(each.is_alternative for each in queue) else []
+        for call, queue in queues.items()
+    }
     taken: dict[Signature, Candidate] = {}
-    placed, asked = module, queues
+    placed, asked = module, list(queues)
     while asked:
-        declined: dict[Signature, list[Candidate]] = {}
+        firsts: dict[Signature, Candidate] = {}
+        for call in asked:
+            first = _first(queues[call], reasons[call])
+            if first is not None:
+                firsts[call] = first
+        declined: list[Signature] = []
 
-        def decline(call: Signature, reason: str, next_: Any = declined) -> None:
-            first, *others = queues[call]
-            reasons.setdefault(call, []).append(_refused(first, reason))
-            queues[call] = next_[call] = others
+        def decline(call: Signature, reason: str, asked_again: Any = declined) -> None:
+            reasons[call].append(_refused(queues[call].pop(0), reason))
+            asked_again.append(call)
 
-        firsts = {call: queue[0] for call, queue in asked.items()}
-        placed = put(placed, firsts, platform=platform, declined=decline)
+        if firsts:
+            placed = put(placed, firsts, platform=platform, declined=decline)
         taken |= {call: first for call, first in firsts.items() if call not in declined}
-        asked = {call: queue for call, queue in declined.items() if queue}
-    texts = {call: "; ".join(found) for call, found in reasons.items()}
-    return PlacedKernels(placed, module, taken, texts, unlisted)
+        asked = declined
+    texts = {call: "; ".join(found) for call, found in reasons.items() if found}
+    return PlacedKernels(placed, module, taken, texts)
+
+
+def _first(queue: list[Candidate], reasons: list[str]) -> Candidate | None:
+    """The first one that may take a call. Those before it are noted, and removed."""
+    while queue and queue[0].refusal is not None:
+        refused = queue.pop(0)
+        reasons.append(_refused(refused, refused.refusal))
+    return queue[0] if queue else None
 
 
 def put(
@@ -199,7 +221,12 @@ def put(
         if isinstance(each.kernel, str)
     }
     functions_of = {
-        call: Binding(each.kernel, each.ignored, returns_saved=each.listed_as is not None)
+        call: Binding(
+            each.kernel,
+            each.ignored,
+            returns_saved=each.listed_as is not None,
+            enables_x64=each.is_alternative,  # as where an export lowers it
+        )
         for call, each in chosen.items()
         if not isinstance(each.kernel, str)
     }
@@ -221,7 +248,7 @@ def distinct(module: Module) -> list[Signature]:
     return list(dict.fromkeys(call for call, _ in outer_calls(module, ())))
 
 
-def _refused(candidate: Candidate, reason: str) -> str:
+def _refused(candidate: Candidate, reason: str | None) -> str:
     return f"{candidate.name}: {reason}"
 
 

@@ -57,26 +57,36 @@ def test_cells_have_gains_and_bars(call: Call) -> None:
     assert call_cells(call)[2:] == (
         *("400 ms", "200 ms", "50.0 ms", "10.0 ms", "8.00", "8 met", "1.0e-07"),
     )
-    step = Stepped("GPT", {"decompositions": 0.3, "kernels": 0.2, "eager": 0.1}, 9, 1.6)
+    step = Stepped("GPT", {"decompositions": 0.3, "auto": 0.2, "eager": 0.1}, 9, 2, 1.6)
     assert update_cells(Update("3x4", 0.3, 0.2, 0.1))[1:] == (
         *("300 ms", "200 ms", "100 ms", "3.00"),
     )
-    assert step_cells(step)[-4:] == ("9", "1.50", "1.6 missed", "eager")
+    assert step_cells(step)[-5:] == ("9", "2", "1.50", "1.6 missed", "eager")
 
 
-def test_a_condition_starts_where_the_kernel_always_pays() -> None:
-    found = Growth("ptxla.gelu", "x.numel()", {10: 1.2, 20: 0.9, 30: 1.1, 40: 2.0})
-    assert found.condition == "x.numel() >= 30"
-    assert growth_cells(found)[1:3] == (
+def test_a_condition_says_where_the_kernel_pays() -> None:
+    gains = {10: 1.2, 20: 0.9, 30: 1.1, 40: 2.0}
+    found = Growth("ptxla.gelu", "x.numel()", gains, {10: 1.2, 20: 1.1, 30: 1.1, 40: 3.0})
+    assert found.first == "10 <= x.numel() <= 10 or x.numel() >= 30"
+    assert found.behind == "x.numel() >= 10"
+    assert growth_cells(found)[1:4] == (
         "10: 1.20, 20: 0.90, 30: 1.10, 40: 2.00",
-        "`x.numel() >= 30`",
+        f"`{found.first}`",
+        "`x.numel() >= 10`",
     )
-    assert Growth("ptxla.gelu", "x.numel()", {10: 1.2, 20: 0.9}).condition == "never"
+    slow = Growth("ptxla.gelu", "x.numel()", {10: 0.9}, {10: 0.9})
+    assert (slow.first, slow.behind) == ("never", "")
+
+
+def test_the_page_shows_what_the_registry_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(REGISTRY))
+    found = Growth("ptxla.upsample_bilinear2d", "x.numel()", {10: 1.2}, {10: 1.2})
+    assert growth_cells(found)[-1] == "`x.numel() <= 4096`, then always"
 
 
 def test_the_page_and_the_picture(call: Call, tmp_path: Path) -> None:
-    step = Stepped("GPT", {"decompositions": 0.3, "kernels": 0.2}, 9, None)
-    grown = [Growth("ptxla.gelu", "x.numel()", {10: 1.2})]
+    step = Stepped("GPT", {"decompositions": 0.3, "auto": 0.2}, 9, 0, None)
+    grown = [Growth("ptxla.gelu", "x.numel()", {10: 1.2}, {10: 1.2})]
     page = markdown([call], grown, [Update("3x4", 0.3, 0.2, 0.1)], [step], "A machine.")
     assert "load" not in page
     for head in ("| call |", "| composite |", "| parameter |", "| step |"):
@@ -114,4 +124,4 @@ def test_tiny_runs(tmp_path: Path) -> None:
         assert call["difference"] < 2e-6
     assert (update["shape"], update["step"] > update["bound"] > 0) == ("3x4", True)
     assert list(grown[0]["gains"]) == ["64"]
-    assert step["times"].keys() == {"decompositions", "kernels", "eager"}
+    assert step["times"].keys() == {"decompositions", "auto", "eager"}

@@ -158,7 +158,7 @@ def test_conditions(program: Program, listing: Any, condition: str) -> None:
 
 
 def test_priority(program: Program, listing: Any) -> None:
-    """The next one is asked where the first does not take a call."""
+    """The next one is asked where the first does not take a call. Reasons come in their order."""
     listing("""
   ptxla.gelu:
     cpu:
@@ -168,8 +168,8 @@ def test_priority(program: Program, listing: Any) -> None:
   ptxla.softmax@1: {cpu: [{function: MODULE:softmax, priority: 1}, {target: nobody, version: 7}]}
 """)
     assert found(program) == {
-        "ptxla.gelu": ("gelu", None),
-        "ptxla.softmax": (None, "nobody: is for version 7; softmax: needs three dimensions"),
+        "ptxla.gelu": ("gelu", "zeros: takes rank 3"),
+        "ptxla.softmax": (None, "softmax: needs three dimensions; nobody: is for version 7"),
     }
 
 

@@ -94,6 +94,8 @@ class Binding:
     ignored: Collection[str] = ()
     returns_saved: bool = False
     """Whether values for a backward may follow the results. Calls without gradients lack these."""
+    enables_x64: bool = False
+    """Whether it is lowered with 64-bit types, also where the call has none."""
 
 
 def bind_calls(
@@ -170,7 +172,7 @@ def _lower(binding: Binding, call: Signature, platform: str | None) -> IrModule:
     fn = binding.function
     keywords = keyword_attributes(fn, call, binding.ignored)
     try:
-        with enable_x64(_has_64_bit_types(call)):
+        with enable_x64(binding.enables_x64 or _has_64_bit_types(call)):
             operands = [_shape_dtype_struct(jax, type_) for type_ in call.operands]
             # Attributes are bound beforehand, because jit would trace them as arrays.
             bound = partial(fn, **keywords)

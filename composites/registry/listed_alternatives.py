@@ -1,0 +1,198 @@
+"""The faster alternatives of all registry files, as a program without torch can take them.
+
+Nothing here imports torch or the functions that alternatives name. An operator's signature is not
+at hand, so operands that an entry does not list are found from the functions later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from composites.errors import Problem, RegistryError
+from composites.registry.builtin import builtin_registry_path
+from composites.registry.document import (
+    AlternativeDocument,
+    CheckedDocument,
+    CompositeDocument,
+    read_document,
+)
+from composites.registry.kernels import places, when_of
+from composites.registry.model import (
+    DERIVE,
+    Alternative,
+    Decomposition,
+    Location,
+    split_version,
+)
+from composites.registry.packages import LeftOut, announced
+from composites.registry.yaml_text import YamlText, read_yaml
+from composites.settings import registry_files
+
+FAST = "fast"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAlternative:
+    """An alternative whose goal is to be fast, and what of its entry says how to call it."""
+
+    entry: str
+    """With its namespace."""
+    composite: str
+    """The composite's name in StableHLO."""
+    version: int
+    operands: tuple[str, ...] | None
+    """None: those arguments of the decomposition that no attribute holds."""
+    arguments: tuple[tuple[str, str], ...]
+    """Pairs of an argument and the attribute that holds it."""
+    results: tuple[int, ...]
+    """Numbers of the function's results that the composite returns; empty for all."""
+    derives: bool
+    """Whether the entry has a derived backward, a composite of its own."""
+    saves: tuple[str, ...] | None
+    """Operands and results that this takes; None for all operands."""
+    saved: tuple[str, ...]
+    """Further results that it takes."""
+    alternative: Alternative
+
+    @property
+    def name(self) -> str:
+        """As XLA_COMPOSITE_DECOMPOSITION chooses it."""
+        return f"{self.entry}={self.alternative.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    document: CheckedDocument
+    own: tuple[ListedAlternative, ...]
+    others: tuple[tuple[str, tuple[Alternative, ...]], ...]
+    """Alternatives for entries of other registries, by the name of the entry."""
+
+
+def fast_alternatives() -> tuple[ListedAlternative, ...]:
+    """The alternatives that `decompositions="fast"` chooses from, of all registries: of files that
+    the user has named, of installed packages, and of the project. Packages whose file cannot be
+    read are left out.
+
+    Raises:
+        RegistryError: with the problems of a file that the user has named.
+    """
+    files = [_read(Path(file)) for file in registry_files()]
+    for package in announced():
+        if not isinstance(package, LeftOut):
+            try:
+                files.append(_read(package.path))
+            except RegistryError:  # `composites list` says why
+                continue
+    files.append(_read(builtin_registry_path()))
+    added = [found for file in files for found in _added(file, files)]
+    # An alternative of a file is asked before those of the entry.
+    return (*added, *(found for file in files for found in file.own))
+
+
+def _read(path: Path) -> _File:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise RegistryError([Problem(str(path), 1, None, f"cannot be read: {error}")]) from error
+    return _parsed(text, str(path))
+
+
+@lru_cache(maxsize=16)  # the built-in file takes a quarter of a second
+def _parsed(text: str, source: str) -> _File:
+    yaml_text = read_yaml(text, source)
+    document = read_document(yaml_text, source)
+    if document.problems:
+        raise RegistryError(document.problems)
+    own = [
+        listed
+        for name, entry in document.entries.items()
+        for listed in _of_entry(
+            entry,
+            document.namespace,
+            name,
+            read_alternatives(
+                entry.alternatives,
+                _place(yaml_text, source, "composites", name, "alternatives"),
+            ),
+        )
+    ]
+    others = [
+        (name, read_alternatives(found, _place(yaml_text, source, "alternatives", name)))
+        for name, found in document.alternatives.items()
+    ]
+    return _File(document, tuple(own), tuple(others))
+
+
+def _place(text: YamlText, source: str, *start: str) -> Callable[[str], Location]:
+    place = places(text, source, *start)
+    return lambda name: place((name,))
+
+
+def _of_entry(
+    entry: CompositeDocument, namespace: str, name: str, alternatives: Sequence[Alternative]
+) -> Iterator[ListedAlternative]:
+    plain, version = split_version(name)
+    saves = entry.saves
+    for alternative in alternatives:
+        if FAST in alternative.goals:
+            yield ListedAlternative(
+                entry=f"{namespace}.{plain}",
+                composite=f"{namespace}.{entry.composite or plain}",
+                version=entry.version if version is None else version,
+                operands=None if entry.operands is None else tuple(entry.operands),
+                arguments=tuple(
+                    (attribute.from_, key)
+                    for key, attribute in entry.attributes.items()
+                    if attribute.from_ is not None
+                ),
+                results=tuple(entry.results),
+                derives=entry.backward == DERIVE,
+                saves=None if saves is None else tuple(n for n in saves if isinstance(n, str)),
+                saved=tuple(key for item in saves or () if isinstance(item, dict) for key in item),
+                alternative=alternative,
+            )
+
+
+def _added(file: _File, files: Sequence[_File]) -> Iterator[ListedAlternative]:
+    """What a file adds to entries of others."""
+    for named, alternatives in file.others:
+        wanted, version = split_version(named)
+        for other in files:
+            namespace = other.document.namespace
+            for name, entry in other.document.entries.items() if other is not file else ():
+                plain, own = split_version(name)
+                found = entry.version if own is None else own
+                if f"{namespace}.{plain}" == wanted and version in (None, found):
+                    yield from _of_entry(entry, namespace, name, alternatives)
+
+
+def read_alternatives(
+    documents: Mapping[str, AlternativeDocument], place: Callable[[str], Location]
+) -> tuple[Alternative, ...]:
+    """The alternatives of one entry, not yet checked against it.
+
+    Args:
+        place: where the alternative of a name is defined.
+    """
+    return tuple(
+        Alternative(
+            name=name,
+            goals=tuple(dict.fromkeys(document.goals)),
+            when=when_of(document.when),
+            decomposition=_function(document.decomposition),
+            backward=_function(document.backward),
+            derives=document.backward == DERIVE,
+            gradients=tuple(document.gradients),
+            tolerance=tuple((dtype, float(limit)) for dtype, limit in document.tolerance.items()),
+            samples=document.samples,
+            location=place(name),
+        )
+        for name, document in documents.items()
+    )
+
+
+def _function(text: str | None) -> Decomposition | None:
+    return None if text is None or text == DERIVE else Decomposition.parse(text)

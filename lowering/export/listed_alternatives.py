@@ -1,0 +1,321 @@
+"""The faster alternatives that registries list, as candidates for the calls of a program.
+
+A function of JAX is lowered from the operands and attributes that a composite holds, without torch.
+Of a derived backward, the operands are the gradients of results, then what the entry saves. An
+alternative takes it where its conditions hold for the operands of the forward, so that it takes the
+same calls forward and backward. What lies between the two is part of the composite's contract.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from composites.errors import UnsupportedCallError, UnusableFunctionError
+from composites.functions import find_function
+from composites.registry.condition_types import ANY, Kinds
+from composites.registry.conditions import compile_condition, parse_condition
+from composites.registry.listed_alternatives import ListedAlternative, fast_alternatives
+from composites.registry.model import Decomposition
+from lowering.export.call_conditions import Conditions, Operand, operands_of
+from lowering.stablehlo.composites import Signature
+from lowering.stablehlo.dtypes import static_tensor
+from lowering.stablehlo.kernels import Candidate, Candidates
+
+OUTPUT_MASK = "output_mask"
+"""The attribute of a derived backward that says which operands of the forward need a gradient, and
+the parameter of an alternative's backward that says it for those of its `gradients`."""
+
+GRADIENT = "grad_output"
+_BACKWARD = "_backward"
+
+
+class _Refused(Exception):
+    """Why an alternative does not take a call."""
+
+
+def listed_alternatives() -> Candidates:
+    """The alternatives that are faster than the decomposition of a call, in their order.
+
+    Raises:
+        RegistryError: a registry file that the user has named is wrong.
+    """
+    listed = fast_alternatives()
+
+    def candidates(call: Signature) -> Sequence[Candidate]:
+        found: dict[object, Candidate] = {}
+        for each in listed:
+            derived = each.derives and call.name == each.composite + _BACKWARD
+            if derived and each.alternative.backward is None and not each.alternative.derives:
+                continue  # the backward is that of the entry
+            if derived or call.name == each.composite:
+                # Entries that produce one composite have the same alternatives.
+                key = each.alternative.name, each.alternative.when
+                found.setdefault(key, _candidate(each, call, derived))
+        return list(found.values())
+
+    return candidates
+
+
+def _candidate(listed: ListedAlternative, call: Signature, derived: bool) -> Candidate:
+    try:
+        function = _function(listed, call, derived)
+    except _Refused as refused:
+        return Candidate(
+            listed.name, refusal=str(refused), listed_as=listed.name, is_alternative=True
+        )
+    function.__name__ = listed.name  # what messages call it
+    return Candidate(function, listed_as=listed.name, is_alternative=True)
+
+
+def _function(listed: ListedAlternative, call: Signature, derived: bool) -> Callable[..., Any]:
+    """An alternative as a function of a composite's operands and attributes."""
+    if call.version != listed.version:
+        raise _Refused(f"is for version {listed.version}")
+    alternative = listed.alternative
+    decomposition = alternative.backward if derived else alternative.decomposition
+    if decomposition is None:
+        raise _Refused("its backward is derived" if derived else "it has a backward alone")
+    if decomposition.kind != "jax":
+        raise _Refused(f"{decomposition} needs PyTorch, so it is chosen when a program is exported")
+    paths = [name for name in (*(listed.operands or ()), *dict(listed.arguments)) if "." in name]
+    if paths:
+        raise _Refused(f"its entry reads {paths[0]}, which a composite does not hold")
+    names = _operand_names(listed)
+    attributes = call.python_attributes()
+    arguments = {argument: attributes.get(name) for argument, name in listed.arguments}
+    places = _places_of_saved(listed, names, call) if derived else _places(names, call)
+    _check_conditions(listed, names, places, arguments, call)
+    if derived:
+        return _gradients(listed, names, places, arguments, call)
+    return _results(listed, names, places, arguments, call)
+
+
+def _operand_names(listed: ListedAlternative) -> tuple[str, ...]:
+    """The entry's operands, in the composite's order."""
+    if listed.operands is not None:
+        return listed.operands
+    held = {argument for argument, _ in listed.arguments}
+    alternative = listed.alternative
+    if alternative.decomposition is not None:
+        return tuple(n for n in _parameters(listed, alternative.decomposition) if n not in held)
+    assert alternative.backward is not None
+    results = [name for name in listed.saves or () if name.partition(".")[0] == "result"]
+    between = {*map(_local, results), *listed.saved}
+    return tuple(
+        name
+        for name in _parameters(listed, alternative.backward)
+        if name not in held
+        and name != OUTPUT_MASK
+        and not name.startswith(GRADIENT)
+        and name not in between
+    )
+
+
+def _imported(listed: ListedAlternative, decomposition: Decomposition) -> Callable[..., Any]:
+    assert decomposition.target is not None
+    try:
+        return find_function(decomposition.target)
+    except UnusableFunctionError as error:
+        where = f"{listed.alternative.location}: {listed.name}"
+        raise UnusableFunctionError(f"{where}: {error}") from error
+
+
+def _parameters(
+    listed: ListedAlternative, decomposition: Decomposition
+) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(_imported(listed, decomposition)).parameters
+
+
+def _local(name: str) -> str:
+    """`result.1` as a parameter names it."""
+    return name.replace(".", "_")
+
+
+# ---- which operand of the composite is what ----
+
+
+def _places(names: Sequence[str], call: Signature) -> dict[str, int]:
+    """The places of the operands that a call has. An absent one has none behind it."""
+    if len(call.operands) > len(names):
+        raise _Refused(f"takes {', '.join(names)}, and not {len(call.operands)} operands")
+    return {name: place for place, name in enumerate(names[: len(call.operands)])}
+
+
+def _places_of_saved(
+    listed: ListedAlternative, names: Sequence[str], call: Signature
+) -> dict[str, int]:
+    """The places of gradients and of saved values among the operands of a derived backward.
+
+    How many of the results have a gradient is not written, nor which operands are absent. The types
+    of the gradients that are asked for say it.
+    """
+    saves = names if listed.saves is None else listed.saves
+    kept = [name for name in names if name in saves]
+    results = sorted(name for name in saves if name not in names)
+    behind = [*map(_local, results), *listed.saved]
+    wanted = _wanted(names, call)
+    fitting = []
+    for absent in range(len(kept) + 1):
+        present = kept[: len(kept) - absent]
+        count = len(call.operands) - len(present) - len(behind)
+        gradients = [f"{GRADIENT}_{n}" if n else GRADIENT for n in range(count)]
+        places = {name: n for n, name in enumerate([*gradients, *present, *behind])}
+        if count > 0 and all(
+            name not in kept or (name in places and call.operands[places[name]] == result)
+            for name, result in zip(wanted, call.results, strict=True)
+        ):
+            fitting.append(places)
+    if len(fitting) != 1:
+        raise _Refused("the operands do not say which values were saved")
+    return fitting[0]
+
+
+def _wanted(names: Sequence[str], call: Signature) -> list[str]:
+    """The operands of the forward whose gradients a call has as results."""
+    mask = call.python_attributes().get(OUTPUT_MASK)
+    if not isinstance(mask, tuple) or len(mask) != len(names) or sum(mask) != len(call.results):
+        raise _Refused(f"takes an {OUTPUT_MASK} for {', '.join(names)}, not {mask}")
+    return [name for name, asked in zip(names, mask, strict=True) if asked]
+
+
+def _check_conditions(
+    listed: ListedAlternative,
+    names: Sequence[str],
+    places: Mapping[str, int],
+    arguments: Mapping[str, Any],
+    call: Signature,
+) -> None:
+    """Those of `when`, for the operands of the forward."""
+    types = operands_of(call.operands)
+    if types is None:
+        raise _Refused("takes static shapes only")
+    saves = names if listed.saves is None else listed.saves
+    found: dict[str, Operand | None] = {
+        name: types[places[name]] if name in places else None
+        for name in names
+        if name in places or name in saves
+    }
+    alternative = listed.alternative
+    for text in alternative.when.where:
+        read = {node.id for node in ast.walk(parse_condition(text)) if isinstance(node, ast.Name)}
+        lost = sorted(read & set(names) - set(found))
+        if lost:
+            raise _Refused(f"needs {text}, and the backward does not have {lost[0]}")
+
+    def compiled(text: str, attributes: Sequence[str]) -> str:
+        known: dict[str, Kinds] = dict.fromkeys((*attributes, *found), ANY)
+        return compile_condition(text, known)
+
+    where = f"{alternative.location}: {listed.name}"
+    present = [operand for operand in found.values() if operand is not None]
+    unmet = Conditions(alternative.when, compiled, where).unmet(present, found, arguments)
+    if unmet is not None:
+        raise _Refused(unmet)
+
+
+# ---- what is computed ----
+
+
+def _results(
+    listed: ListedAlternative,
+    names: Sequence[str],
+    places: Mapping[str, int],
+    arguments: Mapping[str, Any],
+    call: Signature,
+) -> Callable[..., Any]:
+    """The results of a forward, and behind them what the entry saves."""
+    assert listed.alternative.decomposition is not None
+    function = _imported(listed, listed.alternative.decomposition)
+    given = _passed(function, arguments, places, names)
+
+    def results(*operands: Any, **_: Any) -> list[Any]:
+        flat = _flat(function(**given(operands)))
+        split = len(flat) - len(listed.saved) if listed.derives else len(flat)
+        exposed = [flat[n] for n in listed.results] if listed.results else flat[:split]
+        return _typed([*exposed, *flat[split:]][: len(call.results)], call)
+
+    return results
+
+
+def _gradients(
+    listed: ListedAlternative,
+    names: Sequence[str],
+    places: Mapping[str, int],
+    arguments: Mapping[str, Any],
+    call: Signature,
+) -> Callable[..., Any]:
+    """The gradients that a derived backward returns."""
+    alternative = listed.alternative
+    assert alternative.backward is not None
+    function = _imported(listed, alternative.backward)
+    wanted = _wanted(names, call)
+    unknown = [name for name in wanted if name not in alternative.gradients]
+    if unknown:
+        raise _Refused(f"it has no gradient of {', '.join(unknown)}")
+    mask = tuple(name in wanted for name in alternative.gradients)
+    kept = [name for name in names if listed.saves is None or name in listed.saves]
+    given = _passed(function, {**arguments, OUTPUT_MASK: mask}, places, kept)
+
+    def gradients(*operands: Any, **_: Any) -> list[Any]:
+        found = _flat(function(**given(operands)))
+        if len(found) != len(alternative.gradients):
+            raise TypeError(
+                f"it returns {len(found)} gradients; return {len(alternative.gradients)}, of"
+                f" {', '.join(alternative.gradients)}"
+            )
+        by_name = dict(zip(alternative.gradients, found, strict=True))
+        return _typed([by_name[name] for name in wanted], call)
+
+    return gradients
+
+
+def _passed(
+    function: Callable[..., Any],
+    values: Mapping[str, Any],
+    places: Mapping[str, int],
+    names: Sequence[str],
+) -> Callable[[Sequence[Any]], dict[str, Any]]:
+    """What a function is called with, by the names of its parameters, for some operands.
+
+    Args:
+        values: of arguments that are not operands.
+        places: of those operands that the call has.
+        names: all operands. An absent one is None, for a parameter that says so.
+    """
+    parameters = inspect.signature(function).parameters
+    constants: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        if name in values:
+            constants[name] = values[name]
+        elif name not in places and parameter.default is parameter.empty:
+            written = str(parameter.annotation)
+            if name not in names or not ("None" in written or "Optional" in written):
+                raise _Refused(f"takes {name}, which the composite does not hold")
+            constants[name] = None
+    taken = {name: place for name, place in places.items() if name in parameters}
+
+    def given(operands: Sequence[Any]) -> dict[str, Any]:
+        return constants | {name: operands[place] for name, place in taken.items()}
+
+    return given
+
+
+def _flat(returned: Any) -> list[Any]:
+    return list(returned) if isinstance(returned, list | tuple) else [returned]
+
+
+def _typed(results: list[Any], call: Signature) -> list[Any]:
+    """Results of the call's types. Under autocast, a decomposition may have others.
+
+    Raises:
+        UnsupportedCallError: they have other types.
+    """
+    if all(hasattr(result, "dtype") for result in results):  # otherwise `bind` says what is wrong
+        types = [(tuple(result.shape), result.dtype) for result in results]
+        if types != [static_tensor(type_) for type_ in call.results]:
+            text = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in types)
+            raise UnsupportedCallError(f"gives {text}, not {', '.join(call.results)}")
+    return results

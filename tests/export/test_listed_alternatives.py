@@ -1,0 +1,458 @@
+"""Faster alternatives in a compiled step: which calls they take, what they compute, and why not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from composites_testing.processes import run_python
+from torch import Tensor
+from torch.nn import functional
+
+import composites
+from composites import Program, ProgramError
+from composites.errors import CompositesError, LoweringError
+from lowering.stablehlo import BindError
+from lowering.stablehlo.kernels import KernelUse
+
+UNLISTED = "no kernel is listed for cpu"
+
+
+class Function(torch.nn.Module):
+    """A function of parameters and of other tensors, and the sum of its weighted results."""
+
+    def __init__(self, function: Callable[..., Any], parameters: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.function = function
+        self.weights = torch.nn.ParameterList(parameters)
+
+    def forward(self, *others: Tensor) -> Tensor:
+        # By one, so that a gradient of each is a result of the operator's backward.
+        found = self.function(*(weight * 1.0 for weight in self.weights), *others)
+        return (found * (found.detach().cos() + 2)).sum()
+
+
+def floats(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def classes(count: int, below: int) -> Tensor:
+    return torch.randint(below, (count,), generator=torch.Generator().manual_seed(0))
+
+
+attend = functional.scaled_dot_product_attention
+MASK = torch.ones(1, 1, 1024, 512, dtype=torch.bool).tril(200)
+
+Case = tuple[Callable[..., Any], list[Tensor], list[Tensor], dict[str, str | None]]
+CASES: dict[str, Case] = {
+    "causal attention": (
+        partial(attend, is_causal=True),
+        [floats(1, 2, 384, 16) for _ in range(3)],
+        [],
+        {
+            "scaled_dot_product_attention": "scaled_dot_product_attention=blockwise_long",
+            "scaled_dot_product_attention_backward": "scaled_dot_product_attention=blockwise_long",
+        },
+    ),
+    "masked attention": (
+        attend,
+        [floats(1, 2, 1024, 16), floats(1, 2, 512, 16), floats(1, 2, 512, 16)],
+        [MASK],
+        {
+            "scaled_dot_product_attention": "scaled_dot_product_attention=blockwise_long",
+            "scaled_dot_product_attention_backward": "scaled_dot_product_attention=blockwise_long",
+        },
+    ),
+    "layer norm": (
+        lambda x, weight, bias: functional.layer_norm(x, (256,), weight, bias),
+        [floats(4, 64, 256), floats(256), floats(256)],
+        [],
+        {"layer_norm": "layer_norm=products", "layer_norm_backward": "layer_norm=products"},
+    ),
+    "layer norm without a bias": (
+        lambda x, weight: functional.layer_norm(x, (256,), weight),
+        [floats(256, 256), floats(256)],
+        [],
+        {"layer_norm": "layer_norm=products", "layer_norm_backward": "layer_norm=products"},
+    ),
+    "rms norm": (
+        lambda x: functional.rms_norm(x, (256,)),
+        [floats(256, 256)],
+        [],
+        {"rms_norm": "rms_norm=products", "rms_norm_backward": "rms_norm=products"},
+    ),
+    "batch norm": (
+        lambda x, weight, bias, mean, variance: functional.batch_norm(
+            x, mean.clone(), variance.clone(), weight, bias, training=True
+        ),
+        [floats(4, 64, 33, 32), floats(64), floats(64)],
+        [torch.zeros(64), torch.ones(64)],
+        {
+            "batch_norm_training": "batch_norm_training=products",
+            "batch_norm_training_backward": "batch_norm_training=products",
+        },
+    ),
+    "cross entropy": (
+        functional.cross_entropy,
+        [floats(64, 1024)],
+        [classes(64, 1024)],
+        {
+            "cross_entropy_loss": "cross_entropy_loss=rows",
+            "cross_entropy_loss_backward": "cross_entropy_loss=rows",
+        },
+    ),
+    "bilinear": (
+        lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear"),
+        [floats(2, 3, 8, 8)],
+        [],
+        {
+            "upsample_bilinear2d": "upsample_bilinear2d=by_axis",
+            "upsample_bilinear2d_backward": "upsample_bilinear2d_backward=phases",
+        },
+    ),
+    "nearest": (
+        lambda x: functional.interpolate(x, scale_factor=2),
+        [floats(2, 3, 8, 8)],
+        [],
+        {
+            "upsample_nearest2d": "upsample_nearest2d=repeated",
+            "upsample_nearest2d_backward": "upsample_nearest2d_backward=sums",
+        },
+    ),
+    "max pool": (
+        lambda x: functional.max_pool2d(x, 2),
+        [floats(2, 16, 64, 64)],
+        [],
+        {"max_pool2d": None, "max_pool2d_backward": "max_pool2d=phases"},
+    ),
+    "top k": (
+        lambda x: x.topk(2).values,
+        [floats(300, 64)],
+        [],
+        {"topk": "topk=maxima"},
+    ),
+    "embedding": (
+        lambda weight, places: functional.embedding(places, weight),
+        [floats(4096, 256)],
+        [classes(64, 4096)],
+        {"embedding_dense_backward": "embedding_dense_backward=gathered"},
+    ),
+}
+
+
+def export(case: str, **options: Any) -> tuple[Program, Function, list[Tensor]]:
+    function, weights, others, _ = CASES[case]
+    module = Function(function, weights)
+    return composites.export(module, tuple(others), train=True, **options), module, others
+
+
+def run(program: Program, kernels: Any, module: Function, others: list[Tensor]) -> Any:
+    step = program.compile("cpu", kernels)
+    outputs, _ = step(step.init(module), *others)
+    return outputs, {use.composite: use for use in step.kernels}
+
+
+@pytest.mark.filterwarnings("error:Explicitly requested dtype")
+@pytest.mark.parametrize("case", CASES)
+def test_auto_takes_alternatives_with_the_same_numbers(case: str) -> None:
+    program, module, others = export(case)
+    outputs, uses = run(program, "auto", module, others)
+    for name, alternative in CASES[case][3].items():
+        use = uses[f"ptxla.{name}"]
+        assert use.alternative == (alternative and f"ptxla.{alternative}"), use.reason
+        assert use.kernel is None
+        assert str(use.reason).startswith(UNLISTED)
+    plain, unused = run(program, None, module, others)
+    assert {use.alternative for use in unused.values()} == {None}
+    for name, expected in plain.items():
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(outputs[name] / scale, expected / scale, atol=5e-6, err_msg=name)
+
+
+REFUSALS: dict[str, tuple[Callable[..., Any], list[Tensor], list[Tensor], dict[str, str]]] = {
+    "small": (
+        lambda x: functional.layer_norm(x, (128,)),
+        [floats(8, 128)],
+        [],
+        dict.fromkeys(
+            ("layer_norm", "layer_norm_backward"),
+            f"{UNLISTED}; ptxla.layer_norm=products: needs input.dim() > 1 and input.numel() >="
+            " 65536",
+        ),
+    ),
+    "dtype": (
+        lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear"),
+        [floats(1, 1, 4, 4).double()],
+        [],
+        {
+            "upsample_bilinear2d": f"{UNLISTED}; ptxla.upsample_bilinear2d=by_axis: takes operands"
+            " of f32 or bf16 or f16, not f64"
+        },
+    ),
+    "attribute": (
+        partial(attend, dropout_p=0.5),
+        [floats(1, 2, 16, 4) for _ in range(3)],
+        [],
+        {
+            "scaled_dot_product_attention": f"{UNLISTED};"
+            " ptxla.scaled_dot_product_attention=blockwise_long: takes dropout_p = 0.0, not 0.5"
+        },
+    ),
+    "gradient": (
+        attend,
+        [floats(1, 1, 1024, 8), floats(1, 1, 512, 8), floats(1, 1, 512, 8), floats(1024, 512)],
+        [],
+        {
+            "scaled_dot_product_attention_backward": f"{UNLISTED};"
+            " ptxla.scaled_dot_product_attention=blockwise_long: it has no gradient of attn_mask"
+        },
+    ),
+    "no alternative": (lambda x: x.softmax(-1), [floats(3, 4)], [], {"softmax": UNLISTED}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_why_a_call_keeps_its_decomposition(case: str) -> None:
+    function, weights, others, reasons = REFUSALS[case]
+    program = composites.export(Function(function, weights), tuple(others), train=True)
+    uses = {use.composite: use for use in program.compile("cpu").kernels}
+    for name, reason in reasons.items():
+        use = uses[f"ptxla.{name}"]
+        assert (use.kernel, use.alternative, use.reason) == (None, None, reason)
+
+
+# ---- when nothing is chosen ----
+
+
+def alternatives(uses: Sequence[KernelUse]) -> set[str | None]:
+    return {use.alternative for use in uses}
+
+
+@pytest.mark.parametrize("chosen", ["fast", "stock", "layer_norm=fast"])
+def test_a_program_keeps_the_decompositions_it_was_exported_with(
+    chosen: str, tmp_path: Path
+) -> None:
+    program, _, _ = export("bilinear", decompositions=chosen)
+    program.save(tmp_path / "program")
+    for each in (program, Program.load(tmp_path / "program")):
+        assert each.keeps_decompositions
+        assert alternatives(each.compile("cpu").kernels) == {None}
+
+
+def test_the_choice_of_the_environment_counts_as_one(tmp_path: Path) -> None:
+    script = f"""
+import torch, composites
+model = torch.nn.Upsample(scale_factor=2, mode="bilinear")
+composites.export(model, (torch.ones(1, 1, 4, 4),)).save({str(tmp_path / "program")!r})
+"""
+    assert run_python(script, XLA_COMPOSITE_DECOMPOSITION="fast").code == 0
+    assert Program.load(tmp_path / "program").keeps_decompositions
+
+
+def test_other_platforms_and_named_kernels_have_none(tmp_path: Path) -> None:
+    program, _, _ = export("bilinear")
+    assert alternatives(program.with_kernels("cuda").kernels) == {None}
+    assert alternatives(program.compile("cpu", {}).kernels) == {None}
+    with pytest.raises(ProgramError, match="no kernel is listed for cpu"):
+        program.compile("cpu", ["ptxla.upsample_bilinear2d"])
+    placed = program.with_kernels("cpu")
+    assert "ptxla.upsample_bilinear2d=by_axis" in alternatives(placed.kernels)
+    assert alternatives(placed.program.compile("cpu").kernels) == {None}  # they are in it
+
+
+WITHOUT_TORCH = """
+import json, sys
+from composites import Program
+
+step = Program.load(FOLDER).compile("cpu")
+assert "torch" not in sys.modules
+print(json.dumps([use.alternative for use in step.kernels]))
+"""
+
+
+def test_without_torch(tmp_path: Path) -> None:
+    program, _, _ = export("causal attention")
+    program.save(tmp_path)
+    finished = run_python(f"FOLDER = {str(tmp_path)!r}\n{WITHOUT_TORCH}", JAX_PLATFORMS="cpu")
+    assert finished.code == 0, finished.stderr
+    taken = json.loads(finished.stdout.splitlines()[-1])
+    assert taken.count("ptxla.scaled_dot_product_attention=blockwise_long") == 2
+
+
+def test_a_profile_names_alternatives() -> None:
+    program, _, others = export("bilinear")
+    profile = program.compile("cpu").profile(tuple(others), seconds=0.01)
+    assert "ptxla.upsample_bilinear2d=by_axis" in {row.call.alternative for row in profile.calls}
+    (cells,) = (column._cells for column in profile.table.columns if column.header == "kernel")
+    assert "ptxla.upsample_bilinear2d=by_axis" in map(str, cells)
+
+
+# ---- beside kernels, and of other registries ----
+
+FUNCTIONS = """
+import jax
+import jax.numpy as jnp
+
+from composites import UnsupportedCallError
+
+
+def bilinear(x, *, output_size, align_corners, scales_h=None, scales_w=None):
+    return jax.image.resize(x, (*x.shape[:2], *output_size), "bilinear")
+
+
+def softmax(self, dim, half_to_float=False):
+    return jax.nn.softmax(self, axis=dim)
+
+
+def fails(self, dim, half_to_float=False):
+    raise ValueError("boom")
+
+
+def declines(self, dim, half_to_float=False):
+    raise UnsupportedCallError("not today")
+
+
+def narrow(self, dim, half_to_float=False):
+    return jax.nn.softmax(self, axis=dim).astype(jnp.bfloat16)
+
+
+def further(self, dim, half_to_float=False, *, more):
+    return self
+"""
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Callable[[str], str]:
+    """Writes a registry file, which XLA_COMPOSITE_REGISTRY then names."""
+    module = f"alternatives_{abs(hash(request.node.name))}"
+    (tmp_path / f"{module}.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(text: str) -> str:
+        path = tmp_path / "acme.yaml"
+        head = "schema: 1\nnamespace: acme\ncomposites: {}\n"
+        path.write_text(head + text.replace("MODULE", module))
+        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+        return module
+
+    return write
+
+
+@pytest.mark.parametrize(("priority", "takes_kernel"), [(0, True), (-1, False)])
+def test_kernels_come_first_unless_their_priority_is_negative(
+    priority: int, takes_kernel: bool, registry: Any
+) -> None:
+    module = registry(
+        "kernels:\n  ptxla.upsample_bilinear2d:\n"
+        f"    cpu: [{{function: MODULE:bilinear, priority: {priority}}}]\n"
+    )
+    program, model, others = export("bilinear")
+    outputs, uses = run(program, "auto", model, others)
+    use = uses["ptxla.upsample_bilinear2d"]
+    kernel = f"{module}:bilinear"
+    alternative = "ptxla.upsample_bilinear2d=by_axis"
+    expected = (kernel, None) if takes_kernel else (None, alternative)
+    assert (use.kernel, use.alternative, use.reason) == (*expected, None)
+    np.testing.assert_allclose(outputs["loss"], run(program, None, model, others)[0]["loss"], 1e-5)
+
+
+def test_a_kernel_behind_alternatives_takes_what_they_leave(registry: Any) -> None:
+    module = registry(
+        "kernels:\n  ptxla.upsample_bilinear2d:\n"
+        "    cpu: [{function: MODULE:bilinear, priority: -1}]\n"
+    )
+
+    class Up(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return functional.interpolate(x, scale_factor=1.7, mode="bilinear")
+
+    (use,) = composites.export(Up(), (torch.ones(1, 1, 8, 8),)).compile("cpu").kernels
+    assert use.kernel == f"{module}:bilinear"
+    assert "by_axis: needs scales_h is None or" in str(use.reason)
+
+
+SOFTMAX = """
+alternatives:
+  ptxla.softmax:
+    other:
+      goals: [fast]
+      when: {WHEN}
+      decomposition: FUNCTION
+"""
+
+
+class Softmax(torch.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.softmax(-1)
+
+
+def softmax_with(registry: Any, function: str, when: str = "") -> KernelUse:
+    registry(SOFTMAX.replace("FUNCTION", function).replace("WHEN", when))
+    (use,) = composites.export(Softmax(), (floats(3, 4),)).compile("cpu").kernels
+    return use
+
+
+def test_a_file_adds_alternatives_to_entries_of_others(registry: Any) -> None:
+    use = softmax_with(
+        registry, "jax:MODULE:softmax", "dim: [-1, 1], where: ['self.shape[0] == 3']"
+    )
+    assert (use.alternative, use.reason) == ("ptxla.softmax=other", UNLISTED)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("jax:MODULE:declines", "not today"),
+        ("jax:MODULE:narrow", "gives bfloat16[3, 4], not tensor<3x4xf32>"),
+        ("jax:MODULE:further", "takes more, which the composite does not hold"),
+        ("nowhere:softmax", "nowhere:softmax needs PyTorch, so it is chosen when a program is"),
+    ],
+)
+def test_a_call_that_an_alternative_leaves(registry: Any, function: str, reason: str) -> None:
+    use = softmax_with(registry, function)
+    assert use.alternative is None
+    assert str(use.reason).startswith(f"{UNLISTED}; ptxla.softmax=other: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("function", "when", "kind", "message"),
+    [
+        (
+            "jax:MODULE:fails",
+            "",
+            BindError,
+            r"ptxla\.softmax: ptxla\.softmax=other cannot be lowered for \(tensor<3x4xf32>\) with"
+            r" .*dim=1.*ValueError: boom",
+        ),
+        (
+            "jax:nowhere:softmax",
+            "",
+            CompositesError,
+            r"acme\.yaml:\d+: ptxla\.softmax=other: .*nowhere",
+        ),
+        (
+            "jax:MODULE:softmax",
+            "where: ['self.shape[7] > 1']",
+            LoweringError,
+            r"acme\.yaml:\d+: ptxla\.softmax=other: 'self\.shape\[7\] > 1' failed: IndexError",
+        ),
+        (
+            "jax:MODULE:softmax",
+            "where: ['nothing > 1']",
+            LoweringError,
+            r"ptxla\.softmax=other: .*there is no argument 'nothing'",
+        ),
+    ],
+)
+def test_failures(
+    registry: Any, function: str, when: str, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=re.compile(message, re.DOTALL)):
+        softmax_with(registry, function, when)
