@@ -126,8 +126,8 @@ def active() -> tuple[str, ...]:
 
 
 def has_chosen_decompositions() -> bool:
-    """Whether an active composite has another decomposition than stock's, as somebody chose."""
-    return bool(_active.words)
+    """Whether somebody chose decompositions, those of stock too."""
+    return bool(_active.words or _active.requests.chosen or DECOMPOSITION.read())
 
 
 def enable(*names: str, decompositions: str | None = None) -> None:

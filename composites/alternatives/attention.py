@@ -98,9 +98,9 @@ def blockwise_backward(
     """The gradients of query, key and value. The arguments are those of `blockwise`.
 
     Scores have keys before queries. With queries first, two of the five products contract the first
-    dimension of both operands, which takes XLA's CPU compiler twice as long; so, one does. The
-    gradient of the queries is summed up in blocks, since its dimension of queries is the last one:
-    an update of a part of that would not be contiguous.
+    dimension of both operands, which XLA runs half as fast on the CPU. With keys first, one does.
+    The gradient of the queries is summed up in blocks, since its dimension of queries is the last
+    one: an update of a part of that would not be contiguous.
     """
     call = _Call.of(query, key, value, attn_mask, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)

@@ -134,12 +134,12 @@ def export(
     if varying is not None:
         _check_may_vary(train, devices, target or ("portable" if portable else None))
     name = model_name(module)
+    keeps = decompositions is not None or activation.has_chosen_decompositions()
     with (
         chosen.choosing(frontend),
         _progress() as step,
         activation.for_export(ops, decompositions),
     ):
-        keeps = decompositions is not None or activation.has_chosen_decompositions()
         parts = activation.backend().frontend
         if isinstance(module, torch.export.ExportedProgram):
             module = graph_of(module, parts.tensors)  # its class is one of torch.fx

@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from composites.element_types import REGISTRY_TYPES
 from composites.errors import UnsupportedCallError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.condition_types import ANY, Kinds
@@ -52,7 +53,7 @@ def listed_alternatives() -> Candidates:
                 continue  # the backward is that of the entry
             if derived or call.name == each.composite:
                 # Entries that produce one composite have the same alternatives.
-                key = each.alternative.name, each.alternative.when
+                key = each.version, each.alternative.name, each.alternative.when
                 found.setdefault(key, _candidate(each, call, derived))
         return list(found.values())
 
@@ -84,6 +85,7 @@ def _function(listed: ListedAlternative, call: Signature, derived: bool) -> Call
     if paths:
         raise _Refused(f"its entry reads {paths[0]}, which a composite does not hold")
     names = _operand_names(listed)
+    _check_names(listed)
     attributes = call.python_attributes()
     arguments = {argument: attributes.get(name) for argument, name in listed.arguments}
     places = _places_of_saved(listed, names, call) if derived else _places(names, call)
@@ -112,6 +114,20 @@ def _operand_names(listed: ListedAlternative) -> tuple[str, ...]:
         and not name.startswith(GRADIENT)
         and name not in between
     )
+
+
+def _check_names(listed: ListedAlternative) -> None:
+    """A program that is exported calls the alternative by position, where names are free. A step
+    knows the composite's attributes by name, and what it could not pass would have its default."""
+    decomposition = listed.alternative.decomposition
+    if decomposition is None:
+        return
+    parameters = _parameters(listed, decomposition)
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    lost = [argument for argument, _ in listed.arguments if argument not in parameters]
+    if lost:
+        raise _Refused(f"has no parameter {lost[0]}, and steps pass arguments by name")
 
 
 def _imported(listed: ListedAlternative, decomposition: Decomposition) -> Callable[..., Any]:
@@ -201,9 +217,10 @@ def _check_conditions(
     alternative = listed.alternative
     for text in alternative.when.where:
         read = {node.id for node in ast.walk(parse_condition(text)) if isinstance(node, ast.Name)}
-        lost = sorted(read & set(names) - set(found))
+        known = {*found, *arguments, *REGISTRY_TYPES, "len"}
+        lost = sorted(read - known)
         if lost:
-            raise _Refused(f"needs {text}, and the backward does not have {lost[0]}")
+            raise _Refused(f"needs {text}, and the composite does not hold {lost[0]}")
 
     def compiled(text: str, attributes: Sequence[str]) -> str:
         known: dict[str, Kinds] = dict.fromkeys((*attributes, *found), ANY)

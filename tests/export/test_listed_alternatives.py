@@ -246,14 +246,24 @@ def test_a_program_keeps_the_decompositions_it_was_exported_with(
         assert alternatives(each.compile("cpu").kernels) == {None}
 
 
-def test_the_choice_of_the_environment_counts_as_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("choice", ["fast", "stock"])
+def test_the_choice_of_the_environment_counts_as_one(choice: str, tmp_path: Path) -> None:
     script = f"""
 import torch, composites
 model = torch.nn.Upsample(scale_factor=2, mode="bilinear")
 composites.export(model, (torch.ones(1, 1, 4, 4),)).save({str(tmp_path / "program")!r})
 """
-    assert run_python(script, XLA_COMPOSITE_DECOMPOSITION="fast").code == 0
+    assert run_python(script, XLA_COMPOSITE_DECOMPOSITION=choice).code == 0
     assert Program.load(tmp_path / "program").keeps_decompositions
+
+
+@pytest.mark.parametrize("choice", ["fast", "stock"])
+def test_the_choice_of_enable_counts_as_one(choice: str) -> None:
+    model, x = torch.nn.Upsample(scale_factor=2, mode="bilinear"), torch.ones(1, 1, 4, 4)
+    assert not composites.export(model, (x,)).keeps_decompositions
+    with composites.enabled("all", decompositions=choice):
+        assert composites.export(model, (x,)).keeps_decompositions
+    assert not composites.export(model, (x,)).keeps_decompositions
 
 
 def test_other_platforms_and_named_kernels_have_none(tmp_path: Path) -> None:
@@ -325,6 +335,14 @@ def narrow(self, dim, half_to_float=False):
 
 def further(self, dim, half_to_float=False, *, more):
     return self
+
+
+def renamed(x, axis=-1, half=False):
+    return jax.nn.softmax(x, axis=axis)
+
+
+def of_x(x, dim, half_to_float=False):
+    return jax.nn.softmax(x, axis=dim)
 """
 
 
@@ -407,16 +425,24 @@ def test_a_file_adds_alternatives_to_entries_of_others(registry: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "reason"),
+    ("function", "when", "reason"),
     [
-        ("jax:MODULE:declines", "not today"),
-        ("jax:MODULE:narrow", "gives bfloat16[3, 4], not tensor<3x4xf32>"),
-        ("jax:MODULE:further", "takes more, which the composite does not hold"),
-        ("nowhere:softmax", "nowhere:softmax needs PyTorch, so it is chosen when a program is"),
+        ("jax:MODULE:declines", "", "not today"),
+        ("jax:MODULE:narrow", "", "gives bfloat16[3, 4], not tensor<3x4xf32>"),
+        ("jax:MODULE:further", "", "takes more, which the composite does not hold"),
+        ("jax:MODULE:renamed", "", "has no parameter dim, and steps pass arguments by name"),
+        (
+            "jax:MODULE:of_x",
+            "where: ['self.dim() == 2']",
+            "needs self.dim() == 2, and the composite does not hold self",
+        ),
+        ("nowhere:softmax", "", "nowhere:softmax needs PyTorch, so it is chosen when a program is"),
     ],
 )
-def test_a_call_that_an_alternative_leaves(registry: Any, function: str, reason: str) -> None:
-    use = softmax_with(registry, function)
+def test_a_call_that_an_alternative_leaves(
+    registry: Any, function: str, when: str, reason: str
+) -> None:
+    use = softmax_with(registry, function, when)
     assert use.alternative is None
     assert str(use.reason).startswith(f"{UNLISTED}; ptxla.softmax=other: {reason}")
 
@@ -442,12 +468,6 @@ def test_a_call_that_an_alternative_leaves(registry: Any, function: str, reason:
             "where: ['self.shape[7] > 1']",
             LoweringError,
             r"acme\.yaml:\d+: ptxla\.softmax=other: 'self\.shape\[7\] > 1' failed: IndexError",
-        ),
-        (
-            "jax:MODULE:softmax",
-            "where: ['nothing > 1']",
-            LoweringError,
-            r"ptxla\.softmax=other: .*there is no argument 'nothing'",
         ),
     ],
 )

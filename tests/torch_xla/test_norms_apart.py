@@ -39,8 +39,13 @@ def check(
     backward: Callable[..., Any],
     shape: tuple[int, ...],
     affine: tuple[int, ...],
+    statistics: Callable[..., Any] | None = None,
 ) -> None:
-    """Compare with PyTorch, with weight and bias, and without."""
+    """Compare with PyTorch, with weight and bias, and without.
+
+    Args:
+        statistics: PyTorch's operator, which returns mean and reciprocal deviation too.
+    """
     for given in (3, 1):
         leaves, grad = operands(shape, affine)[:given], operands(shape, affine)[3]
         absent = [None] * (3 - given)
@@ -49,6 +54,8 @@ def check(
         with torch.no_grad():
             found = forward(*leaves, *absent)
             saved = () if isinstance(found, Tensor) else found[1:]
+            if statistics is not None:
+                torch.testing.assert_close(saved, statistics(*leaves, *absent)[1:])
             ours = backward(grad, *leaves, *absent, *saved)
         torch.testing.assert_close(found if isinstance(found, Tensor) else found[0], result)
         for one, other in zip(ours, gradients, strict=False):
@@ -67,6 +74,7 @@ def test_layer_norm(shape: tuple[int, ...], dims: int) -> None:
         lambda g, x, w, b, m, r: norms.layer_norm_backward_apart(g, None, None, x, w, m, r, last),
         shape,
         last,
+        lambda x, w, b: torch.native_layer_norm(x, last, w, b, 1e-5),
     )
 
 
@@ -83,6 +91,7 @@ def test_group_norm(sizes: tuple[int, ...], groups: int) -> None:
         ),
         shape,
         (6,),
+        lambda x, w, b: torch.native_group_norm(x, w, b, *arguments, 1e-5),
     )
 
 
@@ -135,9 +144,12 @@ SHARED = """
         for tensor, kept in ((x, False), (half, True)):
             arguments = {F.layer_norm: ((5,),), F.group_norm: (2,), F.instance_norm: ()}[call]
             (gradient,) = torch.autograd.grad(call(tensor, *arguments).square().sum(), tensor)
-            text = torch_xla._XLAC._get_xla_tensors_hlo([gradient])
-            assert "is_composite=true" in text
-            assert ("batch-norm" in text) == kept, (call, kept)
+            with torch.no_grad():
+                alone = call(tensor, *arguments)
+            for result in (gradient, alone):
+                text = torch_xla._XLAC._get_xla_tensors_hlo([result])
+                assert "is_composite=true" in text
+                assert ("batch-norm" in text) == kept, (call, kept)
     print("passed")
 """
 

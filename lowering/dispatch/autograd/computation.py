@@ -158,7 +158,8 @@ def _with_alternative(
     """
     entry, frontend = definition.entry, definition.frontend
     # Where no backward follows, what has stock's bits saves nothing, and costs as much as stock's.
-    if alternative.decomposition is None or (alternative.is_automatic and wanted is None):
+    saves_nothing = alternative.is_automatic and not alternative.is_for_shared and wanted is None
+    if alternative.decomposition is None or saves_nothing:
         return replace(stock, alternative=alternative)
     autocast = frontend.tracing.autocast_dtype()
     decomposition, operands = alternative.decomposition, arguments.operands
