@@ -172,6 +172,16 @@ def test_what_one_composite_cannot_be() -> None:
     assert not composite_names(_with_and_without(twice, *many))
 
 
+def test_the_same_array() -> None:
+    """JAX adds up the gradients of its uses in an order of its own."""
+    x = QUERY + 0
+
+    def program(x: Any) -> Any:
+        return _summed(jax.vmap(attention), x, x, x)
+
+    assert not composite_names(_with_and_without(jax.value_and_grad(program), x))
+
+
 def test_transformations_of_many() -> None:
     many = jax.vmap(loss)
 

@@ -301,7 +301,9 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     size = next(x.shape[dim] for x, dim in pairs if dim is not None)
     moved = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in pairs]
     axes = tuple(None if dim is None else 0 for dim in dims)
-    found = None if kind.rules is None else kind.rules.batched(size, axes)
+    # JAX adds up gradients of an array that is given twice in an order of its own.
+    is_repeated = kind.uncompiled is not None and len(set(map(id, operands))) < len(operands)
+    found = None if kind.rules is None or is_repeated else kind.rules.batched(size, axes)
     if found is None:
         results = jax.vmap(kind.decomposition, in_axes=axes)(*moved)
     else:
