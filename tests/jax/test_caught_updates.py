@@ -215,6 +215,30 @@ def test_scan_and_vmap() -> None:
                 np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("shape", [(4,), (4, 3)], ids=str)
+def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
+    """With one state for each model, divisors are no numbers, which the composite has."""
+    transformation = optax.scale_by_adam(nesterov=nesterov)
+    grads = jax.random.normal(jax.random.key(2), shape)
+    state = jax.vmap(transformation.init)(grads)
+    own = jax.jit(jax.vmap(transformation.update))
+    before = own(grads, state)
+    # With one count for all, they are.
+    axes = optax.ScaleByAdamState(None, 0, 0)
+    of_all = jax.jit(jax.vmap(transformation.update, in_axes=(0, axes), out_axes=(0, axes)))
+    shared = state._replace(count=state.count[0])
+    with composites.jax.enabled("scale_by_adam"):
+        for a, b in zip(jax.tree.leaves(own(grads, state)), jax.tree.leaves(before), strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert not composite_names(own.lower(grads, state).as_text())
+        text = of_all.lower(grads, shared).as_text()
+    (line,) = [line for line in text.splitlines() if "stablehlo.composite" in line]
+    array = "x".join(map(str, shape))
+    operands = [f"tensor<{array}xf32>"] * 3 + ["tensor<f32>"] * (2 + nesterov)
+    assert f": ({', '.join(operands)}) -> " in line
+
+
 def test_numbers_that_change_are_left_alone() -> None:
     optimizer = optax.inject_hyperparams(optax.adam)(learning_rate=1e-2, b1=0.8)
     training = Training(optimizer, _parameters())
