@@ -438,6 +438,48 @@ def test_misspelled_local_function() -> None:
         find_replaceable(f"{__name__}:_maker.<locals>.mad")
 
 
+def _maker_of_two(variable: int) -> Any:
+    if variable:
+
+        def twice() -> int:
+            return variable
+    else:
+
+        def twice() -> int:
+            return 0
+
+    return twice
+
+
+def test_two_local_functions_of_a_name() -> None:
+    with pytest.raises(UnusableFunctionError, match="_maker_of_two makes several functions twice"):
+        find_replaceable(f"{__name__}:_maker_of_two.<locals>.twice")
+
+
+def _maker_with_variables_of_its_own(variable: int) -> Any:
+    def own() -> int:
+        count = variable
+
+        def increase() -> None:
+            nonlocal count
+            count += 1
+
+        increase()
+        return count
+
+    return own
+
+
+def test_a_local_function_with_variables_of_its_own() -> None:
+    """Only assignments to those of the function that makes it are lost."""
+    found = find_replaceable(f"{__name__}:_maker_with_variables_of_its_own.<locals>.own")
+    one = found.replace(lambda original, arguments, keywords: original() + 10)
+    try:
+        assert _maker_with_variables_of_its_own(1)() == 12
+    finally:
+        one.restore()
+
+
 def _maker_of_others(variable: int) -> Any:
     class Klass:
         value = variable
@@ -452,10 +494,17 @@ def _maker_of_others(variable: int) -> Any:
         nonlocal variable
         variable += 1
 
-    return Klass, generator, coroutine, counter
+    def inner() -> Any:
+        def count() -> None:
+            nonlocal variable
+            variable += 1
+
+        return count
+
+    return Klass, generator, coroutine, counter, inner
 
 
-@pytest.mark.parametrize("name", ["Klass", "generator", "coroutine", "counter"])
+@pytest.mark.parametrize("name", ["Klass", "generator", "coroutine", "counter", "inner"])
 def test_what_cannot_be_caught(name: str) -> None:
     with pytest.raises(UnusableFunctionError, match="cannot be caught: it is not a plain function"):
         find_replaceable(f"{__name__}:_maker_of_others.<locals>.{name}")
