@@ -371,7 +371,8 @@ composites:
 VENDOR = """
 import composites.jax
 from composites.errors import AllowlistError
-for names in (["all", "-acme.no_function"], ["acme.moved"], ["acme.no_function"], ["all", "-acme.*"]):
+others = "all", "-acme.no_function"
+for names in (others, ["acme.moved"], ["acme.no_function"], ["all", "-acme.*"]):
     try:
         composites.jax.enable("silu")
         composites.jax.enable(*names)
