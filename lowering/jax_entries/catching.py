@@ -304,7 +304,9 @@ def _problem_of(orders: Orders, types: Sequence[Any], made: Callable[..., Any]) 
         if len(given) != len(arrays):
             return f"orders has {len(given)} of {name}, and there are {len(arrays)}"
         for array, order in zip(arrays, given, strict=True):
-            if order is not None and sorted(order) != list(range(len(array.shape))):
+            if order is None:
+                continue
+            if not isinstance(order, tuple) or sorted(order) != list(range(len(array.shape))):
                 return f"orders has {order} of {name}, for {len(array.shape)} dimensions"
     return None
 

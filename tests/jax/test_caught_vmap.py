@@ -182,6 +182,17 @@ def test_the_same_array() -> None:
     assert not composite_names(_with_and_without(jax.value_and_grad(program), x))
 
 
+def test_equal_calls_of_many_share_a_decomposition() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return jax.vmap(loss)(x, LABELS).sum() + jax.vmap(loss)(y, LABELS).sum()
+
+    text = _with_and_without(jax.grad(program, (0, 1)), LOGITS, LOGITS + 1)
+    names = composite_names(text)
+    assert names.count(LOSS) == 2
+    assert names.count(f"{LOSS}_backward") == (2 if knows_sums() else 0)
+    assert text.count("func.func private") == len(set(names))
+
+
 def test_transformations_of_many() -> None:
     many = jax.vmap(loss)
 
