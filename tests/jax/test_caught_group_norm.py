@@ -153,8 +153,12 @@ def test_transformations() -> None:
     program = jax.grad(lambda x, p: jnp.square(jax.grad(one)(x, p)).sum())
     before = jax.jit(program)(IMAGE, parameters)
     with composites.jax.enabled(NAME):
-        again = jax.jit(program)(IMAGE, parameters)
-        kept = jax.jit(jax.grad(jax.checkpoint(one)))(IMAGE, parameters)
+        programs = (program, jax.grad(jax.checkpoint(one)))
+        lowered = [jax.jit(one).lower(IMAGE, parameters) for one in programs]
+        names = [composite_names(one.as_text()) for one in lowered]
+        again, kept = (one.compile()(IMAGE, parameters) for one in lowered)
+    for of_one in names:
+        assert of_one == [FORWARD, BACKWARD] if knows_sums() else set(of_one) <= {FORWARD}
     np.testing.assert_allclose(again, before, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(kept, jax.grad(one)(IMAGE, parameters), rtol=1e-5, atol=1e-5)
 

@@ -208,6 +208,8 @@ def test_scan_and_vmap() -> None:
     before, batched = many(grads), jax.jit(jax.vmap(many, in_axes=1))(grads)
     with composites.jax.enabled("scale_by_adam"):
         assert composite_names(many.lower(grads).as_text()) == ["ptxla.scale_by_adam"]
+        of_many = jax.jit(jax.vmap(many, in_axes=1)).lower(grads)
+        assert composite_names(of_many.as_text()) == ["ptxla.scale_by_adam"]
         for found, expected in (
             (many(grads), before),
             (jax.jit(jax.vmap(many, in_axes=1))(grads), batched),
