@@ -338,6 +338,12 @@ def scale_by_adam(dtype: torch.dtype) -> Iterator[Call]:
             (gradient, average, square.square(), first, second, third if nesterov else None),
             {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "eps_root": eps_root},
         )
+    numbers = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+    gradient, average, square = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))
+    for_each = torch.tensor([0.1, 0.2, 0.3, 0.4])  # divisors that are left alone
+    number = torch.tensor(0.1)
+    yield (gradient, average, square.square(), for_each, for_each), numbers
+    yield (gradient, average, square.square(), number, number, for_each), numbers
 
 
 def sgd(dtype: torch.dtype) -> Iterator[Call]:
