@@ -114,6 +114,8 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
         raise UnsupportedCallError("the input has no batch")
     if not all(isinstance(size, int) for size in x.shape):
         raise UnsupportedCallError("a size is a symbol, and sizes are attributes")
+    if 0 in x.shape:
+        raise UnsupportedCallError("the input has no elements")
     if self.reduction_axes is not None and _positive(self.reduction_axes, x) != [*range(1, x.ndim)]:
         raise UnsupportedCallError("its axes are not all but the first one")
     channels = x.shape[-1]

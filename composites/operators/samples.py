@@ -338,6 +338,12 @@ def scale_by_adam(dtype: torch.dtype) -> Iterator[Call]:
             (gradient, average, square.square(), first, second, third if nesterov else None),
             {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "eps_root": eps_root},
         )
+    numbers = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+    gradient, average, square = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))
+    one, other = torch.tensor(0.1), torch.tensor(0.2)
+    each = torch.tensor([0.1, 0.2, 0.3, 0.4])  # divisors with which a call is left alone
+    yield (gradient, average, square.square(), each, each / 2), numbers
+    yield (gradient, average, square.square(), one, other, each), numbers
 
 
 def sgd(dtype: torch.dtype) -> Iterator[Call]:

@@ -95,8 +95,9 @@ class Patch:
         package = self.target.partition(".")[0]
         if entry.namespace == BUILTIN_NAMESPACE:
             log.warning(
-                "%s does not catch %s: %s has no %s in this release of %s",
-                *(entry.qualified, self.target, owner.__name__, name, package),
+                "%s does not catch %s: %s has no %s in this release of %s; turn the entry off with"
+                " -%s to be rid of this warning",
+                *(entry.qualified, self.target, owner.__name__, name, package, entry.name),
             )
             return
         raise AllowlistError(

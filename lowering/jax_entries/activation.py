@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import jax
 
 from composites.allowlist import resolve
-from composites.errors import AllowlistError, UnusableFunctionError
+from composites.errors import AllowlistError, MissingFunctionError, UnusableFunctionError
 from composites.functions import find_function
-from composites.registry.model import Composite
+from composites.registry.model import BUILTIN_NAMESPACE, Composite
 from lowering import interrupts
 from lowering.activation import catalog
 from lowering.dispatch.statistics import Statistics
@@ -25,7 +25,7 @@ from lowering.import_hook import after_import
 from lowering.jax_entries.catching import Catcher, Claim
 from lowering.jax_entries.entries import Entries, entries
 from lowering.jax_entries.replacing import Replaced, find_replaceable
-from lowering.requests import NOTHING, Block, Names, Requests
+from lowering.requests import Block, Names, Requests
 
 log = logging.getLogger("composites")
 
@@ -40,9 +40,6 @@ statistics = Statistics()
 class _Installation:
     """The functions that are replaced for some entries."""
 
-    named: Names = NOTHING
-    """Entries whose functions must be there. Of others, the installed release of a package may have
-    fewer, as where all entries are turned on."""
     replaced: list[Replaced] = field(default_factory=list)
     waiting: list[Callable[[], object]] = field(default_factory=list)
     """Functions that stop waiting for modules that are not imported yet."""
@@ -62,8 +59,6 @@ class _Installation:
             self.waiting.append(after_import(target.partition(":")[0], action))
 
     def _action(self, target: str, claims: tuple[Claim, ...], known: Entries) -> Callable[[], None]:
-        able = [claim.entry for claim in claims]
-
         def replace() -> None:
             if self.removed:
                 return
@@ -72,13 +67,7 @@ class _Installation:
                 catcher = Catcher(target, claims, known, found.is_compiled)
                 self.replaced.append(found.replace(catcher))
             except UnusableFunctionError as error:
-                entry = next((e for e in able if e.identity in self.named), able[0])
-                problem = f"{entry.qualified} ({entry.location}): jax: {error}"
-                if entry.identity in self.named:
-                    raise AllowlistError(
-                        f"{problem}; correct it, or turn the entry off with -{entry.name}"
-                    ) from error
-                log.warning("%s; calls of %s become no composites", problem, target)
+                _miss(target, [claim.entry for claim in claims], error)
 
         return replace
 
@@ -92,24 +81,45 @@ class _Installation:
             self.replaced.pop()
 
 
+def _miss(target: str, claiming: Sequence[Composite], error: UnusableFunctionError) -> None:
+    """Warn of a function that this release of its package does not have, if built-in entries name
+    it.
+
+    Raises:
+        AllowlistError: an entry of a vendor names it, or it cannot be caught.
+    """
+    for entry in claiming:
+        if entry.namespace != BUILTIN_NAMESPACE or not isinstance(error, MissingFunctionError):
+            raise AllowlistError(
+                f"{entry.qualified} ({entry.location}): jax: {error}; correct it, or turn the entry"
+                f" off with -{entry.name}"
+            ) from error
+    for entry in claiming:
+        log.warning(
+            "%s does not catch %s in this release of %s: %s; turn the entry off with -%s to be rid"
+            " of this warning",
+            *(entry.qualified, target, target.partition(":")[0].partition(".")[0], error),
+            entry.name,
+        )
+
+
 @dataclass(slots=True)
 class _Active:
     requests: Requests = field(default_factory=Requests)
     entries: tuple[Composite, ...] = ()
     installation: _Installation = field(default_factory=_Installation)
 
-    def change(self, requests: Requests, named: Names) -> None:
-        """Have on what is asked for. If something that is named cannot be caught, nothing
-        changes."""
+    def change(self, requests: Requests) -> None:
+        """Have on what is asked for. If functions cannot be caught, nothing changes."""
         known = entries()
         chosen = tuple(d.entry for d in known.definitions if d.entry.identity in requests.names)
         if chosen != self.entries:
             self.installation.remove()
             try:
-                self._install(chosen, known, named)
+                self._install(chosen, known)
             except BaseException:
                 self.installation.remove()
-                self._install(self.entries, known, NOTHING)
+                self._install(self.entries, known)
                 raise
             self.entries = chosen
             # What was traced before holds other composites, or none.
@@ -118,8 +128,8 @@ class _Active:
             log.info("active in JAX programs: %s", names)
         self.requests = requests
 
-    def _install(self, chosen: Sequence[Composite], known: Entries, named: Names) -> None:
-        self.installation = _Installation(named)
+    def _install(self, chosen: Sequence[Composite], known: Entries) -> None:
+        self.installation = _Installation()
         self.installation.install(chosen, known)
 
 
@@ -142,13 +152,13 @@ def enable(*names: str) -> None:
             Entries without the key `jax` catch nothing in JAX programs.
 
     Raises:
-        AllowlistError: a name is unknown or ambiguous, or no entry has the key `jax`. Nothing is
-            changed in this case.
+        AllowlistError: a name is unknown or ambiguous, no entry has the key `jax`, or a function
+            that one names cannot be caught. Nothing is changed in this case.
         RegistryError: a registry file is invalid.
     """
     added = _resolved(names)
     thread = threading.current_thread()
-    _change(lambda requests: requests.with_names(added, thread), _named(names))
+    _change(lambda requests: requests.with_names(added, thread))
 
 
 def disable(*names: str) -> None:
@@ -170,15 +180,15 @@ def enabled(*names: str) -> Iterator[None]:
     before is restored afterwards."""
     block = Block(threading.current_thread(), _resolved(names))
     try:
-        _change(lambda requests: requests.with_block(block), _named(names))
+        _change(lambda requests: requests.with_block(block))
         yield
     finally:
         _change(lambda requests: requests.without_block(block.key))
 
 
-def _change(requested: Callable[[Requests], Requests], named: Names = NOTHING) -> None:
+def _change(requested: Callable[[Requests], Requests]) -> None:
     with _LOCK, interrupts.deferred():
-        _active.change(requested(_active.requests), named)
+        _active.change(requested(_active.requests))
 
 
 def _resolved(names: Sequence[str]) -> Names:
@@ -190,10 +200,3 @@ def _resolved(names: Sequence[str]) -> Names:
             f" call composites.jax.{found[0].name} yourself"
         )
     return frozenset(entry.identity for entry in found if entry.jax)
-
-
-def _named(names: Sequence[str]) -> Names:
-    """The entries that are meant by name, and not by `all` or `acme.*`."""
-    single = [name for name in names if not name.startswith("-") and name.rpartition(".")[2] != "*"]
-    found = resolve([name for name in single if name != "all"], catalog())
-    return frozenset(entry.identity for entry in found)

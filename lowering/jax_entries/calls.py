@@ -42,6 +42,8 @@ class Call:
     """The types of the arrays."""
     invoke: Invoke
     _backwards: dict[Any, Any] = field(default_factory=dict)
+    _many: dict[Any, Any] = field(default_factory=dict)
+    """What `batched` and `moved` return, so that equal calls of many share a decomposition."""
 
     # ---- what the hook says ----
 
@@ -400,7 +402,12 @@ class Call:
 
     def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         """See `Rules`. The first dimension of the operands with an axis counts the calls."""
+        key = ("batched", size, axes)
+        if key not in self._many:
+            self._many[key] = self._make_batched(size, axes)
+        return self._many[key]  # type: ignore[no-any-return]
 
+    def _make_batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         def moved(chosen: tuple[int | None, ...]) -> Kind | None:
             call = self.moved(size, chosen)
             return None if call is None else call.kind
@@ -410,6 +417,12 @@ class Call:
     def moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
         """The call with one more dimension at the front of these operands. None if there is no
         such call."""
+        key = ("moved", size, axes)
+        if key not in self._many:
+            self._many[key] = self._make_moved(size, axes)
+        return self._many[key]  # type: ignore[no-any-return]
+
+    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> Call | None:
         numbers = {number for number, axis in zip(self.order, axes, strict=True) if axis == 0}
         arrays = [
             wider(type_, size) if n in numbers else type_ for n, type_ in enumerate(self.arrays)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from composites.errors import CompositesError, UnsupportedCallError
+from composites.errors import CompositesError, UnsupportedCallError, UnusableFunctionError
 from composites.registry.model import Composite
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.jax.composite_call import Layout, Order, bind, trace
@@ -226,6 +227,7 @@ class CaughtComposite:
         orders: Orders | None,
         many: Many | None,
     ) -> CaughtCall | LaidOutCall:
+        self._check_forms(types, made, orders, many)
         if orders is None:
             call = self._checked(values, types, made, has_backward, many)
             self.claim.statistics.lowered += 1
@@ -233,7 +235,7 @@ class CaughtComposite:
         given = Layout(*orders)
 
         def inside(*arrays: Any) -> list[Any]:
-            results = made(*given.out_of(arrays, given.operands))
+            results = listed(made(*given.out_of(arrays, given.operands)))
             return given.into(results, given.results)
 
         laid_out = tuple(map(ordered_type, types, given.operands))
@@ -241,6 +243,32 @@ class CaughtComposite:
         self.claim.statistics.lowered += 1
         layout = replace(given, operands=tuple(given.operands[n] for n in call.order))
         return LaidOutCall(call, layout, _in_order(made, call.order))
+
+    def _check_forms(
+        self,
+        types: tuple[Any, ...],
+        made: _Guarded,
+        orders: Orders | None,
+        many: Many | None,
+    ) -> None:
+        """Check what the adapter says of the form of its arrays.
+
+        Raises:
+            UnusableFunctionError: it fits no call.
+        """
+        problem = None
+        if many is not None and many not in get_args(Many):
+            problem = f"many is {many!r}, and can be {' or '.join(map(repr, get_args(Many)))}"
+        elif many is not None and orders is not None:
+            problem = "many and orders cannot both be given"
+        elif orders is not None:
+            problem = _problem_of(orders, types, made)
+        if problem is not None:
+            entry, adapter = self.claim.entry, self.claim.adapter
+            raise UnusableFunctionError(
+                f"{entry.qualified} ({entry.location}): jax:"
+                f" {adapter.__module__}:{adapter.__qualname__}: {problem}"
+            )
 
     def _checked(
         self,
@@ -265,6 +293,24 @@ class CaughtComposite:
         return call
 
 
+def _problem_of(orders: Orders, types: Sequence[Any], made: Callable[..., Any]) -> str | None:
+    """What is wrong with the orders of arrays and of a function's results."""
+    if len(orders) != 2:
+        return f"orders has {len(orders)} parts, and not those of arrays and of results"
+    groups = [("arrays", types, orders[0])]
+    with suppress(Exception):  # the call falls back, and is told so
+        groups.append(("results", listed(jax.eval_shape(made, *types)), orders[1]))
+    for name, arrays, given in groups:
+        if len(given) != len(arrays):
+            return f"orders has {len(given)} of {name}, and there are {len(arrays)}"
+        for array, order in zip(arrays, given, strict=True):
+            if order is None:
+                continue
+            if not isinstance(order, tuple) or sorted(order) != list(range(len(array.shape))):
+                return f"orders has {order} of {name}, for {len(array.shape)} dimensions"
+    return None
+
+
 def _in_order(made: Callable[..., Any], order: Sequence[int]) -> Callable[..., list[Any]]:
     """A function of arrays as a function of operands, for each of which `order` has the number of
     the array. It returns a list."""
@@ -273,10 +319,14 @@ def _in_order(made: Callable[..., Any], order: Sequence[int]) -> Callable[..., l
         arrays = list(operands)
         for number, operand in zip(order, operands, strict=True):
             arrays[number] = operand
-        results = made(*arrays)
-        return list(results) if isinstance(results, list | tuple) else [results]
+        return listed(made(*arrays))
 
     return function
+
+
+def listed(results: Any) -> list[Any]:
+    """The results of a function, which may be one array."""
+    return list(results) if isinstance(results, list | tuple) else [results]
 
 
 @dataclass(frozen=True)

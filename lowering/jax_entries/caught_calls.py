@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from composites import attribute_types
-from composites.errors import LoweringError, UnsupportedCallError
+from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from lowering.frontends.jax.composite_call import Kind, Layout, Merged, Order, bind, trace
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import signature_of, taken_apart
@@ -252,9 +252,8 @@ class CaughtCall(Call):
 
     # ---- Rules: vmap ----
 
-    def batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
-        """See `Rules`."""
-        found = super().batched(size, axes)
+    def _make_batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
+        found = super()._make_batched(size, axes)
         if found is not None or self.many is None:
             return found
         shared = [t for t, axis in zip(self._present, axes, strict=True) if axis is None]
@@ -282,13 +281,12 @@ class CaughtCall(Call):
         )  # fmt: skip
         try:
             call.check()
-        except (UnsupportedCallError, LoweringError):
+        except (UnsupportedCallError, LoweringError, InvalidCallError):
             return None
         return LaidOutCall(call, layout, function, (order,))
 
-    def moved(self, size: int, axes: tuple[int | None, ...]) -> CaughtCall | None:
-        """The call with one more dimension at the front of these operands, if the entry's own means
-        many calls of the entry."""
+    def _make_moved(self, size: int, axes: tuple[int | None, ...]) -> CaughtCall | None:
+        """The call, if the entry's own means many calls of the entry."""
         reference = self._reference
         found = reference.moved(size, axes)
         if found is None or not has_meaning(found.kind, reference.kind, size, axes):
@@ -330,7 +328,7 @@ class _OperatorBackward:
             by_source.get(Source("operand", n), 0) for n in range(len(self.forward.order))
         )
         forward = self.forward.moved(size, of_operands)
-        if forward is None:
+        if not isinstance(forward, CaughtCall):  # None
             return None
         present = iter(range(len(self.grads)))
         grads = tuple(
@@ -341,7 +339,7 @@ class _OperatorBackward:
         )  # fmt: skip
         try:
             kind, sources = forward.operator_backward(grads, self.wanted)
-        except (NotExpressible, LoweringError):
+        except (NotExpressible, LoweringError, InvalidCallError):
             return None
         return kind if sources == self.sources else None
 

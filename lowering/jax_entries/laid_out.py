@@ -15,7 +15,15 @@ from typing import Any
 
 import jax
 
-from lowering.frontends.jax.composite_call import Kind, Layout, Order, inverse, ordered, trace
+from lowering.frontends.jax.composite_call import (
+    Kind,
+    Layout,
+    Order,
+    Split,
+    inverse,
+    ordered,
+    trace,
+)
 from lowering.jax_entries.calls import Call
 from lowering.jax_entries.pulling import Arrays
 
@@ -107,7 +115,7 @@ class LaidOutCall:
         return None
 
 
-def ordered_type(type_: Any, order: Order) -> Any:
+def ordered_type(type_: Any, order: Order | Split) -> Any:
     """The type of an array in another form."""
     plain = jax.ShapeDtypeStruct(type_.shape, type_.dtype)
     return jax.eval_shape(partial(ordered, order=order), plain)

@@ -18,7 +18,7 @@ from dis import get_instructions
 from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
 
-from composites.errors import UnusableFunctionError, did_you_mean
+from composites.errors import MissingFunctionError, UnusableFunctionError, did_you_mean
 from composites.functions import import_module
 
 _LOCALS = "<locals>"
@@ -80,7 +80,8 @@ def _calling(handled: Callable[..., Any], code: CodeType) -> CodeType:
 
 class ReplacedLocal:
     """The functions that a `def` inside another function makes. Their calls go to a handler until
-    `restore`.
+    `restore`. One that another thread makes during the change may keep the former code until the
+    next change.
 
     The handler's original function has the values of the variables of the one that was called. It
     has no defaults, but the handler gets all arguments.
@@ -164,13 +165,16 @@ def _code_within(code: CodeType, name: str) -> CodeType:
     """The code of the one `def` of this name.
 
     Raises:
-        UnusableFunctionError: there is none, or several.
+        MissingFunctionError: there is none.
+        UnusableFunctionError: there are several.
     """
     within = [c for c in code.co_consts if isinstance(c, CodeType)]
     found = [c for c in within if c.co_name == name]
     if len(found) != 1:
-        hint = did_you_mean(name, [c.co_name for c in within]) if not found else ", but several"
-        raise UnusableFunctionError(f"{code.co_name} makes no function {name}{hint}")
+        if found:
+            raise UnusableFunctionError(f"{code.co_name} makes several functions {name}")
+        hint = did_you_mean(name, [c.co_name for c in within])
+        raise MissingFunctionError(f"{code.co_name} makes no function {name}{hint}")
     return found[0]
 
 
@@ -182,8 +186,15 @@ def _is_plain(code: CodeType) -> bool:
     variables of others."""
     if code.co_flags & _SPECIAL or not code.co_flags & inspect.CO_OPTIMIZED:
         return False
-    changed = {i.argval for i in get_instructions(code) if i.opname in _CHANGES}
-    return changed.isdisjoint(code.co_freevars)
+    return _changed(code).isdisjoint(code.co_freevars)
+
+
+def _changed(code: CodeType) -> set[str]:
+    """The variables that code assigns to where functions share them, itself or in functions that it
+    makes."""
+    own = {i.argval for i in get_instructions(code) if i.opname in _CHANGES}
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return own.union(*(_changed(made).intersection(made.co_freevars) for made in inner))
 
 
 _CHANGES = ("STORE_DEREF", "DELETE_DEREF")
@@ -211,14 +222,15 @@ def find_replaceable(target: str) -> Replaceable:
     for one that `function` makes.
 
     Raises:
-        UnusableFunctionError: there is none, or its code cannot be replaced.
+        MissingFunctionError: there is none.
+        UnusableFunctionError: its code cannot be replaced.
     """
     name, _, path = target.partition(":")
     path, _, local = path.partition(f".{_LOCALS}.")
     owner: Any = import_module(name)
     for part in path.split("."):
         if not hasattr(owner, part):
-            raise UnusableFunctionError(
+            raise MissingFunctionError(
                 f"{owner.__name__} has no {part}{did_you_mean(part, list(vars(owner)))}"
             )
         owner = inspect.getattr_static(owner, part)

@@ -349,6 +349,17 @@ def test_statistics_count_calls() -> None:
     assert not composites.jax.stats().entries["ptxla.gelu"].on
 
 
+def test_equal_calls_of_many_share_one_decomposition() -> None:
+    def program(x: Any) -> Any:
+        gelu = jax.vmap(jax.nn.gelu)
+        return gelu(gelu(x)).sum()
+
+    with composites.jax.enabled("gelu"):
+        text = lowered(jax.value_and_grad(program), X)
+    assert Counter(composite_names(text)) == {"ptxla.gelu": 2, "ptxla.gelu_backward": 2}
+    assert text.count("func.func private") == 2
+
+
 def test_equal_calls_share_one_decomposition() -> None:
     def program(x: Any) -> Any:
         return jax.nn.gelu(jax.nn.gelu(jax.nn.gelu(x)))

@@ -141,7 +141,7 @@ def test_gradient_of_an_input_with_other_uses() -> None:
 def test_gradient_of_each(mapped: Mapped) -> None:
     """It is JAX's operations, with the same bits."""
     program = jax.vmap(jax.grad(partial(_summed, mapped.function)), mapped.axes)
-    _with_and_without(program, *mapped.arrays)
+    assert not composite_names(_with_and_without(program, *mapped.arrays))
 
 
 def test_the_composite_means_all_calls() -> None:
@@ -172,6 +172,27 @@ def test_what_one_composite_cannot_be() -> None:
     assert not composite_names(_with_and_without(twice, *many))
 
 
+def test_the_same_array() -> None:
+    """JAX adds up the gradients of its uses in an order of its own."""
+    x = QUERY + 0
+
+    def program(x: Any) -> Any:
+        return _summed(jax.vmap(attention), x, x, x)
+
+    assert not composite_names(_with_and_without(jax.value_and_grad(program), x))
+
+
+def test_equal_calls_of_many_share_a_decomposition() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return jax.vmap(loss)(x, LABELS).sum() + jax.vmap(loss)(y, LABELS).sum()
+
+    text = _with_and_without(jax.grad(program, (0, 1)), LOGITS, LOGITS + 1)
+    names = composite_names(text)
+    assert names.count(LOSS) == 2
+    assert names.count(f"{LOSS}_backward") == (2 if knows_sums() else 0)
+    assert text.count("func.func private") == len(set(names))
+
+
 def test_transformations_of_many() -> None:
     many = jax.vmap(loss)
 
@@ -189,6 +210,11 @@ def test_transformations_of_many() -> None:
     before = jax.jit(program)(LOGITS)
     kept = jax.grad(jax.checkpoint(lambda x: many(x, LABELS).sum()))
     with composites.jax.enabled("cross_entropy_loss"):
-        found = jax.jit(program)(LOGITS), jax.jit(kept)(LOGITS)
+        compiled = [jax.jit(one).lower(LOGITS) for one in (program, kept)]
+        names = [composite_names(one.as_text()) for one in compiled]
+        found = [one.compile()(LOGITS) for one in compiled]
+    for of_one in names:
+        expected = [LOSS, f"{LOSS}_backward"]
+        assert of_one == expected if knows_sums() else set(of_one) <= {LOSS}
     np.testing.assert_allclose(found[0], before, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found[1], kept(LOGITS), rtol=1e-5, atol=1e-6)

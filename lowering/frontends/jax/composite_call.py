@@ -88,17 +88,17 @@ class Merged:
     """Of the first one."""
 
 
+Order = tuple[int, ...] | Merged | None
+"""How an array has the elements of another one, such as a permutation of its dimensions; None if it
+is the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The first dimension as two."""
+    """The first dimension as two. It undoes `Merged`."""
 
     size: int
     """Of the first one."""
-
-
-Order = tuple[int, ...] | Merged | Split | None
-"""How an array has the elements of another one, such as a permutation of its dimensions; None if it
-is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +119,16 @@ class Layout:
         return [ordered(x, inverse(order)) for x, order in zip(arrays, orders, strict=True)]
 
 
-def inverse(order: Order) -> Order:
+def inverse(order: Order) -> Order | Split:
     match order:
         case None:
             return None
         case Merged(size):
             return Split(size)
-        case Split(size):
-            return Merged(size)
     return tuple(order.index(n) for n in range(len(order)))
 
 
-def ordered(array: Any, order: Order) -> Any:
+def ordered(array: Any, order: Order | Split) -> Any:
     """An array in another form. None stays None."""
     if array is None or order is None:
         return array
@@ -301,7 +299,9 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     size = next(x.shape[dim] for x, dim in pairs if dim is not None)
     moved = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in pairs]
     axes = tuple(None if dim is None else 0 for dim in dims)
-    found = None if kind.rules is None else kind.rules.batched(size, axes)
+    # JAX adds up gradients of an array that is given twice in an order of its own.
+    is_repeated = kind.uncompiled is not None and len(set(map(id, operands))) < len(operands)
+    found = None if kind.rules is None or is_repeated else kind.rules.batched(size, axes)
     if found is None:
         results = jax.vmap(kind.decomposition, in_axes=axes)(*moved)
     else:
