@@ -76,10 +76,6 @@ class UnusableFunctionError(CompositesError):
     """A function named in a registry or on the command line does not exist or does not fit."""
 
 
-class MissingFunctionError(UnusableFunctionError):
-    """A module, or a function that makes others, has no function of that name."""
-
-
 class LockError(CompositesError):
     """A lock file cannot be read, or a registry does not keep what its lock says."""
 

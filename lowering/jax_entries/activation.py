@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import jax
 
 from composites.allowlist import resolve
-from composites.errors import AllowlistError, MissingFunctionError, UnusableFunctionError
+from composites.errors import AllowlistError, UnusableFunctionError
 from composites.functions import find_function
 from composites.registry.model import BUILTIN_NAMESPACE, Composite
 from lowering import interrupts
@@ -82,14 +82,13 @@ class _Installation:
 
 
 def _miss(target: str, claiming: Sequence[Composite], error: UnusableFunctionError) -> None:
-    """Warn of a function that this release of its package does not have, if built-in entries name
-    it.
+    """Warn of a function of built-in entries that cannot be caught in this release of its package.
 
     Raises:
-        AllowlistError: an entry of a vendor names it, or it cannot be caught.
+        AllowlistError: an entry of a vendor names it.
     """
     for entry in claiming:
-        if entry.namespace != BUILTIN_NAMESPACE or not isinstance(error, MissingFunctionError):
+        if entry.namespace != BUILTIN_NAMESPACE:
             raise AllowlistError(
                 f"{entry.qualified} ({entry.location}): jax: {error}; correct it, or turn the entry"
                 f" off with -{entry.name}"

@@ -18,7 +18,7 @@ from dis import get_instructions
 from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
 
-from composites.errors import MissingFunctionError, UnusableFunctionError, did_you_mean
+from composites.errors import UnusableFunctionError, did_you_mean
 from composites.functions import import_module
 
 _LOCALS = "<locals>"
@@ -165,8 +165,7 @@ def _code_within(code: CodeType, name: str) -> CodeType:
     """The code of the one `def` of this name.
 
     Raises:
-        MissingFunctionError: there is none.
-        UnusableFunctionError: there are several.
+        UnusableFunctionError: there is none, or there are several.
     """
     within = [c for c in code.co_consts if isinstance(c, CodeType)]
     found = [c for c in within if c.co_name == name]
@@ -174,7 +173,7 @@ def _code_within(code: CodeType, name: str) -> CodeType:
         if found:
             raise UnusableFunctionError(f"{code.co_name} makes several functions {name}")
         hint = did_you_mean(name, [c.co_name for c in within])
-        raise MissingFunctionError(f"{code.co_name} makes no function {name}{hint}")
+        raise UnusableFunctionError(f"{code.co_name} makes no function {name}{hint}")
     return found[0]
 
 
@@ -222,15 +221,14 @@ def find_replaceable(target: str) -> Replaceable:
     for one that `function` makes.
 
     Raises:
-        MissingFunctionError: there is none.
-        UnusableFunctionError: its code cannot be replaced.
+        UnusableFunctionError: there is none, or its code cannot be replaced.
     """
     name, _, path = target.partition(":")
     path, _, local = path.partition(f".{_LOCALS}.")
     owner: Any = import_module(name)
     for part in path.split("."):
         if not hasattr(owner, part):
-            raise MissingFunctionError(
+            raise UnusableFunctionError(
                 f"{owner.__name__} has no {part}{did_you_mean(part, list(vars(owner)))}"
             )
         owner = inspect.getattr_static(owner, part)

@@ -351,6 +351,12 @@ def test_release_of_optax_without_the_function(
     with composites.jax.enabled("all", "-scale_by_adam"):
         assert "ptxla.gelu" in composites.jax.active()
     assert not caplog.messages
+    # Neither does a function in a form that cannot be caught.
+    monkeypatch.setattr(optax, "scale_by_adam", sorted)
+    with composites.jax.enabled("all"):
+        assert "ptxla.gelu" in composites.jax.active()
+    (message,) = caplog.messages
+    assert "cannot be caught: it is not a plain function" in message
 
 
 ACME = """
