@@ -173,7 +173,8 @@ def test_auto_takes_alternatives_with_the_same_numbers(case: str) -> None:
     assert {use.alternative for use in unused.values()} == {None}
     for name, expected in plain.items():
         scale = np.abs(expected).max()
-        np.testing.assert_allclose(outputs[name] / scale, expected / scale, atol=5e-6, err_msg=name)
+        # jaxlib 0.7.1: 5.1e-6 for sums of 4,224 numbers of batch norm
+        np.testing.assert_allclose(outputs[name] / scale, expected / scale, atol=1e-5, err_msg=name)
 
 
 REFUSALS: dict[str, tuple[Callable[..., Any], list[Tensor], list[Tensor], dict[str, str]]] = {

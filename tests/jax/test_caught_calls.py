@@ -356,8 +356,12 @@ def test_equal_calls_of_many_share_one_decomposition() -> None:
 
     with composites.jax.enabled("gelu"):
         text = lowered(jax.value_and_grad(program), X)
-    assert Counter(composite_names(text)) == {"ptxla.gelu": 2, "ptxla.gelu_backward": 2}
-    assert text.count("func.func private") == 2
+    found = Counter(composite_names(text))
+    if knows_sums():
+        assert found == {"ptxla.gelu": 2, "ptxla.gelu_backward": 2}
+        assert text.count("func.func private") == 2
+    else:  # the gradient is JAX's operations
+        assert found == {"ptxla.gelu": 2}
 
 
 def test_equal_calls_share_one_decomposition() -> None:

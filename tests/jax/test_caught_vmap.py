@@ -191,9 +191,11 @@ def test_equal_calls_of_many_share_a_decomposition() -> None:
 
     text = _with_and_without(jax.grad(program, (0, 1)), LOGITS, LOGITS + 1)
     names = composite_names(text)
-    assert names.count(LOSS) == 2
-    assert names.count(f"{LOSS}_backward") == (2 if knows_sums() else 0)
-    assert text.count("func.func private") == len(set(names))
+    if knows_sums():
+        assert names.count(LOSS) == names.count(f"{LOSS}_backward") == 2
+        assert text.count("func.func private") == len(set(names))
+    else:  # the gradient is JAX's operations, and nothing else is asked for
+        assert not names
 
 
 def test_transformations_of_many() -> None:
