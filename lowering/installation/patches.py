@@ -47,17 +47,14 @@ class Patch:
         if self.removed:
             return
         module_name, _, path = self.target.partition(":")
-        owner: Any = sys.modules[module_name]
-        *classes, name = path.split(".")
-        for part in classes:
-            if part not in vars(owner):
-                self._miss(owner, part)
+        owner: Any = None
+        before: Any = sys.modules[module_name]
+        for name in path.split("."):
+            owner = before
+            if name not in vars(owner):
+                self._miss(owner, name)
                 return
-            owner = vars(owner)[part]
-        if name not in vars(owner):
-            self._miss(owner, name)
-            return
-        before = vars(owner)[name]
+            before = vars(owner)[name]
         # An earlier patch may still be there: hooks are replaced before the old ones are removed.
         earlier: Patch | None = getattr(before, PATCH, None)
         original = before if earlier is None else before.__wrapped__
