@@ -226,7 +226,7 @@ def lines(measured: Sequence[Row]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--names", default="", help="beginnings of names, separated by commas")
     parser.add_argument("--consumers", default="jax,iree", type=lambda text: text.split(","))
     parser.add_argument("--repeats", type=int, default=6)

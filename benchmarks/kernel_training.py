@@ -172,7 +172,7 @@ LOSS_HEAD = ("after steps", *LOSS_SIDES, "kernels beside decompositions", "bar")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--names", default="", help="only rows whose name matches")
     parser.add_argument("--markdown", type=Path)
