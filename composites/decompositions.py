@@ -62,16 +62,16 @@ def _named(item: str, name: str, word: str, catalog: Catalog) -> Iterator[str]:
         entries = resolve([name], catalog, every_version=True)
     except AllowlistError as error:
         raise DecompositionError(f"{item}: {error}") from None
-    chosen = [entry for entry in entries if word == STOCK or entry.chosen(word)]
-    if not chosen:
-        known = [STOCK, *_words_of(entries)]
+    known = [STOCK, *_words_of(entries)]
+    if word not in known:
         if len(known) == 1:
             raise DecompositionError(
                 f"{item}: {name} has no alternatives; `composites list` says which entries have"
             )
         raise DecompositionError(f"{item}: {name} has {_unknown(word, known)}")
-    for entry in chosen:
-        yield entry.identity
+    for entry in entries:
+        if word == STOCK or entry.chosen(word):
+            yield entry.identity
 
 
 def _words_of(entries: tuple[Composite, ...]) -> Iterator[str]:

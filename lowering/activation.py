@@ -20,7 +20,7 @@ from composites.allowlist import resolve
 from composites.decompositions import Words, choose
 from composites.errors import AllowlistError, CompositesWarning, DecompositionError
 from composites.registry.catalog import Catalog, load_catalog
-from composites.registry.model import STOCK, Alternative, Composite
+from composites.registry.model import STOCK, Alternative, Composite, for_target
 from composites.registry.operators import find_operator
 from composites.settings import ALLOWLIST, DECOMPOSITION
 from lowering import interrupts
@@ -200,8 +200,10 @@ def all_off() -> Iterator[None]:
 
 
 @contextmanager
-def for_export(names: Sequence[str] | None, decompositions: str | None = None) -> Iterator[None]:
-    """Have only these composites on for a `with` block that exports.
+def for_export(
+    names: Sequence[str] | None, decompositions: str | None = None, target: str | None = None
+) -> Iterator[None]:
+    """Have only these composites on for a `with` block that exports, perhaps for a target.
 
     None means the active composites with their decompositions, or all if none is active. Graphs for
     an export hold references to computations, so they do not share computations with graphs that
@@ -213,7 +215,7 @@ def for_export(names: Sequence[str] | None, decompositions: str | None = None) -
     def entries() -> Sequence[Composite]:
         return (_active.entries or resolve(("all",), catalog())) if chosen is None else chosen
 
-    with _only(entries, exporting=True, decompositions=decompositions):
+    with _only(entries, exporting=True, decompositions=decompositions, target=target):
         yield
 
 
@@ -222,10 +224,11 @@ def _only(
     entries: Callable[[], Sequence[Composite]],
     exporting: bool | None = None,
     decompositions: str | None = None,
+    target: str | None = None,
 ) -> Iterator[None]:
     with _ONE_SCOPE:
         before = {entry.identity: STOCK for entry in _active.entries} | dict(_active.words)
-        names, words = _prepared(entries(), decompositions, before)
+        names, words = _prepared(entries(), decompositions, before, target)
         with _inside(_scope(names, _active.exporting if exporting is None else exporting, words)):
             yield
 
@@ -267,12 +270,14 @@ def _prepared(
     entries: Sequence[Composite],
     decompositions: str | None,
     before: Mapping[str, str] | None = None,
+    target: str | None = None,
 ) -> tuple[Names, Mapping[str, str]]:
     """The names of entries that are about to be turned on, and the decompositions that are chosen
     for them, after all imports that this needs.
 
     Args:
         before: the decompositions that are chosen where `decompositions` is None.
+        target: the consumer of the programs that are recorded, if it is known.
     """
     import_package()
     import_functions(entries)
@@ -280,6 +285,9 @@ def _prepared(
     if decompositions is not None:
         chosen = dict(choose(decompositions, catalog()))
         words = {entry.identity: chosen.get(entry.identity, STOCK) for entry in entries}
+    if target is not None:
+        found = _words(entries, words)
+        words |= {identity: for_target(word, target) for identity, word in found}
     for entry, alternatives in chosen_alternatives(entries, _words(entries, words)):
         for alternative in alternatives:
             import_alternative(alternative, entry)

@@ -40,8 +40,10 @@ class _Axis:
 
     def source(self, lowest: int | None = None) -> tuple[Array, Array]:
         """The input coordinate of each output element's centre: the element before it, and how far
-        behind this element it is. Of integers, so no place of a large image is rounded."""
-        outputs = jnp.arange(self.outputs, dtype=jnp.int64)
+        behind this element it is. Of integers, so no place of a large image is rounded. Narrow ones
+        where they are enough, since LiteRT divides no others."""
+        largest = 2 * (self.outputs + 1) * max(self.inputs, 2)
+        outputs = jnp.arange(self.outputs, dtype=jnp.int32 if largest < 2**31 else jnp.int64)
         if self.align_corners:
             above, below = outputs * (self.inputs - 1), max(1, self.outputs - 1)
         else:

@@ -169,7 +169,8 @@ def _decomposition(entry: Description) -> str:
 def _alternatives(entry: Description) -> Iterator[str]:
     for name, about in entry.alternatives.items():
         goals = ", ".join(about.get("goals", ())) or "only by name"
-        yield f"{name} ({goals}): {about.get('decomposition', 'forward as above')}"
+        without = ", not for " + ", ".join(about["not_for"]) if about.get("not_for") else ""
+        yield f"{name} ({goals}{without}): {about.get('decomposition', 'forward as above')}"
         conditions = about.get("when", {})
         yield from (f"  when {key}: {_written(value)}" for key, value in conditions.items())
         if "backward" in about:

@@ -86,6 +86,11 @@ def _mistakes_of_automatic(alternative: Alternative, goal: str) -> Iterator[Mist
             " chosen; remove the others",
             ("goals",),
         )
+    if alternative.not_for:
+        yield Mistake(
+            f"not_for: an alternative for {goal} takes calls for all consumers; remove not_for",
+            ("not_for",),
+        )
     for key in ("tolerance", "samples"):
         if getattr(alternative, key):
             yield Mistake(

@@ -24,7 +24,14 @@ from pydantic import (
 from composites import attribute_types
 from composites.element_types import BY_NAME, REGISTRY_TYPES
 from composites.errors import Problem, did_you_mean
-from composites.registry.model import AUTOMATIC, DERIVE, GOALS, KERNEL_PLATFORMS, VERSION
+from composites.registry.model import (
+    AUTOMATIC,
+    CONSUMERS,
+    DERIVE,
+    GOALS,
+    KERNEL_PLATFORMS,
+    VERSION,
+)
 from composites.registry.yaml_text import Path, YamlText
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
@@ -55,9 +62,11 @@ Constant = Scalar | list[Scalar | list[Scalar | _Lists]]
 
 if TYPE_CHECKING:
     Goal = str
+    Consumer = str
     KernelPlatform = str
 else:  # pydantic and the JSON Schema need the names themselves
     Goal = Literal[(*GOALS, *AUTOMATIC)]
+    Consumer = Literal[CONSUMERS]
     KernelPlatform = Literal[KERNEL_PLATFORMS]
 
 _NO_ATTRIBUTE_TYPE = "is not an attribute type"
@@ -254,6 +263,10 @@ class AlternativeDocument(_Strict):
 
     goals: Annotated[
         list[Goal], BeforeValidator(_listed, json_schema_input_type=Goal | list[Goal])
+    ] = Field(default_factory=list)
+    not_for: Annotated[
+        list[Consumer],
+        BeforeValidator(_listed, json_schema_input_type=Consumer | list[Consumer]),
     ] = Field(default_factory=list)
     when: Conditions = Field(default_factory=dict)
     decomposition: Annotated[str, BeforeValidator(_check_target)] | None = None

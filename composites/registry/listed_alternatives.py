@@ -181,6 +181,7 @@ def read_alternatives(
         Alternative(
             name=name,
             goals=tuple(dict.fromkeys(document.goals)),
+            not_for=tuple(dict.fromkeys(document.not_for)),
             when=when_of(document.when),
             decomposition=_function(document.decomposition),
             backward=_function(document.backward),

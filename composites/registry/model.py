@@ -107,6 +107,16 @@ SHARED = "shared"
 """What is good where several devices share a graph."""
 AUTOMATIC = (SHARED, STOCK)
 """Goals that nobody chooses, in the order in which their alternatives are asked."""
+CONSUMERS = ("iree", "litert")
+"""Consumers of exported programs, beside XLA, that an alternative may not be for."""
+PORTABLE = "portable"
+"""The target of programs for all consumers."""
+
+
+def for_target(word: str, target: str) -> str:
+    """The word that means the same in programs for a target, as `fast@iree`: a goal takes only
+    alternatives that suit it."""
+    return f"{word}@{target}" if word in GOALS else word
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +128,8 @@ class Alternative:
     """Those of GOALS for which it is taken, or one of AUTOMATIC: it takes what no other
     alternative takes, whatever is chosen. With STOCK it has the bits of the entry's own
     decomposition. With SHARED it takes calls in graphs that several devices share."""
+    not_for: tuple[str, ...]
+    """Those of CONSUMERS for whose programs no goal takes it."""
     when: When
     """The calls that it takes. It always takes the same ones forward and backward."""
     decomposition: Decomposition | None
@@ -143,6 +155,10 @@ class Alternative:
     def is_for_shared(self) -> bool:
         """Whether it takes only calls in graphs that several devices share."""
         return SHARED in self.goals
+
+    def suits(self, target: str) -> bool:
+        """Whether goals take it in programs for a target; the empty one is this process."""
+        return target not in self.not_for and not (target == PORTABLE and self.not_for)
 
     @property
     def targets(self) -> tuple[Decomposition, ...]:
@@ -278,10 +294,11 @@ class Composite:
         return self.backward == DERIVE
 
     def chosen(self, word: str) -> tuple[Alternative, ...]:
-        """The alternatives that a word means: a goal, or the name of one. Nobody chooses an
-        automatic one."""
+        """The alternatives that a word means: a goal, a goal in programs for a target (see
+        `for_target`), or the name of one. Nobody chooses an automatic one."""
+        goal, _, target = word.partition("@")
         choices = (a for a in self.alternatives if not a.is_automatic)
-        return tuple(a for a in choices if word == a.name or word in a.goals)
+        return tuple(a for a in choices if word == a.name or (goal in a.goals and a.suits(target)))
 
     def taken(self, word: str) -> tuple[Alternative, ...]:
         """The alternatives that may take calls when a word is chosen, in the order in which they

@@ -114,6 +114,8 @@ def _alternative(alternative: Alternative) -> dict[str, Any]:
     document: dict[str, Any] = {}
     if alternative.goals:
         document["goals"] = list(alternative.goals)
+    if alternative.not_for:
+        document["not_for"] = list(alternative.not_for)
     if alternative.when:
         document["when"] = _conditions(alternative.when)
     if alternative.decomposition is not None:

@@ -135,7 +135,8 @@ def _alternative(alternative: Alternative) -> str:
     parts = ["forward"] * (alternative.decomposition is not None)
     parts += ["backward"] * (alternative.derives or alternative.backward is not None)
     when = f"; when {under}" if under else ""
-    return f"alternative `{alternative.name}`{goals}: {' and '.join(parts)}{when}"
+    without = f", not on {' and '.join(alternative.not_for)}" if alternative.not_for else ""
+    return f"alternative `{alternative.name}`{goals}{without}: {' and '.join(parts)}{when}"
 
 
 def _kernel(kernel: ListedKernel) -> str:

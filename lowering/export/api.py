@@ -22,6 +22,7 @@ from typing import Any, get_args
 import torch
 
 from composites.errors import ExportError
+from composites.registry.model import PORTABLE
 from lowering import activation
 from lowering.export.dynamic_shapes import dynamic_arguments
 from lowering.export.manifest import Value
@@ -124,7 +125,8 @@ def export(
             program at different sizes.
     """
     devices = _mesh(mesh, shardings, sharding_form)
-    for_target = _passes_for(target, portable)
+    target = _target(target, portable)
+    for_target = () if target is None else target_passes(target)
     train = train or optimizer is not None
     if train and isinstance(module, torch.export.ExportedProgram):
         raise ExportError("an ExportedProgram only supports inference; pass the module itself")
@@ -132,13 +134,13 @@ def export(
         raise ExportError("args must be a tuple of arguments; write (tensor,) for a single one")
     varying = dynamic_arguments(module, args, kwargs or {}, dynamic_shapes)
     if varying is not None:
-        _check_may_vary(train, devices, target or ("portable" if portable else None))
+        _check_may_vary(train, devices, target)
     name = model_name(module)
     keeps = decompositions is not None or activation.has_chosen_decompositions()
     with (
         chosen.choosing(frontend),
         _progress() as step,
-        activation.for_export(ops, decompositions),
+        activation.for_export(ops, decompositions, target),
     ):
         parts = activation.backend().frontend
         if isinstance(module, torch.export.ExportedProgram):
@@ -207,11 +209,10 @@ def _check_may_vary(train: bool, devices: DeviceMesh | None, target: str | None)
             raise ExportError(f"{what} cannot have dynamic shapes; {instead}")
 
 
-def _passes_for(target: str | None, portable: bool) -> Sequence[Pass]:
-    if portable and target not in (None, "portable"):
+def _target(target: str | None, portable: bool) -> str | None:
+    if portable and target not in (None, PORTABLE):
         raise ExportError(f"portable=True and target={target!r} are two targets; leave one out")
-    name = "portable" if portable else target
-    return () if name is None else target_passes(name)
+    return PORTABLE if portable else target
 
 
 def _mesh(mesh: Any, shardings: Mapping[str, Any] | None, form: str) -> DeviceMesh | None:

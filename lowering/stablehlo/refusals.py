@@ -117,6 +117,9 @@ def _composites_by_function(module: IrModule) -> dict[str, str]:
 
 
 def _is_constant(operation: IrOperation) -> bool:
+    """Whether it has constant operands alone. What a loop reads from outside is no operand."""
+    if operation.name == "stablehlo.while":
+        return False
     made = [defining_operation(operand) for operand in operation.operands]
     return bool(made) and all(o is not None and o.name == "stablehlo.constant" for o in made)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 import composites
 from composites import Program
+from lowering.stablehlo import UnsupportedOperationError
 
 LENGTH = 640
 
@@ -37,7 +38,7 @@ def step() -> tuple[dict[str, Program], list[np.ndarray[Any, Any]], list[np.ndar
     torch.manual_seed(0)
     module, x = Attention(), torch.randn(2, LENGTH, 16)
     programs = {
-        choice: composites.export(module, (x,), train=True, portable=True, decompositions=choice)
+        choice: composites.export(module, (x,), train=True, target="iree", decompositions=choice)
         for choice in ("stock", "fast")
     }
     named = {**programs["fast"].module_weights(module), "arg:0": x}
@@ -84,3 +85,80 @@ def test_attention_in_blocks_is_what_iree_runs(step: Any, tmp_path: Path) -> Non
         program.save(tmp_path / name)
         results[name] = run_on_iree(tmp_path / name / "program.mlir", values)
     agrees(results["fast"], results["stock"], right)
+
+
+class Classes(torch.nn.Module):
+    """The loss of a language model, whose alternatives have loops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(20_000, 64)
+        self.norm = torch.nn.LayerNorm(64)
+
+    def forward(self, words: Tensor) -> Tensor:
+        x = self.norm(self.table(words))
+        x = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+        logits = (x @ self.table.weight.T).flatten(0, 1)
+        return F.cross_entropy(logits, words.flatten())
+
+
+IN_BLOCKS = ("scaled_dot_product_attention", "scaled_dot_product_attention_backward")
+IN_ROWS = ("cross_entropy_loss", "embedding_dense_backward")
+
+
+def with_loops(program: Program) -> set[str]:
+    """The composites whose decompositions have loops."""
+    found, name = set(), ""
+    for line in program.module.text.splitlines():
+        if "func.func" in line:
+            name = line.partition("@ptxla.")[2].partition(".impl")[0]
+        if "stablehlo.while" in line:
+            found.add(name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("target", "chosen", "loops"),
+    [
+        (None, "fast", (*IN_BLOCKS, *IN_ROWS)),
+        ("xla", "fast", (*IN_BLOCKS, *IN_ROWS)),
+        ("iree", "fast", IN_BLOCKS),
+        ("iree", "fast,cross_entropy_loss=rows", (*IN_BLOCKS, IN_ROWS[0])),
+        ("iree", "blockwise", IN_BLOCKS),
+        ("litert", "fast", ()),
+        ("litert", "small", ()),
+        ("portable", "fast", ()),
+    ],
+)
+def test_goals_leave_out_what_a_consumer_refuses_or_runs_slower(
+    target: str | None, chosen: str, loops: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = torch.zeros(1, 512, dtype=torch.long)
+    program = composites.export(
+        Classes(), (words,), train=True, target=target, decompositions=chosen
+    )
+    assert with_loops(program) == set(loops)
+    if chosen == "fast":  # the variable means the same
+        monkeypatch.setenv("XLA_COMPOSITE_DECOMPOSITION", "fast")
+        again = composites.export(Classes(), (words,), train=True, target=target)
+        assert with_loops(again) == set(loops)
+
+
+def test_an_alternative_that_is_named_is_taken_for_all_consumers() -> None:
+    operands = [torch.zeros(1, 512, 64) for _ in range(3)]
+
+    class Attend(torch.nn.Module):
+        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+    named = "scaled_dot_product_attention=blockwise"
+    with pytest.raises(UnsupportedOperationError, match=r"does not take stablehlo\.while"):
+        composites.export(Attend(), operands, target="litert", decompositions=named)
+
+
+def test_an_export_for_a_target_leaves_nothing_behind() -> None:
+    with composites.enabled("all", decompositions="fast"):
+        words = torch.zeros(1, 512, dtype=torch.long)
+        for target, loops in (("litert", ()), (None, (*IN_BLOCKS, *IN_ROWS))):
+            program = composites.export(Classes(), (words,), train=True, target=target)
+            assert with_loops(program) == set(loops)

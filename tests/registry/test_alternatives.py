@@ -12,9 +12,10 @@ from composites.decompositions import choose
 from composites.errors import DecompositionError, RegistryError, UnusableFunctionError
 from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog, builtin_registry_path, load_catalog
-from composites.registry.model import Composite
+from composites.registry.model import CONSUMERS, PORTABLE, Composite, for_target
 from composites.registry.printing import registry_yaml
 from composites.registry.validation import load_registry, parse_registry
+from lowering.stablehlo import TARGETS
 
 HEAD = "schema: 1\nnamespace: acme\ncomposites:\n"
 
@@ -40,6 +41,8 @@ F = "decomposition: 'a:f'"
         ("'x y': {decomposition: 'a:f'}", "'x y' is not the name of an alternative: letters"),
         ("a: {goals: fast}", "an alternative needs `decomposition`, `backward`, or both"),
         (f"a: {{goals: quick, {F}}}", "must be 'fast', 'small', 'shared' or 'stock', not 'quick'"),
+        (f"a: {{not_for: ire, {F}}}", "must be 'iree' or 'litert', not 'ire'"),
+        (f"a: {{goals: stock, not_for: iree, {F}}}", "not_for: an alternative for stock takes"),
         (f"a: {{gaols: fast, {F}}}", "unknown key 'gaols'; did you mean 'goals'? (the keys are"),
         ("a: {decomposition: native}", "'native' is not a function; write package.module:"),
         ("a: {backward: derive}", "backward: derive needs `decomposition`"),
@@ -249,6 +252,8 @@ def test_the_choice(two: Catalog, text: str, gelu: str | None, e: str | None) ->
         ("silu=fast", "silu=fast: silu has no alternatives; `composites list` says"),
         ("=fast", "there is no composite ''"),
         ("gelu=", "gelu has no decomposition ''"),
+        ("gelu=fast@iree", "gelu has no decomposition 'fast@iree'"),
+        ("fast@iree", "there is no decomposition 'fast@iree'"),
         ("fast,-gelu=fast", "-gelu=fast: nothing is removed here; write gelu=stock"),
     ],
 )
@@ -322,3 +327,22 @@ def test_a_package_that_adds_to_one_that_is_left_out(
     found = load_catalog([])
     assert [left.package for left in found.left_out] == ["wrong-ops", "other-ops"]
     assert "wrong.e: there is no such entry" in found.left_out[1].reason
+
+
+def test_goals_for_a_target_leave_out_what_does_not_suit_it() -> None:
+    goals = f"a: {{goals: fast, not_for: iree, {F}}}, b: {{goals: [fast, small], {F}}}"
+    (found,) = parse_registry(entry(goals), "acme.yaml").composites
+    for word, taken in {
+        "fast": "ab", "fast@xla": "ab", "fast@iree": "b", "fast@portable": "b",
+        "small@portable": "b", "a": "a", "small": "b",
+    }.items():  # fmt: skip
+        assert [alternative.name for alternative in found.chosen(word)] == list(taken)
+    assert [for_target(word, "iree") for word in ("fast", "stock", "a")] == [
+        "fast@iree",
+        "stock",
+        "a",
+    ]
+
+
+def test_consumers_are_targets_of_exports() -> None:
+    assert {"xla", *CONSUMERS, PORTABLE} == set(TARGETS)
