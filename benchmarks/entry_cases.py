@@ -291,6 +291,24 @@ def _scale_by_adam(parameters: list[nn.Parameter]) -> Callable[[], None]:
     return step
 
 
+def _direction(entry: str, parameters: list[nn.Parameter], **numbers: Any) -> Callable[[], None]:
+    """An update of optax with one array beside the gradient, as a step of PyTorch."""
+    update = _later(f"composites.operators.optimizers:{entry}")
+    states = [torch.zeros_like(parameter) for parameter in parameters]
+
+    @torch.no_grad()
+    def step() -> None:
+        for parameter, state in zip(parameters, states, strict=True):
+            direction, after = update(parameter.grad, state, **numbers)
+            assign_all((parameter, state), (parameter - 1e-3 * direction, after))
+
+    return step
+
+
+_lion_of_optax = partial(_direction, "scale_by_lion", beta1=0.9, beta2=0.99)
+_trace_of_optax = partial(_direction, "momentum_trace", decay=0.9, nesterov=False)
+
+
 def _clipping(parameters: list[nn.Parameter]) -> Callable[[], Any]:
     return partial(_later("torch.nn.utils:clip_grad_norm_"), parameters, 1.0)
 
@@ -438,6 +456,8 @@ CASES: tuple[Case, ...] = (
     _optimizer("muon", torch.optim.Muon),
     _optimizer("zeropower_via_newtonschulz", torch.optim.Muon),
     Case("scale_by_adam", f"{len(SHAPES)} tensors", lambda: Update(_scale_by_adam, SHAPES)),
+    Case("scale_by_lion", f"{len(SHAPES)} tensors", lambda: Update(_lion_of_optax, SHAPES)),
+    Case("momentum_trace", f"{len(SHAPES)} tensors", lambda: Update(_trace_of_optax, SHAPES)),
     Case("lion", f"{len(SHAPES)} tensors", lambda: Update(_lion, SHAPES)),
     Case("clip_grad_norm", f"{len(SHAPES)} tensors", lambda: Update(_clipping, SHAPES)),
 )  # fmt: skip

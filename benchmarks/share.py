@@ -202,14 +202,10 @@ def main() -> None:
     if unknown:
         sys.exit(f"there is no model {unknown[0]!r} (there are {', '.join(MODELS)})")
     rows: list[Row] = []
-    with ProcessPoolExecutor(
-        1, get_context("spawn"), max_tasks_per_child=MODELS_OF_A_PROCESS
-    ) as one:
-        measured = one.map(measure, names)
-        for row in track(measured, "models", len(names), console=Console(stderr=True)):
-            rows.append(row)
-            if arguments.markdown:
-                arguments.markdown.write_text(markdown(rows))
+    for row in track(measured(names), "models", len(names), console=Console(stderr=True)):
+        rows.append(row)
+        if arguments.markdown:
+            arguments.markdown.write_text(markdown(rows))
     table = Table(*COLUMNS)
     for row in rows:
         table.add_row(*cells(row))

@@ -1,23 +1,48 @@
 """Updates of optax's optimizers.
 
 `optax.adamw(…)` makes its functions anew, with the numbers in their variables. Those of
-`scale_by_adam` are part of `optax.adam`, `adamw`, `nadam`, `nadamw`, `lamb` and others.
+`scale_by_adam` are part of `optax.adam`, `adamw`, `nadam`, `nadamw`, `lamb` and others, those of
+`scale_by_lion` of `optax.lion`, and those of `trace` of `optax.sgd` with momentum and others.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from composites.errors import UnsupportedCallError
 
 
-@dataclass(frozen=True)
-class _Adam:
-    """The numbers of an `optax.scale_by_adam`, and what it computes of one parameter."""
+class _Rule(ABC):
+    """What a transformation of optax computes of one parameter, with its numbers."""
 
+    averages: ClassVar[tuple[str, ...]]
+    """The fields of its state that have an array for each parameter."""
+
+    @property
+    @abstractmethod
+    def attributes(self) -> Mapping[str, Any]:
+        """Of the composite."""
+
+    def shared(self, counts: Sequence[Any]) -> list[Any]:
+        """What all parameters share.
+
+        Args:
+            counts: the number of the step, if the state counts steps.
+        """
+        return []
+
+    @abstractmethod
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """The direction and the new averages, from the gradient, the averages and what is
+        shared."""
+
+
+@dataclass(frozen=True)
+class _Adam(_Rule):
     b1: float
     b2: float
     eps: float
@@ -26,19 +51,19 @@ class _Adam:
     types: tuple[type, ...]
     """Of the numbers. 1 and 1.0 are equal, but JAX computes in other types with them."""
 
+    averages: ClassVar[tuple[str, ...]] = ("mu", "nu")
+
     @classmethod
     def of(cls, update: Callable[..., Any]) -> _Adam:
-        variables = inspect.getclosurevars(update).nonlocals
-        names = ("b1", "b2", "eps", "eps_root", "nesterov")
-        if not all(name in variables for name in names):
-            raise UnsupportedCallError("this release of optax has other numbers")
-        values = {name: variables[name] for name in names}
-        for name in names[:4]:
-            if type(values[name]) not in (int, float):
-                raise UnsupportedCallError(f"{name} is no number of Python")
-        return cls(**values, types=tuple(map(type, values.values())))
+        (b1, b2, eps, eps_root), types = _numbers(update, "b1", "b2", "eps", "eps_root")
+        (nesterov,) = _variables(update, "nesterov")
+        return cls(b1, b2, eps, eps_root, nesterov, types)
 
-    def corrections(self, step: Any) -> list[Any]:
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        return {"beta1": self.b1, "beta2": self.b2, "eps": self.eps, "eps_root": self.eps_root}
+
+    def shared(self, counts: Sequence[Any]) -> list[Any]:
         """The divisors of the averages and, for Nesterov's momentum, of the gradient.
 
         All parameters share them, and so do all composites. Where each divides by a number of its
@@ -46,49 +71,134 @@ class _Adam:
         """
         import optax
 
+        (step,) = counts
         if not self.nesterov:
             return [1 - self.b1**step, 1 - self.b2**step]
         after = optax.safe_increment(step)
         return [1 - self.b1**after, 1 - self.b2**step, 1 - self.b1**step]
 
-    def __call__(
-        self, grad: Any, exp_avg: Any, exp_avg_sq: Any, of_avg: Any, of_sq: Any, of_grad: Any = None
-    ) -> list[Any]:
+    def __call__(self, *arrays: Any) -> list[Any]:
         import jax.numpy as jnp
 
+        grad, exp_avg, exp_avg_sq, of_avg, of_sq, *of_grad = arrays
         average = (1 - self.b1) * grad**1 + self.b1 * exp_avg
         square = (1 - self.b2) * grad**2 + self.b2 * exp_avg_sq
         mean = average / of_avg.astype(average.dtype)
-        if of_grad is not None:
-            mean = self.b1 * mean + (1 - self.b1) * (grad / of_grad.astype(grad.dtype))
+        for divisor in of_grad:
+            mean = self.b1 * mean + (1 - self.b1) * (grad / divisor.astype(grad.dtype))
         variance = square / of_sq.astype(square.dtype)
         direction = mean / (jnp.sqrt(variance + self.eps_root) + self.eps)
         return [direction, average.astype(exp_avg.dtype), square.astype(exp_avg_sq.dtype)]
 
 
+@dataclass(frozen=True)
+class _Lion(_Rule):
+    b1: float
+    b2: float
+    types: tuple[type, ...]
+
+    averages: ClassVar[tuple[str, ...]] = ("mu",)
+
+    @classmethod
+    def of(cls, update: Callable[..., Any]) -> _Lion:
+        # Releases before 0.2.6 know no other mode.
+        if inspect.getclosurevars(update).nonlocals.get("mode", "hard") != "hard":
+            raise UnsupportedCallError("the direction is no sign")
+        (b1, b2), types = _numbers(update, "b1", "b2")
+        return cls(b1, b2, types)
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        return {"beta1": self.b1, "beta2": self.b2}
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        import jax.numpy as jnp
+
+        grad, exp_avg = arrays
+        direction = jnp.sign((1.0 - self.b1) * grad + self.b1 * exp_avg)
+        average = (1 - self.b2) * grad**1 + self.b2 * exp_avg
+        return [direction, average.astype(exp_avg.dtype)]
+
+
+@dataclass(frozen=True)
+class _Trace(_Rule):
+    decay: float
+    nesterov: bool
+    types: tuple[type, ...]
+
+    averages: ClassVar[tuple[str, ...]] = ("trace",)
+
+    @classmethod
+    def of(cls, update: Callable[..., Any]) -> _Trace:
+        (decay,), types = _numbers(update, "decay")
+        (nesterov,) = _variables(update, "nesterov")
+        return cls(decay, bool(nesterov), types)
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        return {"decay": self.decay, "nesterov": self.nesterov}
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        grad, trace = arrays
+        sums = grad + self.decay * trace
+        direction = grad + self.decay * sums if self.nesterov else sums
+        return [direction, sums.astype(trace.dtype)]
+
+
 def scale_by_adam(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
     """The update of `optax.scale_by_adam`: one composite for each parameter, or none at all."""
+    return _for_each(composite, _Adam.of(composite.original), updates, state, params)
+
+
+def scale_by_lion(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
+    """The update of `optax.scale_by_lion`."""
+    return _for_each(composite, _Lion.of(composite.original), updates, state, params)
+
+
+def trace(composite: Any, updates: Any, state: Any, params: Any = None) -> Any:
+    """The update of `optax.trace`."""
+    return _for_each(composite, _Trace.of(composite.original), updates, state, params)
+
+
+def _variables(update: Callable[..., Any], *names: str) -> list[Any]:
+    found = inspect.getclosurevars(update).nonlocals
+    if not all(name in found for name in names):
+        raise UnsupportedCallError("this release of optax has other numbers")
+    return [found[name] for name in names]
+
+
+def _numbers(update: Callable[..., Any], *names: str) -> tuple[list[Any], tuple[type, ...]]:
+    """Variables of a function that are numbers, and their types."""
+    values = _variables(update, *names)
+    for name, value in zip(names, values, strict=True):
+        if type(value) not in (int, float):
+            raise UnsupportedCallError(f"{name} is no number of Python")
+    return values, tuple(map(type, values))
+
+
+def _for_each(composite: Any, rule: _Rule, updates: Any, state: Any, params: Any) -> Any:
     import jax
 
-    adam = _Adam.of(composite.original)
+    fields = rule.averages
     grads, structure = jax.tree.flatten(updates)
-    parameters = list(
-        zip(grads, _like(state.mu, structure), _like(state.nu, structure), strict=True)
-    )
-    _check(composite, adam, parameters, state)
+    averages = (_like(getattr(state, field), structure) for field in fields)
+    parameters = list(zip(grads, *averages, strict=True))
+    _check(composite, rule, parameters, state)
     # Without a parameter, the update only counts.
-    _, after = composite.original((), state._replace(mu=(), nu=()), params)
-    corrections = adam.corrections(after.count)
+    _, after = composite.original((), state._replace(**dict.fromkeys(fields, ())), params)
+    shared = rule.shared(_counts(after))
     calls = [
-        composite.prepared(
-            *arrays, *corrections,
-            beta1=adam.b1, beta2=adam.b2, eps=adam.eps, eps_root=adam.eps_root, decomposition=adam,
-        )
+        composite.prepared(*arrays, *shared, **rule.attributes, decomposition=rule)
         for arrays in parameters
-    ]  # fmt: skip
+    ]
     results = [call() for call in calls]
-    directions, mu, nu = (structure.unflatten([r[n] for r in results]) for n in range(3))
-    return directions, after._replace(mu=mu, nu=nu)
+    columns = (structure.unflatten([r[n] for r in results]) for n in range(1 + len(fields)))
+    directions, *new = columns
+    return directions, after._replace(**dict(zip(fields, new, strict=True)))
+
+
+def _counts(state: Any) -> list[Any]:
+    return [state.count] if "count" in state._fields else []
 
 
 def _like(averages: Any, structure: Any) -> list[Any]:
@@ -100,20 +210,25 @@ def _like(averages: Any, structure: Any) -> list[Any]:
     return list(leaves)
 
 
-def _check(composite: Any, adam: _Adam, parameters: list[tuple[Any, Any, Any]], state: Any) -> None:
+def _check(composite: Any, rule: _Rule, parameters: list[tuple[Any, ...]], state: Any) -> None:
     """Check that the composite computes what optax does."""
     import jax.numpy as jnp
     import numpy as np
     import optax
     from jax import Array
 
-    def of_optax(grad: Any, mu: Any, nu: Any, count: Any) -> list[Any]:
-        before = state._replace(count=count, mu=mu, nu=nu)
-        direction, after = composite.original(grad, before, None)
-        return [direction, after.mu, after.nu]
+    fields = rule.averages
 
-    def of_composite(grad: Any, mu: Any, nu: Any, count: Any) -> list[Any]:
-        return adam(grad, mu, nu, *adam.corrections(optax.safe_increment(count)))
+    def of_optax(grad: Any, *rest: Any) -> list[Any]:
+        averages, counts = rest[: len(fields)], rest[len(fields) :]
+        names = (*fields, "count") if counts else fields
+        given = dict(zip(names, (*averages, *counts), strict=True))
+        direction, after = composite.original(grad, state._replace(**given), None)
+        return [direction, *(getattr(after, field) for field in fields)]
+
+    def of_composite(grad: Any, *rest: Any) -> list[Any]:
+        averages, counts = rest[: len(fields)], rest[len(fields) :]
+        return rule(grad, *averages, *rule.shared([optax.safe_increment(c) for c in counts]))
 
     checked = set()
     for arrays in parameters:
@@ -126,7 +241,7 @@ def _check(composite: Any, adam: _Adam, parameters: list[tuple[Any, Any, Any]], 
             raise UnsupportedCallError("a gradient and its averages have different shapes")
         types = tuple(array.dtype for array in arrays)
         if types not in checked and not composite.is_same(
-            of_optax, of_composite, *arrays, state.count
+            of_optax, of_composite, *arrays, *_counts(state)
         ):
             raise UnsupportedCallError("optax has other operations for these numbers and types")
         checked.add(types)

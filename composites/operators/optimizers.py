@@ -117,6 +117,38 @@ def scale_by_adam(
     return [direction, average.to(exp_avg.dtype), square.to(exp_avg_sq.dtype)]
 
 
+def scale_by_lion(grad: Tensor, exp_avg: Tensor, *, beta1: float, beta2: float) -> list[Tensor]:
+    """The direction of Lion (Chen et al., 2023) without a learning rate: `optax.scale_by_lion` for
+    one parameter.
+
+    Args:
+        grad, exp_avg: tensors of the same shape. Their types may differ.
+
+    Returns:
+        The direction, which is subtracted from the parameter in proportion to the learning rate,
+        and the new `exp_avg`, which keeps its type.
+    """
+    direction = ((1.0 - beta1) * grad + beta1 * exp_avg).sign()
+    average = (1 - beta2) * grad + beta2 * exp_avg
+    return [direction, average.to(exp_avg.dtype)]
+
+
+def momentum_trace(grad: Tensor, trace: Tensor, *, decay: float, nesterov: bool) -> list[Tensor]:
+    """The direction of momentum (Polyak, 1964) or of Nesterov's, without a learning rate:
+    `optax.trace` for one parameter.
+
+    Args:
+        grad, trace: tensors of the same shape. Their types may differ.
+
+    Returns:
+        The direction, which is subtracted from the parameter in proportion to the learning rate,
+        and the new `trace`, which keeps its type.
+    """
+    sums = grad + decay * trace
+    direction = grad + decay * sums if nesterov else sums
+    return [direction, sums.to(trace.dtype)]
+
+
 def sgd_update(
     param: Tensor,
     grad: Tensor,

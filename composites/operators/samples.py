@@ -346,6 +346,18 @@ def scale_by_adam(dtype: torch.dtype) -> Iterator[Call]:
     yield (gradient, average, square.square(), one, other, each), numbers
 
 
+def scale_by_lion(dtype: torch.dtype) -> Iterator[Call]:
+    for beta1, beta2 in ((0.9, 0.99), (0.0, 0.5)):
+        gradient, average = (_random(3, 4, dtype=dtype, seed=n) for n in range(2))
+        yield (gradient, average), {"beta1": beta1, "beta2": beta2}
+
+
+def momentum_trace(dtype: torch.dtype) -> Iterator[Call]:
+    for nesterov in (False, True):
+        gradient, trace = (_random(3, 4, dtype=dtype, seed=n) for n in range(2))
+        yield (gradient, trace), {"decay": 0.9, "nesterov": nesterov}
+
+
 def sgd(dtype: torch.dtype) -> Iterator[Call]:
     for nesterov in (False, True):
         parameter, gradient, momentum = (_random(3, 4, dtype=dtype, seed=n) for n in range(3))

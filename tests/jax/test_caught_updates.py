@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -322,6 +323,67 @@ def test_what_the_entry_does_not_have(gradient: Any, reason: str) -> None:
         except ValueError:  # of optax, for trees
             assert reason == "different trees"
     assert _left_alone(reason) == counted + 1
+
+
+OTHERS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "lion": ("scale_by_lion", lambda: optax.lion(1e-2, b1=0.8, weight_decay=0.1)),
+    "lion, other averages": ("scale_by_lion", lambda: optax.lion(1e-2, mu_dtype=jnp.bfloat16)),
+    "sgd": ("momentum_trace", lambda: optax.sgd(1e-2, momentum=0.9)),
+    "nesterov": ("momentum_trace", lambda: optax.sgd(1e-2, momentum=0.9, nesterov=True)),
+    "rmsprop": ("momentum_trace", lambda: optax.rmsprop(1e-2, momentum=0.9)),
+    "sums of another type": (
+        "momentum_trace", lambda: optax.sgd(1e-2, 0.9, accumulator_dtype=jnp.bfloat16),
+    ),
+    "integer": ("momentum_trace", lambda: optax.sgd(1e-2, momentum=1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16], ids=["f32", "bf16"])
+def test_bits_of_other_optimizers(name: str, dtype: Any) -> None:
+    entry, made = OTHERS[name]
+    training = Training(made(), _parameters(dtype))
+    before = training.run()
+    with composites.jax.enabled(entry):
+        for one in (training, Training(made(), _parameters(dtype))):
+            assert one.run() == before
+            assert one.composites() == {f"ptxla.{entry}": 3}
+    assert training.run() == before
+    assert not training.composites()
+
+
+def test_sgd_without_momentum_has_no_composite() -> None:
+    training = Training(optax.sgd(1e-2), _parameters())
+    before = training.run()
+    with composites.jax.enabled("momentum_trace"):
+        assert training.run() == before
+        assert not training.composites()
+
+
+@pytest.mark.parametrize("mode", ["smooth", "refined"])
+def test_lion_whose_direction_is_no_sign(mode: str) -> None:
+    if "mode" not in inspect.signature(optax.scale_by_lion).parameters:
+        pytest.skip("this release of optax has one mode")
+    training = Training(optax.scale_by_lion(mode=mode), _parameters())
+    before = training.run()
+    with composites.jax.enabled("scale_by_lion"):
+        assert training.run() == before
+        assert not training.composites()
+
+
+def test_other_entries_mean_what_optax_computes() -> None:
+    grad, state = (jax.random.normal(jax.random.key(n), (3, 4)) for n in range(2))
+    lion = optax.scale_by_lion(0.8, 0.9)
+    direction, after = lion.update(grad, optax.ScaleByLionState(jnp.int32(1), state))
+    found = composites.jax.scale_by_lion(grad, state, beta1=0.8, beta2=0.9)
+    for a, b in zip(found, (direction, after.mu), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    for nesterov in (False, True):
+        momentum = optax.trace(0.8, nesterov)
+        direction, sums = momentum.update(grad, optax.TraceState(state))
+        found = composites.jax.momentum_trace(grad, state, decay=0.8, nesterov=nesterov)
+        for a, b in zip(found, (direction, sums.trace), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 def _as_in_another_release() -> Any:

@@ -39,7 +39,8 @@ def test_forwards_without_backward_are_those_that_pytorch_differentiates_otherwi
     }
     optimizers = {
         "adamw", "adam", "sgd", "lion", "fused_adamw", "fused_adam", "adafactor", "muon",
-        "scale_by_adam", "zeropower_via_newtonschulz", "clip_grad_norm",
+        "scale_by_adam", "scale_by_lion", "momentum_trace", "zeropower_via_newtonschulz",
+        "clip_grad_norm",
     }  # fmt: skip
     assert alone - optimizers == {
         "binary_cross_entropy_with_logits", "var", "std", "var_mean", "topk", "argmax", "alibi",
