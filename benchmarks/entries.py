@@ -197,7 +197,7 @@ def measured(
     """The rows of entries, measured in processes of a few entries each."""
     one = partial(_measured, repeats=repeats, budget=budget, clock=clock)
     for start in range(0, len(names), CASES_OF_A_PROCESS):
-        # A pool of its own for each: with max_tasks_per_child, those of Python 3.11 can wait forever
+        # A pool for each: with max_tasks_per_child, those of Python 3.11 can wait forever
         # (python/cpython#115634).
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
             yield from process.map(one, names[start : start + CASES_OF_A_PROCESS])
