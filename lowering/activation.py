@@ -20,7 +20,7 @@ from composites.allowlist import resolve
 from composites.decompositions import Words, choose
 from composites.errors import AllowlistError, CompositesWarning, DecompositionError
 from composites.registry.catalog import Catalog, load_catalog
-from composites.registry.model import STOCK, Alternative, Composite, for_target
+from composites.registry.model import STOCK, Alternative, Composite, for_target, without_target
 from composites.registry.operators import find_operator
 from composites.settings import ALLOWLIST, DECOMPOSITION
 from lowering import interrupts
@@ -84,7 +84,7 @@ class _Active:
         """Have on what is asked for. If the hooks cannot be installed, nothing changes."""
         # With nothing on, a registry that cannot be used is nobody's concern.
         entries = _entries(requests.names, catalog()) if requests.names else ()
-        words = _words(entries, requests.chosen) if entries else ()
+        words = _words(entries, requests.chosen, requests.target) if entries else ()
         exporting = requests.exporting
         if (entries, words, exporting) != (self.entries, self.words, self.exporting):
             new = Installation()
@@ -102,7 +102,8 @@ class _Active:
                 raise
             log.info("active: %s", ", ".join(entry.identity for entry in entries) or "none")
             if words:
-                log.info("decompositions: %s", ", ".join(map("=".join, words)))
+                chosen = (f"{entry}={without_target(word)}" for entry, word in words)
+                log.info("decompositions: %s", ", ".join(chosen))
         self.requests = requests
         while self.outdated:
             self.outdated[-1].remove()
@@ -227,14 +228,26 @@ def _only(
     target: str | None = None,
 ) -> Iterator[None]:
     with _ONE_SCOPE:
-        before = {entry.identity: STOCK for entry in _active.entries} | dict(_active.words)
-        names, words = _prepared(entries(), decompositions, before, target)
-        with _inside(_scope(names, _active.exporting if exporting is None else exporting, words)):
+        before = {entry.identity: STOCK for entry in _active.entries}
+        before |= {identity: without_target(word) for identity, word in _active.words}
+        names, words = _prepared(entries(), decompositions, before)
+        if exporting is None:  # as around it
+            exporting, target = _active.exporting, _active.requests.target
+        with _inside(_scope(names, exporting, words, target)):
             yield
 
 
-def _scope(names: Names, exporting: bool, words: Mapping[str, str]) -> Block:
-    return Block(threading.current_thread(), names, only=True, exporting=exporting, words=words)
+def _scope(
+    names: Names, exporting: bool, words: Mapping[str, str], target: str | None = None
+) -> Block:
+    return Block(
+        threading.current_thread(),
+        names,
+        only=True,
+        exporting=exporting,
+        target=target,
+        words=words,
+    )
 
 
 @contextmanager
@@ -270,14 +283,12 @@ def _prepared(
     entries: Sequence[Composite],
     decompositions: str | None,
     before: Mapping[str, str] | None = None,
-    target: str | None = None,
 ) -> tuple[Names, Mapping[str, str]]:
     """The names of entries that are about to be turned on, and the decompositions that are chosen
     for them, after all imports that this needs.
 
     Args:
         before: the decompositions that are chosen where `decompositions` is None.
-        target: the consumer of the programs that are recorded, if it is known.
     """
     import_package()
     import_functions(entries)
@@ -285,9 +296,6 @@ def _prepared(
     if decompositions is not None:
         chosen = dict(choose(decompositions, catalog()))
         words = {entry.identity: chosen.get(entry.identity, STOCK) for entry in entries}
-    if target is not None:
-        found = _words(entries, words)
-        words |= {identity: for_target(word, target) for identity, word in found}
     for entry, alternatives in chosen_alternatives(entries, _words(entries, words)):
         for alternative in alternatives:
             import_alternative(alternative, entry)
@@ -305,15 +313,24 @@ def chosen_alternatives(
             yield entry, found
 
 
-def _words(entries: Sequence[Composite], requested: Mapping[str, str]) -> Words:
+def _words(
+    entries: Sequence[Composite], requested: Mapping[str, str], target: str | None = None
+) -> Words:
     """The decompositions of entries that have another one than stock's.
 
     What the program asks for wins over XLA_COMPOSITE_DECOMPOSITION.
+
+    Args:
+        target: the consumer of the programs that are recorded, if it is known.
     """
     text = DECOMPOSITION.read()
     words = {**(_of_environment(text) if text else {}), **requested}
     found = ((entry.identity, words.get(entry.identity, STOCK)) for entry in entries)
-    return tuple((identity, word) for identity, word in found if word != STOCK)
+    return tuple(
+        (identity, word if target is None else for_target(word, target))
+        for identity, word in found
+        if word != STOCK
+    )
 
 
 @cache

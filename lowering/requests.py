@@ -31,6 +31,8 @@ class Block:
     only: bool = False
     """Whether nothing but what it asks for is on."""
     exporting: bool = False
+    target: str | None = None
+    """The consumer of what is exported, if it is known."""
     words: Words = field(default_factory=dict)
     """The decompositions that it chooses for what it asks for."""
     key: object = field(default_factory=object)
@@ -75,6 +77,12 @@ class Requests:
         """Whether graphs are for an export."""
         scope = self._scope
         return scope is not None and self.blocks[scope].exporting
+
+    @property
+    def target(self) -> str | None:
+        """The consumer of what is exported, if it is known."""
+        scope = self._scope
+        return None if scope is None else self.blocks[scope].target
 
     def with_block(self, block: Block) -> Requests:
         """The requests once a block is entered."""

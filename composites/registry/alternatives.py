@@ -48,6 +48,12 @@ def mistakes_in(
             f" such an alternative; write {' or '.join(GOALS)}",
             ("goals",),
         )
+    if alternative.not_for and not alternative.goals:
+        yield Mistake(
+            "not_for: is for goals, and this alternative is chosen by its name alone; write"
+            f" goals ({', '.join(GOALS)}), or remove not_for",
+            ("not_for",),
+        )
     if alternative.is_automatic:
         yield from _mistakes_of_automatic(alternative, goal)
     conditions: dict[str, Sequence[Any]] = dict(alternative.when.values)

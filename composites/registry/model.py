@@ -119,6 +119,11 @@ def for_target(word: str, target: str) -> str:
     return f"{word}@{target}" if word in GOALS else word
 
 
+def without_target(word: str) -> str:
+    """The word as it was chosen."""
+    return word.partition("@")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """Another decomposition of an entry. All else that a consumer sees of the composite stays."""

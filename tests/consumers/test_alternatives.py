@@ -162,3 +162,20 @@ def test_an_export_for_a_target_leaves_nothing_behind() -> None:
         for target, loops in (("litert", ()), (None, (*IN_BLOCKS, *IN_ROWS))):
             program = composites.export(Classes(), (words,), train=True, target=target)
             assert with_loops(program) == set(loops)
+
+
+class Inside(Classes):
+    """A model that turns composites on itself."""
+
+    def forward(self, words: Tensor) -> Tensor:
+        with composites.enabled("all", decompositions="fast"):
+            return super().forward(words)
+
+
+def test_blocks_inside_the_model_are_for_the_target_too(caplog: pytest.LogCaptureFixture) -> None:
+    words = torch.zeros(1, 512, dtype=torch.long)
+    with caplog.at_level("INFO", logger="composites"):
+        program = composites.export(Inside(), (words,), train=True, target="litert")
+    assert with_loops(program) == set()
+    assert "scaled_dot_product_attention@1=fast" in caplog.text
+    assert "@litert" not in caplog.text

@@ -19,6 +19,7 @@ from torch.nn import functional
 import composites
 from composites import Program, ProgramError
 from composites.errors import CompositesError, LoweringError
+from lowering import activation
 from lowering.stablehlo import BindError
 from lowering.stablehlo.kernels import KernelUse
 
@@ -358,6 +359,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> C
         path = tmp_path / "acme.yaml"
         head = "schema: 1\nnamespace: acme\ncomposites: {}\n"
         path.write_text(head + text.replace("MODULE", module))
+        activation.catalog()  # that of the process is loaded once, and must not have this file
         monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
         return module
 

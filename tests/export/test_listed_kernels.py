@@ -17,6 +17,7 @@ from composites_testing.processes import run_python
 import composites
 from composites import Program, ProgramError
 from composites.errors import CompositesError, LoweringError
+from lowering import activation
 from lowering.stablehlo import RunError
 
 KERNELS = """
@@ -95,6 +96,7 @@ def listing(
         path = tmp_path / "acme.yaml"
         text = f"schema: 1\nnamespace: acme\ncomposites: {{}}\nkernels:\n{kernels}"
         path.write_text(text.replace("MODULE", module))
+        activation.catalog()  # that of the process is loaded once, and must not have this file
         monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
         return path
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -350,6 +351,21 @@ def test_bits_of_other_optimizers(name: str, dtype: Any) -> None:
             assert one.composites() == {f"ptxla.{entry}": 3}
     assert training.run() == before
     assert not training.composites()
+
+
+def test_a_state_of_the_program() -> None:
+    """optax reads one field of it."""
+
+    @jax.tree_util.register_dataclass
+    @dataclass
+    class Own:
+        trace: Any
+
+    transformation, state = optax.trace(0.9), Own(jnp.ones(3))
+    expected = transformation.update(jnp.ones(3), state)
+    with composites.jax.enabled("momentum_trace"):
+        found = transformation.update(jnp.ones(3), state)
+    np.testing.assert_array_equal(found[0], expected[0])
 
 
 def test_sgd_without_momentum_has_no_composite() -> None:

@@ -42,6 +42,7 @@ F = "decomposition: 'a:f'"
         ("a: {goals: fast}", "an alternative needs `decomposition`, `backward`, or both"),
         (f"a: {{goals: quick, {F}}}", "must be 'fast', 'small', 'shared' or 'stock', not 'quick'"),
         (f"a: {{not_for: ire, {F}}}", "must be 'iree' or 'litert', not 'ire'"),
+        (f"a: {{not_for: iree, {F}}}", "not_for: is for goals, and this alternative is chosen by"),
         (f"a: {{goals: stock, not_for: iree, {F}}}", "not_for: an alternative for stock takes"),
         (f"a: {{gaols: fast, {F}}}", "unknown key 'gaols'; did you mean 'goals'? (the keys are"),
         ("a: {decomposition: native}", "'native' is not a function; write package.module:"),
