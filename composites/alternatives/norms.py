@@ -1,10 +1,7 @@
-"""Norms whose sums are products with a vector of ones or of weights.
+"""Norms whose sums are products, as sums.py says.
 
-XLA's CPU compiler adds up a row number by number, because each sum must wait for the one before it,
-and a product with a vector in lanes of a register, in the loop that computes what is added. Long
-rows are added up in blocks, so that errors do not grow with their length. Variances are those of
-centered values: stock subtracts the square of the mean from the mean of squares, and has no digit
-left where a mean is large. Backwards read what the forward saves.
+Variances are those of centered values: stock subtracts the square of the mean from the mean of
+squares, and has no digit left where a mean is large. Backwards read what the forward saves.
 """
 
 from __future__ import annotations
@@ -15,10 +12,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jax import Array, lax
 
-SHORTEST = 96
-"""A block of a row is at least as long."""
-TOGETHER = 8
-"""So many rows are added up where they are computed."""
+from composites.alternatives.sums import in_blocks, sum_of_each, sum_of_rows
 
 
 def layer_norm(
@@ -29,10 +23,10 @@ def layer_norm(
     eps: float,
 ) -> tuple[Array, Array, Array]:
     """`aten::native_layer_norm`: the result, and mean and reciprocal standard deviation."""
-    rows = _in_blocks(input, len(normalized_shape))
+    rows = in_blocks(input, len(normalized_shape))
     mean = _mean(rows)
     centered = rows - mean
-    rstd = lax.rsqrt(_sum(centered * centered) / _length(rows) + eps)
+    rstd = lax.rsqrt(sum_of_each(centered * centered) / _length(rows) + eps)
     result = centered * rstd
     if weight is not None:
         result = result * weight.reshape(rows.shape[-2:])
@@ -52,19 +46,19 @@ def layer_norm_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Array, Array | None, Array | None]:
     """The gradients of input, weight and bias. `result_1` is the mean, `result_2` its rstd."""
-    rows, grads = (_in_blocks(array, len(normalized_shape)) for array in (input, grad_output))
+    rows, grads = (in_blocks(array, len(normalized_shape)) for array in (input, grad_output))
     count = _length(rows)
     mean, rstd = (saved.reshape(*rows.shape[:-2], 1, 1) for saved in (result_1, result_2))
     centered = rows - mean
     weighted = grads if weight is None else grads * weight.reshape(rows.shape[-2:])
-    of_mean = _sum(weighted) / count
-    of_rstd = _sum(weighted * centered) / count * rstd * rstd
+    of_mean = sum_of_each(weighted) / count
+    of_rstd = sum_of_each(weighted * centered) / count * rstd * rstd
     of_input = (weighted - of_mean - centered * of_rstd) * rstd
     of_weight, of_bias = None, None
     if output_mask[1]:
-        of_weight = _sum_of_rows(grads * centered * rstd).reshape(normalized_shape)
+        of_weight = sum_of_rows(grads * centered * rstd).reshape(normalized_shape)
     if output_mask[2]:
-        of_bias = _sum_of_rows(grads).reshape(normalized_shape)
+        of_bias = sum_of_rows(grads).reshape(normalized_shape)
     return of_input.reshape(input.shape), of_weight, of_bias
 
 
@@ -72,7 +66,7 @@ def rms_norm(
     input: Array, normalized_shape: Sequence[int], weight: Array | None, eps: float | None
 ) -> Array:
     """`aten::rms_norm`."""
-    rows = _in_blocks(input, len(normalized_shape))
+    rows = in_blocks(input, len(normalized_shape))
     result = rows * _reciprocal_root(rows, eps)
     if weight is not None:
         result = result * weight.reshape(rows.shape[-2:])
@@ -95,14 +89,14 @@ def rms_norm_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Array, Array | None]:
     """The gradients of input and weight."""
-    rows, grads = (_in_blocks(array, len(normalized_shape)) for array in (input, grad_output))
+    rows, grads = (in_blocks(array, len(normalized_shape)) for array in (input, grad_output))
     root = _reciprocal_root(rows, eps)
     weighted = grads if weight is None else grads * weight.reshape(rows.shape[-2:])
-    of_root = _sum(weighted * rows) * (root * root * root / _length(rows))
+    of_root = sum_of_each(weighted * rows) * (root * root * root / _length(rows))
     of_input = weighted * root - rows * of_root
     of_weight = None
     if output_mask[1]:
-        of_weight = _sum_of_rows(grads * (rows * root)).reshape(normalized_shape)
+        of_weight = sum_of_rows(grads * (rows * root)).reshape(normalized_shape)
     return of_input.reshape(input.shape), of_weight
 
 
@@ -144,8 +138,8 @@ def batch_norm_backward(
     count = _length(images) * images.shape[0]
     _, centered, variance = _statistics(images)
     rstd = lax.rsqrt(variance + eps)
-    sums = _sum(grads).sum(0)
-    normed_sums = _sum(grads * centered).sum(0) * rstd
+    sums = sum_of_each(grads).sum(0)
+    normed_sums = sum_of_each(grads * centered).sum(0) * rstd
     of_input = grads - sums / count - centered * (normed_sums * rstd / count)
     of_input = of_input * (rstd if weight is None else rstd * _of_channels(weight))
     return (
@@ -155,38 +149,109 @@ def batch_norm_backward(
     )
 
 
+def group_norm(
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> tuple[Array, Array, Array]:
+    """`aten::native_group_norm`: the result, and mean and reciprocal standard deviation."""
+    groups = input.reshape(N, group, C // group, HxW)
+    mean = _of_groups(groups) / _length(groups)
+    # What the first sum has lost, as in `_mean`.
+    lost = _of_groups(groups - mean) / _length(groups)
+    mean = jnp.where(jnp.isfinite(mean), mean + lost, mean)
+    centered = groups - mean
+    rstd = lax.rsqrt(_of_groups(centered * centered) / _length(groups) + eps)
+    result = centered * rstd
+    if weight is not None:
+        result = result * weight.reshape(group, -1, 1)
+    if bias is not None:
+        result = result + bias.reshape(group, -1, 1)
+    return result.reshape(input.shape), mean.reshape(N, group), rstd.reshape(N, group)
+
+
+def group_norm_backward(
+    grad_output: Array | None,
+    grad_output_1: Array | None,
+    grad_output_2: Array | None,
+    input: Array,
+    weight: Array | None,
+    result_1: Array,
+    result_2: Array,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    output_mask: Sequence[bool],
+) -> tuple[Array, Array | None, Array | None]:
+    """The gradients of input, weight and bias.
+
+    Args:
+        grad_output_1, grad_output_2: those of mean and rstd, `[N, group]`, where these are used.
+        result_1, result_2: the mean and its rstd.
+    """
+    shape = N, group, C // group, HxW
+    groups = input.reshape(shape)
+    grads = jnp.zeros(shape) if grad_output is None else grad_output.reshape(shape)
+    mean, rstd = (saved.reshape(N, group, 1, 1) for saved in (result_1, result_2))
+    centered = groups - mean
+    # Of each channel, for its weight and bias too.
+    sums, centered_sums = _of_channel(grads), _of_channel(grads * centered)
+    weights = jnp.float32(1) if weight is None else weight.reshape(group, -1, 1)
+    of_mean = (sums * weights).sum(2, keepdims=True) * rstd
+    of_rstd = (centered_sums * weights).sum(2, keepdims=True)
+    if grad_output_1 is not None:
+        of_mean = of_mean - grad_output_1.reshape(mean.shape)
+    if grad_output_2 is not None:
+        of_rstd = of_rstd + grad_output_2.reshape(rstd.shape)
+    of_deviation = of_rstd * rstd * rstd * rstd / _length(groups)
+    of_input = grads * weights * rstd - of_mean / _length(groups) - centered * of_deviation
+    return (
+        of_input.reshape(input.shape),
+        (centered_sums * rstd).sum(0).reshape(C) if output_mask[1] else None,
+        sums.sum(0).reshape(C) if output_mask[2] else None,
+    )
+
+
+def _of_channel(groups: Array) -> Array:
+    """The sum of each channel of `[N, group, channels, pixels]`. Its dimensions stay.
+
+    The pixels are one block: XLA does not compute what it adds up in the loop of several.
+    """
+    return sum_of_each(groups[..., None, :])[..., 0]
+
+
+def _of_groups(groups: Array) -> Array:
+    """The sum of each group of `[N, group, channels, pixels]`. Its dimensions stay."""
+    return _of_channel(groups).sum(2, keepdims=True)
+
+
 def _statistics(images: Array) -> tuple[Array, Array, Array]:
     """The mean of each channel, the centered values, and the biased variance."""
     count = _length(images) * images.shape[0]
-    mean = _sum(images).sum(0) / count
-    mean = mean + _sum(images - mean).sum(0) / count
+    mean = sum_of_each(images).sum(0) / count
+    mean = mean + sum_of_each(images - mean).sum(0) / count
     centered = images - mean
-    return mean, centered, _sum(centered * centered).sum(0) / count
+    return mean, centered, sum_of_each(centered * centered).sum(0) / count
 
 
 def _mean(rows: Array) -> Array:
     """Of each row. What the first sum has lost is found once it is subtracted: the mean of equal
     numbers is that number."""
     count = _length(rows)
-    mean = _sum(rows) / count
-    return jnp.where(jnp.isfinite(mean), mean + _sum(rows - mean) / count, mean)
+    mean = sum_of_each(rows) / count
+    return jnp.where(jnp.isfinite(mean), mean + sum_of_each(rows - mean) / count, mean)
 
 
 def _reciprocal_root(rows: Array, eps: float | None) -> Array:
     if eps is None:
         eps = float(jnp.finfo(rows.dtype).eps)
     return lax.rsqrt(_mean(rows * rows) + eps)
-
-
-def _in_blocks(array: Array, dimensions: int) -> Array:
-    """The last dimensions as two: blocks, and the numbers of each. The others can be sharded as
-    they were."""
-    leading = array.shape[: array.ndim - dimensions]
-    count = math.prod(array.shape[array.ndim - dimensions :])
-    blocks = 1
-    while count % (2 * blocks) == 0 and count // (2 * blocks) >= SHORTEST:
-        blocks *= 2
-    return array.reshape(*leading, blocks, count // blocks)
 
 
 def _in_one(images: Array) -> Array:
@@ -201,23 +266,3 @@ def _length(rows: Array) -> int:
 
 def _of_channels(array: Array) -> Array:
     return array.reshape(-1, 1, 1)
-
-
-def _sum(rows: Array) -> Array:
-    """Of each row. Its dimensions stay."""
-    ones = jnp.ones(rows.shape[-1], rows.dtype)
-    blocks = lax.dot_general(rows, ones, (((rows.ndim - 1,), (0,)), ((), ())))
-    return blocks.sum(-1)[..., None, None]
-
-
-def _sum_of_rows(rows: Array) -> Array:
-    """Of all rows. Some are added in the loop that computes them, or else XLA writes all of them to
-    memory first."""
-    *leading, last = rows.shape[:-2]
-    if last % TOGETHER == 0:
-        several = rows.reshape(*leading, last // TOGETHER, TOGETHER, *rows.shape[-2:])
-        parts = [several[..., number, :, :] for number in range(TOGETHER)]
-        while len(parts) > 1:
-            parts = [one + other for one, other in zip(parts[::2], parts[1::2], strict=True)]
-        (rows,) = parts
-    return rows.sum(tuple(range(rows.ndim - 2)))

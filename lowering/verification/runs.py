@@ -5,8 +5,10 @@ What comes back is on the CPU. An exception is a result too.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 from unittest import mock
 
@@ -45,6 +47,8 @@ class Values:
     """Of each tensor that needs one, for a fixed direction."""
     operands: tuple[torch.Tensor, ...] = ()
     """The tensors that were given, after the call."""
+    differentiable: tuple[bool, ...] = ()
+    """Of each result, whether the gradients are of it too."""
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -55,7 +59,9 @@ class Values:
         def each(values: Iterable[Any]) -> tuple[Any, ...]:
             return tuple(function(v) if isinstance(v, torch.Tensor) else v for v in values)
 
-        return Values(each(self.results), each(self.gradients), each(self.operands))
+        return Values(
+            each(self.results), each(self.gradients), each(self.operands), self.differentiable
+        )
 
 
 Outcome = Values | Raised
@@ -72,20 +78,33 @@ def equal_values(one: Values, other: Values) -> bool:
 
 
 def evaluate(
-    sample: Sample, place: Place, function: Callable[..., Any], *, differentiate: bool = True
+    sample: Sample,
+    place: Place,
+    function: Callable[..., Any],
+    *,
+    differentiate: bool = True,
+    of: Sequence[bool] | None = None,
 ) -> Values:
-    """Call a function with a sample's arguments, and compute the gradients."""
+    """Call a function with a sample's arguments, and compute the gradients.
+
+    Args:
+        of: the results whose gradients are computed; by default, of all that have one.
+    """
     arguments, keywords = sample.placed(place)
     given = list(_given((arguments, keywords)))
     before = [tensor.requires_grad for tensor in given]
     returned = pytree.tree_leaves(function(*arguments, **keywords))
-    results = [r for r in returned if isinstance(r, torch.Tensor) and r.requires_grad]
+    differentiable = tuple(isinstance(r, torch.Tensor) and r.requires_grad for r in returned)
+    if of is not None and len(of) == len(differentiable):
+        differentiable = tuple(map(operator.and_, differentiable, of))
+    results = list(compress(returned, differentiable))
     leaves = [tensor for tensor, wants in zip(given, before, strict=True) if wants]
     gradients: tuple[torch.Tensor | None, ...] = ()
     if differentiate and results and leaves:
         directions = [_direction(result, place) for result in results]
         gradients = torch.autograd.grad(results, leaves, directions, allow_unused=True)
-    return Values(tuple(returned), gradients, tuple(given)).mapped(torch.Tensor.detach)
+    values = Values(tuple(returned), gradients, tuple(given), differentiable)
+    return values.mapped(torch.Tensor.detach)
 
 
 def _given(values: Any) -> Iterator[torch.Tensor]:
@@ -122,8 +141,12 @@ def is_random(sample: Sample, first: Outcome) -> bool:
     )
 
 
-def on_cpu(sample: Sample, *, wide: bool = False) -> Outcome:
-    """Run a sample on the CPU; if `wide`, with all floats in f64."""
+def on_cpu(sample: Sample, *, wide: bool = False, of: Sequence[bool] | None = None) -> Outcome:
+    """Run a sample on the CPU; if `wide`, with all floats in f64.
+
+    Args:
+        of: the results whose gradients are computed, as in `evaluate`.
+    """
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
         copy = tensor.detach().clone()
@@ -135,7 +158,7 @@ def on_cpu(sample: Sample, *, wide: bool = False) -> Outcome:
 
     torch.manual_seed(0)
     try:
-        return evaluate(sample, place, sample.reference or sample.function)
+        return evaluate(sample, place, sample.reference or sample.function, of=of)
     except Exception as error:
         return Raised.of(error)
 

@@ -1,0 +1,31 @@
+"""Gradients of softmax and log-softmax whose sums are products, as sums.py says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+from jax import Array
+
+from composites.alternatives.sums import in_blocks, sum_of_each
+
+if TYPE_CHECKING:
+    import torch
+
+
+def softmax_backward(
+    grad_output: Array, output: Array, dim: int, input_dtype: torch.dtype
+) -> Array:
+    """`aten::_softmax_backward_data` for the last dimension, and f32 throughout."""
+    grads, weights = in_blocks(grad_output, 1), in_blocks(output, 1)
+    of_scores = weights * (grads - sum_of_each(grads * weights))
+    return of_scores.reshape(output.shape)
+
+
+def log_softmax_backward(
+    grad_output: Array, output: Array, dim: int, input_dtype: torch.dtype
+) -> Array:
+    """`aten::_log_softmax_backward_data` for the last dimension, and f32 throughout."""
+    grads, logarithms = in_blocks(grad_output, 1), in_blocks(output, 1)
+    of_scores = grads - jnp.exp(logarithms) * sum_of_each(grads)
+    return of_scores.reshape(output.shape)
