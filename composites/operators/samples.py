@@ -439,6 +439,9 @@ def fft_c2r(dtype: torch.dtype) -> Iterator[Call]:
 
 
 def _complex(*shape: int, dtype: torch.dtype) -> Tensor:
+    """Complex numbers of a floating-point type. Of bf16, whose complex numbers the CPU of PyTorch
+    2.14 cannot multiply, they are those of f32."""
+    dtype = torch.float32 if dtype == torch.bfloat16 else dtype
     imaginary = 1j * _random(*shape, dtype=dtype, seed=1)
     return (_random(*shape, dtype=dtype) + imaginary).requires_grad_()
 

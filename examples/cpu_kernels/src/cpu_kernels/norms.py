@@ -60,19 +60,21 @@ def layer_norm_backward(
     Args:
         grad_output, x: `[…, *normalized_shape]`; f32, bf16 or f16.
         weight: `normalized_shape`.
-        saved: the bias, as `weight`; mean and reciprocal standard deviation, `[…, 1, …]`.
+        saved: the bias, as `weight`; mean and reciprocal standard deviation, `[…, 1, …]`. They may
+            be f32 where x is bf16 or f16, as in programs that are exported without torch_xla.
         eps: what the forward has added to the variance, which is in `saved`.
 
     Raises:
         UnsupportedCallError: without weight or bias, and where a gradient is not wanted.
     """
     del eps
-    check_floats(grad_output, x, weight, *saved)
+    check_floats(grad_output, x, weight, *saved[:1])
     if len(saved) != 3 or weight.shape != tuple(normalized_shape) or x.size == 0:
         raise UnsupportedCallError("takes a weight and a bias, and at least one number")
     if output_mask != (True, True, True):
         raise UnsupportedCallError("computes the gradients of x, weight and bias")
     bias, mean, rstd = saved
+    mean, rstd = (statistic.astype(np.float32) for statistic in (mean, rstd))
     register("norms")
     call = jax.ffi.ffi_call("cpu_kernels_layer_norm_backward", (same(x), same(weight), same(bias)))
     return list(call(grad_output, x, weight, mean, rstd))

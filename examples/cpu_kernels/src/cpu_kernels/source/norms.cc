@@ -100,7 +100,7 @@ constexpr int64_t kRows = 32;  // whose gradients of weights are added up togeth
 // depend on no number of threads.
 template <typename T>
 void LayerNormBackward(ffi::ThreadPool& pool, const T* grad, const T* x, const T* weight,
-                       const T* mean, const T* rstd, T* of_x, T* of_weight, T* of_bias,
+                       const float* mean, const float* rstd, T* of_x, T* of_weight, T* of_bias,
                        int64_t rows, int64_t size) {
   std::vector<float> factors(size);
   for (int64_t j = 0; j < size; ++j) factors[j] = ToFloat(weight[j]);
@@ -117,7 +117,7 @@ void LayerNormBackward(ffi::ThreadPool& pool, const T* grad, const T* x, const T
         const T* g = grad + row * size;
         const T* in = x + row * size;
         T* out = of_x + row * size;
-        const float middle = ToFloat(mean[row]), scale = ToFloat(rstd[row]);
+        const float middle = mean[row], scale = rstd[row];
         double all_plain = 0, all_product = 0;
         for (int64_t start = 0; start < size; start += kBlock) {
           const int64_t stop = std::min(size, start + kBlock);
@@ -162,8 +162,9 @@ ffi::Error LayerNorm(ffi::ThreadPool pool, ffi::AnyBuffer grad, ffi::AnyBuffer x
   return ForFloats(x.element_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     auto at = [](ffi::AnyBuffer buffer) { return static_cast<T*>(buffer.untyped_data()); };
-    LayerNormBackward<T>(pool, at(grad), at(x), at(weight), at(mean), at(rstd), at(*of_x),
-                         at(*of_weight), at(*of_bias), rows, size);
+    LayerNormBackward<T>(pool, at(grad), at(x), at(weight), mean.typed_data<float>(),
+                         rstd.typed_data<float>(), at(*of_x), at(*of_weight), at(*of_bias), rows,
+                         size);
     return ffi::Error::Success();
   });
 }
