@@ -82,7 +82,7 @@ def check() -> None:
 
 def sentence(lacking: Sequence[str], most: int = 3) -> str:
     """What is said of names that are not there."""
-    more = f" and {len(lacking) - most} more names" if len(lacking) > most else ""
+    more = f" and {len(lacking) - most} more" if len(lacking) > most else ""
     release = getattr(_imported("torch_xla"), "__version__", "")
     return f"torch_xla {release} lacks {', '.join(lacking[:most])}{more}, which composites need"
 
