@@ -113,7 +113,7 @@ def test_a_fork_of_torch_xla(monkeypatch: pytest.MonkeyPatch) -> None:
     assert levels["torch"].text.startswith("2.11.0 is untested; >=2.9.0,<2.10 is tested.")
     refused = versions.version_findings(torch_needed=True)
     assert {f.subject: f.level for f in refused}["torch"] == "problem"
-    steps = {
+    steps: dict[str, dict[str, Any]] = {
         "torch": {"file": "/torch/__init__.py"},
         "torch_xla": {"file": "/torch_xla/__init__.py"},
         "capabilities": {"missing": ["torch_xla._XLAC._xla_user_computation"]},

@@ -13,7 +13,7 @@ from composites_testing.processes import run
 
 import composites
 from lowering import activation
-from lowering.frontends import fx, torch_xla
+from lowering.frontends import chosen, fx, torch_xla
 
 SAYS = "on for composites.export only, .* programs that run with composites need it: pip install"
 
@@ -66,5 +66,5 @@ def test_a_script_that_runs_nothing(tmp_path: Path) -> None:
     script.write_text("import torch\n")
     done = run(sys.executable, "-m", "composites", "run", str(script))
     assert done.code == 1
-    runs = activation.package().RUNS_PROGRAMS
+    runs = chosen.package().RUNS_PROGRAMS
     assert ("need torch_xla, which is not installed" in done.stderr) is not runs
