@@ -38,9 +38,8 @@ def names_read(source: str) -> set[str]:
             isinstance(node, ast.ImportFrom) and (node.module or "") == "torch_xla.core.xla_builder"
         ):
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if node.value.startswith("_xla_"):  # a name that is read with getattr
-                found.add(f"torch_xla._XLAC.{node.value}")
+        elif isinstance(node, ast.Constant) and "_xla_" in repr(node.value)[:6]:
+            found.add(f"torch_xla._XLAC.{node.value!s}")  # a name that is read with getattr
     return found
 
 
