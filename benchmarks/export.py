@@ -37,8 +37,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
+
+if find_spec("torch_xla") is None:
+    raise SystemExit(
+        "this compares with stock torch_xla, which is not installed; for both frontends, run"
+        " `python -m benchmarks.frontends record FILE` in each environment, and then"
+        " `python -m benchmarks.frontends compare`"
+    )
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 

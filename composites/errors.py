@@ -81,7 +81,7 @@ class LockError(CompositesError):
 
 
 class MissingPackageError(CompositesError):
-    """A required package is not installed."""
+    """A required package is not installed, or lacks something that is needed of it."""
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

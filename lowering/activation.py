@@ -28,7 +28,7 @@ from lowering.dispatch import wide_products
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.statistics import Statistics
-from lowering.frontends.chosen import import_package, is_installed, make_frontend
+from lowering.frontends.chosen import import_package, is_installed, make_frontend, package
 from lowering.frontends.protocols import Frontend, Kernel, Override
 from lowering.installation import install
 from lowering.installation.install import (
@@ -135,7 +135,7 @@ def enable(*names: str, decompositions: str | None = None) -> None:
     """Turn composites on, in addition to those that are already on.
 
     This is for the whole process. Inside an `enabled` block of the same thread, it lasts until the
-    end of the block.
+    end of the block. Without torch_xla, only exports have composites, and a warning says so.
 
     Args:
         names: items as in XLA_COMPOSITE_OP: `gelu`, `acme.gelu`, `acme.*`, `all`, `-softmax`.
@@ -148,8 +148,28 @@ def enable(*names: str, decompositions: str | None = None) -> None:
         DecompositionError: a decomposition is unknown, or cannot be used. Nothing is changed.
         RegistryError: a registry file is invalid.
     """
+    _warn_of_exports_only()
+    turn_on(*names, decompositions=decompositions)
+
+
+def turn_on(*names: str, decompositions: str | None = None) -> None:
+    """`enable` for what is no call of the program: XLA_COMPOSITE_OP is meant for exports too."""
     added, words = _prepared(resolve(names, catalog()), decompositions)
     _change(lambda requests: requests.with_names(added, threading.current_thread(), words))
+
+
+@cache
+def _warn_of_exports_only() -> None:
+    """Warn, once, where what is on is in no graph that runs. It is on in exports, so the call is
+    no error."""
+    if not package().RUNS_PROGRAMS and not _active.exporting:
+        warnings.warn(
+            "composites are on for composites.export only, which records programs without"
+            " torch_xla; programs that run with composites need it:"
+            " pip install 'torch-xla-composites[torch-xla]' in an environment of its own",
+            CompositesWarning,
+            stacklevel=3,
+        )
 
 
 def disable(*names: str) -> None:
@@ -179,6 +199,7 @@ def enabled(*names: str, decompositions: str | None = None) -> Iterator[None]:
     or `enable` asks for it. If they choose different `decompositions`, the block that was entered
     last decides.
     """
+    _warn_of_exports_only()
     added, words = _prepared(resolve(names, catalog()), decompositions)
     with _inside(Block(threading.current_thread(), added, words=words)):
         yield

@@ -48,12 +48,12 @@ def enable_allowlist() -> None:
     """
     from composites.allowlist import split_allowlist
     from composites.errors import AllowlistError
-    from lowering.activation import enable
+    from lowering.activation import turn_on
 
     text = ALLOWLIST.read()
     if not text:  # it was unset after `import torch`
         return
     try:
-        enable(*split_allowlist(text))
+        turn_on(*split_allowlist(text))
     except AllowlistError as error:
         raise AllowlistError(f"{ALLOWLIST.name}={text}: {error}") from None

@@ -51,5 +51,16 @@ def run(
     if watched.stats.idle:
         typer.echo(f"on, and caught no call: {', '.join(watched.stats.idle)}")
     if not watched.graphs and watched.exit_code == 0:
-        fail(f"{script} ran no graph on an XLA device, and JAX compiled none")
+        fail(f"{script} ran no graph on an XLA device, and JAX compiled none{_why_not()}")
     raise typer.Exit(watched.exit_code)
+
+
+def _why_not() -> str:
+    from lowering.frontends.chosen import package
+
+    if package().RUNS_PROGRAMS:
+        return ""
+    return (
+        "; PyTorch programs that run with composites need torch_xla, which is not installed, and"
+        " composites.export records them without it"
+    )

@@ -83,8 +83,8 @@ def chosen() -> str:
 
 
 def package() -> ModuleType:
-    """The package of this process's frontend. It has the names of its dispatch keys, and imports
-    nothing."""
+    """The package of this process's frontend. It has the names of its dispatch keys, the extra that
+    installs it, and whether programs run on it. It imports nothing."""
     return _FRONTENDS[chosen()]
 
 
@@ -108,18 +108,26 @@ def import_package() -> None:
             raise
         raise MissingPackageError(
             f"composites need {error.name}, which is not installed;"
-            " pip install 'torch-xla-composites[torch-xla]'"
+            f" pip install 'torch-xla-composites[{package().EXTRA}]'"
         ) from error
 
 
 def make_frontend() -> Frontend:
-    """Make the frontend. It remembers stock kernels, so a process must make it once only."""
+    """Make the frontend. It remembers stock kernels, so a process must make it once only.
+
+    Raises:
+        MissingPackageError: the framework lacks something that the frontend needs.
+    """
     name = chosen()
     if name == "fx":
         from lowering.frontends.fx import frontend as of_fx
 
         made = of_fx.make_frontend()
     else:
+        from lowering.frontends.torch_xla import capabilities
+
+        capabilities.check()  # before the import of modules that read these names
+
         from lowering.frontends.torch_xla import frontend as of_torch_xla
 
         made = of_torch_xla.make_frontend()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
+from packaging.requirements import Requirement
 
 import composites
 from composites.errors import ExportError
@@ -30,15 +33,68 @@ ROWS = {
 }
 """Rows of the table in docs/frontends.md, and the part of a frontend that each depends on."""
 
+EXTRA = "installed by the extra"
+VARYING, DIVIDED = "sizes that vary, in exports", "shardings by parameter name, in exports"
+"""Rows for which a program is exported."""
+
+
+def cells() -> dict[str, str]:
+    """What the table says of this process's frontend, by row."""
+    text = (ROOT / "docs" / "frontends.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\S.*?) \| (.+?) \| (.+?) \|$", text, flags=re.MULTILINE)
+    column = chosen.NAMES.index(chosen.chosen())
+    return {row: found[column].strip("`") for row, *found in rows}
+
 
 def test_the_table_of_the_documentation() -> None:
-    text = (ROOT / "docs" / "frontends.md").read_text(encoding="utf-8")
-    cells = dict(re.findall(r"^\| (.+?) \| (\w+ \| \w+) \|$", text, flags=re.MULTILINE))
-    column = chosen.NAMES.index(chosen.chosen())
+    table = cells()
+    assert table.keys() == {*ROWS, EXTRA, VARYING, DIVIDED}
     frontend = activation.backend().frontend
     for row, part in ROWS.items():
         expected = "no" if getattr(frontend, part) is None else "yes"
-        assert cells[row].split(" | ")[column] == expected, row
+        assert table[row] == expected, row
+    runs = "`XLA_COMPOSITE_OP` and `composites.enable` in a script that trains"
+    assert (table[runs] == "yes") is chosen.package().RUNS_PROGRAMS
+
+
+def test_the_extra_of_the_documentation() -> None:
+    """It installs what is imported, in the release that this environment has."""
+    extra = cells()[EXTRA]
+    assert extra == chosen.package().EXTRA
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {r.name: r for r in map(Requirement, project["optional-dependencies"][extra])}
+    assert ("torch_xla" in needed) is (chosen.chosen() == "xla")
+    assert all(r.specifier.contains(version(name)) for name, r in needed.items())
+
+
+def test_sizes_that_vary_in_the_documentation() -> None:
+    assert cells()[VARYING] == "yes"
+    sizes = {0: torch.export.Dim("rows", min=2, max=64)}
+    program = composites.export(torch.nn.GELU(), (torch.ones(4, 2),), dynamic_shapes=(sizes,))
+    assert "tensor<?x2xf32>" in program.module.text
+
+
+def test_shardings_in_the_documentation() -> None:
+    assert cells()[DIVIDED] == "yes"
+    program = composites.export(
+        torch.nn.Linear(4, 4),
+        (torch.ones(2, 4),),
+        mesh={"model": 2},
+        shardings={"weight": ("model", None)},
+    )
+    assert "sharding" in program.module.text
+
+
+def test_another_package_after_an_export() -> None:
+    """PyTorch's words, which docs/frontends.md quotes."""
+    # Where exports take torch_xla, the device is named as an export with fx names it.
+    named = "torch.utils.rename_privateuse1_backend('composites')"
+    program = f"import torch, composites\n{named if chosen.chosen() == 'xla' else EXPORT}"
+    said = run(f"{program}\ntorch.utils.rename_privateuse1_backend('other')")
+    text = (ROOT / "docs" / "frontends.md").read_text(encoding="utf-8")
+    quoted = "register_privateuse1_backend() has already been set! Current backend: composites"
+    assert quoted in said
+    assert quoted in " ".join(text.split())
 
 
 def test_torch_xla_comes_first() -> None:

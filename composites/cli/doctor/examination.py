@@ -17,7 +17,7 @@ from composites.cli.doctor.variables import (
     registry_findings,
     variable_findings,
 )
-from composites.cli.doctor.versions import INSTALL, version_findings
+from composites.cli.doctor.versions import install, version_findings
 from composites.settings import ALLOWLIST, DECOMPOSITION
 
 
@@ -36,7 +36,9 @@ def examine(script: Path | None = None) -> Examination:
 def _findings(told: Told, script: Path | None) -> Iterator[Finding]:
     environment = os.environ
     allowlist = ALLOWLIST.read()
-    yield from version_findings(torch_needed=bool(allowlist))
+    yield from version_findings(
+        torch_needed=bool(allowlist), torch_xla_works=told.program.missing == ()
+    )
     if (start := told.program.steps.get("start")) is not None:
         yield from copy_findings(start["path"])
     yield from plugin_findings(environment)
@@ -44,7 +46,7 @@ def _findings(told: Told, script: Path | None) -> Iterator[Finding]:
     if told.registries is None:
         why = told.registries_failure or "nothing was told"
         without_torch = "No module named 'torch'" in why
-        advice = "make `import torch` work first" if told.program.errors("torch") else INSTALL
+        advice = "make `import torch` work first" if told.program.errors("torch") else install()
         level: Level = "warning" if without_torch and not allowlist else "problem"
         yield Finding(level, "registries", f"cannot be read: {why}", advice)
     else:

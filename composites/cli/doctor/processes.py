@@ -56,6 +56,12 @@ class Program:
         """The errors that an import ended with."""
         return tuple(self.steps.get(step, {}).get("errors", ()))
 
+    @property
+    def missing(self) -> Sequence[str] | None:
+        """The names that torch_xla lacks; None if it was not imported, or could not be asked."""
+        found = self.steps.get("capabilities")
+        return None if found is None else tuple(found["missing"])
+
     def unreached(self, step: str) -> bool:
         """Whether the process ended before it could tell of a step."""
         return step not in self.steps

@@ -11,12 +11,16 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 
 def main(file: str, folder: str) -> None:
-    """Import torch, torch_xla and jax, and tell what came of it."""
+    """Import torch, torch_xla and jax, and tell what came of it. A package that is not there is no
+    end: torch_xla is needed by programs that run with composites, and torch by none that reads
+    files."""
     with Path(file).open("w", encoding="utf-8") as stream:
 
         def tell(step: str, **facts: Any) -> None:
@@ -27,23 +31,41 @@ def main(file: str, folder: str) -> None:
             sys.path[0] = folder
         tell("start", path=sys.path)
         for name in ("torch", "torch_xla"):
-            errors = _import(name)
-            if errors is not None:
-                tell(name, errors=errors)
+            errors = _errors(partial(importlib.import_module, name))
+            if errors is None:
+                tell(name, file=sys.modules[name].__file__)
+                continue
+            tell(name, errors=errors)
+            if errors[0] != f"ModuleNotFoundError: No module named {name!r}":
                 return
-            tell(name, file=sys.modules[name].__file__)
-        plugin = sys.modules.get("lowering.autoload")
-        tell("plugin", file=getattr(plugin, "__file__", None))
+            break
+        if "torch" in sys.modules:
+            plugin = sys.modules.get("lowering.autoload")
+            tell("plugin", file=getattr(plugin, "__file__", None))
+            if plugin is not None:
+                _look_at_composites(tell)
+        jax = _errors(partial(importlib.import_module, "jax"))
+        tell("jax", errors=jax or [])  # for files, and for decompositions in JAX
+
+
+def _look_at_composites(tell: Callable[..., None]) -> None:
+    """Tell whether the frontend can be had, and what is on."""
+    if "torch_xla" in sys.modules:
         tell("device", type=os.environ.get("PJRT_DEVICE"))
-        if plugin is not None:
-            tell("active", names=list(importlib.import_module("composites").active()))
-        tell("jax", errors=_import("jax") or [])  # for files, and for decompositions in JAX
+        capabilities = importlib.import_module("lowering.frontends.torch_xla.capabilities")
+        tell("capabilities", missing=capabilities.missing())
+    else:  # what an export does first
+        errors = _errors(lambda: importlib.import_module("lowering.activation").backend())
+        tell("recorder", errors=errors or [])
+        if errors is not None:
+            return
+    tell("active", names=list(importlib.import_module("composites").active()))
 
 
-def _import(name: str) -> list[str] | None:
-    """Import a module. Returns the error, and those that led to it."""
+def _errors(do: Callable[[], object]) -> list[str] | None:
+    """Do something. Returns the error, and those that led to it."""
     try:
-        importlib.import_module(name)
+        do()
     except BaseException as error:
         found: list[str] = []
         cause: BaseException | None = error

@@ -15,8 +15,6 @@ from packaging.version import InvalidVersion, Version
 from composites.cli.doctor.findings import Finding, Level
 
 PACKAGE = "torch-xla-composites"
-INSTALL = f"pip install '{PACKAGE}[torch-xla,cli]'"
-
 _OPTIONAL = ("models",)
 """Extras of packages that only have to fit where they are installed."""
 _FRONTEND = ("torch", "torch_xla")
@@ -34,30 +32,75 @@ def without_torch_xla() -> bool:
     return any(_name(one) == "torch" and one.specifier.contains(found) for one in needed)
 
 
-def version_findings(*, torch_needed: bool) -> Iterator[Finding]:
+def without_torch() -> bool:
+    """Whether this environment has no PyTorch at all, which reading and lowering files, and running
+    programs on JAX, do without."""
+    return installed("torch") is None and installed("torch_xla") is None
+
+
+def install() -> str:
+    """How the package is installed anew, with what this environment has of frontends."""
+    frontend = "" if without_torch() else f"{_extra()},"
+    return f"pip install '{PACKAGE}[{frontend}cli]'"
+
+
+def install_torch() -> str:
+    """How torch is installed, where it is missing."""
+    if not without_torch():
+        return install()
+    return (
+        f"pip install '{PACKAGE}[torch,cli]' for exports and JAX programs, or"
+        f" '{PACKAGE}[torch-xla,cli]' for scripts on XLA devices"
+    )
+
+
+def version_findings(*, torch_needed: bool, torch_xla_works: bool = False) -> Iterator[Finding]:
     """Findings on all versions.
 
     Where torch is missing, files can still be read and lowered, so this is a problem only if torch
     is needed.
+
+    Args:
+        torch_xla_works: whether a program imports torch_xla, and it has all that is needed of it.
+            A version is then no problem, since vendors have releases of their own.
     """
     try:
         package = distribution(PACKAGE)
     except PackageNotFoundError:
-        yield Finding("problem", PACKAGE, "is not installed", INSTALL)
+        yield Finding("problem", PACKAGE, "is not installed", install())
         return
     frontend = {str(canonicalize_name(name)) for name in _FRONTEND}
     yield _python(package)
     yield Finding("ok", PACKAGE, package.version)
-    extras = ("", "torch" if without_torch_xla() else "torch-xla", "cli")
+    extras = ("", "cli") if without_torch() else ("", _extra(), "cli")
     for requirement in requirements(package, extras):
-        needed = torch_needed or _name(requirement) not in frontend
-        yield _package(requirement, needed=needed)
+        of_frontend = _name(requirement) in frontend
+        finding = _package(requirement, needed=torch_needed or not of_frontend)
+        works = torch_xla_works and of_frontend and finding.level == "problem"
+        yield _untested(finding, requirement) if works else finding
+    if without_torch():
+        level: Level = "problem" if torch_needed else "warning"
+        yield Finding(level, "torch", "missing; exports and programs need it", install_torch())
     for requirement in requirements(package, _OPTIONAL):
         finding = _package(requirement, needed=False)
         if installed(requirement.name) is not None:
             yield finding if finding.level == "ok" else replace(finding, level="warning")
-    yield from _torch_xla_fits()
+    if not torch_xla_works:
+        yield from _torch_xla_fits()
     yield from _jaxlib_fits()
+
+
+def _extra() -> str:
+    return "torch" if without_torch_xla() else "torch-xla"
+
+
+def _untested(finding: Finding, requirement: Requirement) -> Finding:
+    """A version that the package does not ask for, and that has what is needed."""
+    text = (
+        f"{installed(requirement.name)} is untested; {_written(requirement.specifier)} is tested."
+        " It has what composites need"
+    )
+    return replace(finding, level="warning", text=text, advice="report what does not work")
 
 
 def requirements(package: Distribution, extras: Sequence[str]) -> Sequence[Requirement]:
@@ -92,7 +135,7 @@ def _python(package: Distribution) -> Finding:
         "problem",
         "Python",
         f"{found}, but {_written(wanted)} is needed",
-        f"make an environment with Python {_written(wanted)}; torch_xla has wheels for no other",
+        f"make an environment with Python {_written(wanted)}",
     )
 
 

@@ -1,11 +1,12 @@
 """The torch_xla frontend: the only package that uses private interfaces of torch_xla.
 
-Tested with torch 2.9.0 and 2.9.1 and torch_xla 2.9.0. Importing this package imports neither of
-them.
+Tested with torch 2.9.0 and 2.9.1 and torch_xla 2.9.0. Others are used if they have the names in
+`capabilities`. Importing this package imports neither of them.
 
 | module | what it provides |
 |---|---|
 | `frontend` | the parts below as one `Frontend` |
+| `capabilities` | the names that torch_xla and PyTorch must have, and an error if one is missing |
 | `dispatcher` | kernels in PyTorch's dispatcher: stock kernels, and this project's overrides |
 | `graph` | the graph that torch_xla builds, and computations inserted into it |
 | `tracer` | decompositions, found by tracing a function with placeholders |
@@ -18,6 +19,12 @@ them.
 | `sync_guard` | an error, instead of a crash, if a traced function calls torch_xla.sync |
 | `dumps` | the files to which torch_xla writes its graphs |
 """
+
+EXTRA = "torch-xla"
+"""The extra of the package that installs what the frontend needs."""
+
+RUNS_PROGRAMS = True
+"""Whether programs run on the frontend's device, with composites in their graphs."""
 
 LAST_IMPORTED_MODULE = "torch_xla._internal.c10d_registration"
 """The last module that `import torch_xla` imports in torch_xla 2.9.0. Its kernels are registered by

@@ -1,0 +1,102 @@
+"""What the frontend needs of torch_xla and PyTorch: names, because a version says too little.
+
+Vendors have forks of torch_xla for other releases of PyTorch. One that has these names is used,
+whatever its version is. `tests/architecture` compares the list with what this package reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from composites.errors import MissingPackageError
+
+NEEDED: Mapping[str, Sequence[str]] = {
+    "torch.library": ("Library", "fallthrough_kernel", "get_kernel", "register_fake"),
+    "torch_xla": (
+        "_XLAC._get_base_seed_as_tensor",
+        "_XLAC._get_ir_debug",
+        "_XLAC._get_stablehlo",
+        "_XLAC._get_tensors_xla_device_data_node",
+        "_XLAC._get_use_eager_mode",
+        "_XLAC._get_xla_all_numbers_special_scalars",
+        "_XLAC._get_xla_sharding_spec",
+        "_XLAC._get_xla_tensors_hlo_proto",
+        "_XLAC._get_xla_tensors_text",
+        "_XLAC._is_placecholder",  # spelled like this in torch_xla 2.9
+        "_XLAC._set_ir_debug",
+        "_XLAC._set_use_eager_mode",
+        "_XLAC._set_xla_all_numbers_special_scalars",
+        "_XLAC._xla_counter_names",
+        "_XLAC._xla_counter_value",
+        "_XLAC._xla_create_placeholder_tensor",
+        "_XLAC._xla_get_tensor_id",
+        "_XLAC._xla_mark_dynamic",
+        "_XLAC._xla_op_computation_from_module_proto",
+        "_XLAC._xla_step_marker",
+        "_XLAC._xla_sync_live_tensors",
+        "_XLAC._xla_sync_multi",
+        "_XLAC._xla_user_computation",
+        "_XLAC.lowering.LoweringContext.build",
+        "_XLAC.lowering.LoweringContext.device_parameter_id_tensor_mapping",
+        "_XLAC.lowering.LoweringContext.hlo",
+        "_XLAC.lowering.LoweringContext.tensor_parameter_id",
+        "_XLAC.profiler.scope_pusher",
+        "device",
+    ),
+    "torch_xla.core.xla_builder": ("create_placeholder_tensor",),
+    "torch_xla.core.xla_model": ("get_rng_state", "send_cpu_data_to_device", "set_rng_state"),
+    "torch_xla.experimental.scan": ("_SCAN_COMPUTATION_CACHE",),
+    "torch_xla.runtime": ("device_type", "is_spmd"),
+}
+"""Names by module. The frontend imports these modules anyway."""
+
+ADVICE = (
+    "take a torch_xla that has them, such as that of pip install 'torch-xla-composites[torch-xla]';"
+    " with PyTorch 2.10 or later, composites.export(frontend='fx') needs no torch_xla"
+)
+"""What to do if names are missing."""
+
+
+def missing() -> tuple[str, ...]:
+    """The names that are not there, each with its module."""
+    return tuple(
+        f"{module}.{name}"
+        for module, names in NEEDED.items()
+        for found in [_imported(module)]
+        for name in names
+        if not _has(found, name)
+    )
+
+
+def check() -> None:
+    """Check that the frontend can be imported.
+
+    Raises:
+        MissingPackageError: torch_xla or PyTorch lacks names.
+    """
+    if lacking := missing():
+        raise MissingPackageError(f"{sentence(lacking)}; {ADVICE}")
+
+
+def sentence(lacking: Sequence[str], most: int = 3) -> str:
+    """What is said of names that are not there."""
+    more = f" and {len(lacking) - most} more" if len(lacking) > most else ""
+    release = getattr(_imported("torch_xla"), "__version__", "")
+    return f"torch_xla {release} lacks {', '.join(lacking[:most])}{more}, which composites need"
+
+
+def _imported(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        return None
+
+
+def _has(found: Any, name: str) -> bool:
+    for part in name.split("."):
+        if not hasattr(found, part):
+            return False
+        found = getattr(found, part)
+    return True

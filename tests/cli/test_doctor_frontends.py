@@ -1,0 +1,125 @@
+"""`composites doctor` with torch_xla, with the fx frontend alone, and without PyTorch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from composites.cli.doctor import plugin, versions
+from composites.cli.doctor.processes import Program, Told
+from lowering.frontends.torch_xla import capabilities
+
+ADVICE = "torch-xla-composites[{}]"
+
+
+def examine(**environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The exit code, and the findings by subject."""
+    done = subprocess.run(
+        [sys.executable, "-m", "composites", "doctor", "--json"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, {f["subject"]: f for f in json.loads(done.stdout)["findings"]}
+
+
+@pytest.mark.skipif(find_spec("torch_xla") is not None, reason="needs the fx frontend alone")
+def test_a_healthy_environment_without_torch_xla() -> None:
+    code, found = examine(XLA_COMPOSITE_OP="gelu")
+    assert code == 0, found
+    assert found["import jax"] == {
+        "level": "ok",
+        "subject": "import jax",
+        "text": "works beside torch",
+        "advice": "",
+    }
+    assert found["frontend fx"]["level"] == "ok"
+    assert found["composites on"]["text"].endswith(" in a program that exports")
+    assert found["import torch_xla"]["level"] == "warning"
+    assert not [f for f in found.values() if f["level"] == "problem"]
+
+
+def findings(steps: dict[str, dict[str, Any]], **environment: str) -> dict[str, Any]:
+    """The findings on a program that told this, by subject."""
+    told = Told(Program({"start": {"path": []}, **steps}, None), None, None)
+    return {found.subject: found for found in plugin.program_findings(told, environment)}
+
+
+def missing(name: str) -> dict[str, Any]:
+    return {"errors": [f"ModuleNotFoundError: No module named {name!r}"]}
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, **found: str) -> None:
+    real = versions.installed
+    known = {"torch": None, "torch_xla": None, "torch-xla": None, **found}
+    monkeypatch.setattr(versions, "installed", lambda n: known[n] if n in known else real(n))
+
+
+FX = {
+    "torch": {"file": "/torch/__init__.py"},
+    "torch_xla": missing("torch_xla"),
+    "plugin": {"file": "/lowering/autoload.py"},
+}
+
+
+def test_the_fx_frontend_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, torch="2.14.1")
+    well = FX | {"recorder": {"errors": []}, "active": {"names": []}, "jax": {"errors": []}}
+    found = findings(well)
+    assert {finding.level for finding in found.values()} == {"ok"}
+    assert found["composites on"].text.endswith("composites.export then takes all")
+    assert versions.install() == f"pip install '{ADVICE.format('torch,cli')}'"
+
+
+def test_a_fx_frontend_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, torch="2.14.1")
+    broken = FX | {"recorder": {"errors": ["ImportError: gone"]}, "jax": {"errors": []}}
+    found = findings(broken)
+    assert found["frontend fx"].level == "problem"
+    assert "ImportError: gone" in found["frontend fx"].text
+    assert ADVICE.format("torch,cli") in found["frontend fx"].advice
+    assert "composites on" not in found
+    assert found["import jax"].level == "ok"
+
+
+def test_jax_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are read and lowered, and programs run; jax is looked at too."""
+    installed(monkeypatch)
+    found = findings({"torch": missing("torch"), "jax": {"errors": []}})
+    assert found.keys() == {"import torch", "import jax"}
+    assert found["import jax"].text == "works"
+    assert found["import torch"].level == "warning"
+    assert ADVICE.format("torch,cli") in found["import torch"].advice
+    assert versions.install() == f"pip install '{ADVICE.format('cli')}'"
+    of_versions = [f for f in versions.version_findings(torch_needed=False) if f.level != "ok"]
+    assert [finding.subject for finding in of_versions if "torch" in finding.subject] == ["torch"]
+    found = findings({"torch": missing("torch"), "jax": {"errors": ["ImportError: no jaxlib"]}})
+    assert found["import jax"].level == "problem"
+
+
+def test_a_fork_of_torch_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it lacks is a problem, and its version is none."""
+    installed(monkeypatch, torch="2.11.0", **{"torch_xla": "2.11.0", "torch-xla": "2.11.0"})
+    works = versions.version_findings(torch_needed=True, torch_xla_works=True)
+    levels = {finding.subject: finding for finding in works}
+    assert levels["torch"].level == "warning"
+    assert levels["torch"].text.startswith("2.11.0 is untested; >=2.9.0,<2.10 is tested.")
+    refused = versions.version_findings(torch_needed=True)
+    assert {f.subject: f.level for f in refused}["torch"] == "problem"
+    steps: dict[str, dict[str, Any]] = {
+        "torch": {"file": "/torch/__init__.py"},
+        "torch_xla": {"file": "/torch_xla/__init__.py"},
+        "capabilities": {"missing": ["torch_xla._XLAC._xla_user_computation"]},
+        "jax": {"errors": []},
+    }
+    lacking = findings(steps)["names in torch_xla"]
+    assert lacking.level == "problem"
+    assert "lacks torch_xla._XLAC._xla_user_computation" in lacking.text
+    assert lacking.advice == capabilities.ADVICE

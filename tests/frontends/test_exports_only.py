@@ -1,0 +1,70 @@
+"""Composites that are turned on where nothing runs with them: a warning, once, and no error."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from composites_testing.processes import run
+
+import composites
+from lowering import activation
+from lowering.frontends import chosen, fx, torch_xla
+
+SAYS = "on for composites.export only, .* programs that run with composites need it: pip install"
+
+
+def in_a_block() -> None:
+    with composites.enabled("gelu"):
+        pass
+
+
+def for_the_process() -> None:
+    composites.enable("gelu")
+    composites.disable("gelu")
+
+
+@pytest.fixture(autouse=True)
+def not_warned_yet() -> Iterator[None]:
+    activation._warn_of_exports_only.cache_clear()
+    yield
+    activation._warn_of_exports_only.cache_clear()
+
+
+@pytest.mark.parametrize("turn_on", [in_a_block, for_the_process])
+def test_where_nothing_runs(turn_on: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activation, "package", lambda: fx)
+    with pytest.warns(composites.CompositesWarning, match=SAYS):
+        turn_on()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        turn_on()
+
+
+def test_where_programs_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activation, "package", lambda: torch_xla)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        in_a_block()
+
+
+@pytest.mark.filterwarnings("ignore::composites.errors.CompositesWarning")
+def test_what_is_on_is_in_an_export() -> None:
+    with composites.enabled("gelu"):
+        program = composites.export(
+            torch.nn.Sequential(torch.nn.GELU(), torch.nn.Softmax(-1)), (torch.ones(2, 2),)
+        )
+    assert dict(program.composites) == {"ptxla.gelu": 1}
+
+
+def test_a_script_that_runs_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import torch\n")
+    done = run(sys.executable, "-m", "composites", "run", str(script))
+    assert done.code == 1
+    runs = chosen.package().RUNS_PROGRAMS
+    assert ("need torch_xla, which is not installed" in done.stderr) is not runs

@@ -1,0 +1,85 @@
+"""A torch_xla is refused for what it lacks, and not for its version."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from composites_testing.processes import run_python
+
+import lowering.frontends.torch_xla as package
+from composites.errors import MissingPackageError
+from lowering.frontends.torch_xla import capabilities
+
+FOLDER = Path(package.__file__).parent
+ALIASES = {
+    "_XLAC": "torch_xla._XLAC",
+    "xm": "torch_xla.core.xla_model",
+    "runtime": "torch_xla.runtime",
+    "scan": "torch_xla.experimental.scan",
+}
+LISTED = {f"{module}.{name}" for module, names in capabilities.NEEDED.items() for name in names}
+
+
+def names_read(source: str) -> set[str]:
+    """What a module reads of torch_xla and of torch.library, with its module."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            first, _, rest = ast.unparse(node).partition(".")
+            if (
+                first in ALIASES
+                or first == "torch_xla"
+                or f"{first}.{rest}".startswith("torch.lib")
+            ):
+                found.add(f"{ALIASES.get(first, first)}.{rest}")
+        elif (
+            isinstance(node, ast.ImportFrom) and (node.module or "") == "torch_xla.core.xla_builder"
+        ):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and "_xla_" in repr(node.value)[:6]:
+            found.add(f"torch_xla._XLAC.{node.value!s}")  # a name that is read with getattr
+    return found
+
+
+def test_the_list_is_what_the_frontend_reads() -> None:
+    read: set[str] = set()
+    for path in FOLDER.glob("*.py"):
+        if path.stem not in ("capabilities", "__init__"):
+            read |= names_read(path.read_text(encoding="utf-8"))
+    # A part of a listed name is read with the whole; what is called on a result has brackets.
+    unlisted = {name for name in read if not any(known.startswith(name) for known in LISTED)}
+    assert not {name for name in unlisted if "(" not in name}
+    # Methods of a LoweringContext are read of objects.
+    assert not {name for name in LISTED - read if ".LoweringContext." not in name}
+
+
+def test_nothing_is_missing_here() -> None:
+    assert capabilities.missing() == ()
+    capabilities.check()
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"torch_xla": ("_XLAC.a", "_XLAC.b", "device"), "torch_xla.nowhere": ("c", "d")}
+    monkeypatch.setattr(capabilities, "NEEDED", names)
+    text = r"lacks torch_xla._XLAC.a, torch_xla._XLAC.b, torch_xla.nowhere.c and 1 more,"
+    with pytest.raises(MissingPackageError, match=text):
+        capabilities.check()
+
+
+@pytest.mark.parametrize("name", ["_xla_user_computation", "_xla_step_marker"])
+def test_a_torch_xla_without_a_name(name: str) -> None:
+    """One is read where a module is imported, and the other one when the frontend is made."""
+    done = run_python(
+        f"import torch_xla\ndel torch_xla._XLAC.{name}\ntorch_xla.__version__ = '2.11.0'\n"
+        "import composites\n"
+        "try:\n    composites.enable('gelu')\n"
+        "except composites.MissingPackageError as error:\n    print(error)\n"
+        "print(composites.active())"
+    )
+    said, active = done.stdout.splitlines()
+    assert said.startswith(
+        f"torch_xla 2.11.0 lacks torch_xla._XLAC.{name}, which composites need; "
+    )
+    assert active == "()"
