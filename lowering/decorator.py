@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -67,12 +68,21 @@ def composite(
             takes `*args` or `**kwargs`.
     """
 
+    check_name(name, "composites.composite")
+
     def decorate(decorated: Function) -> Function:
         if isinstance(decorated, staticmethod | classmethod):
             kind = type(decorated)
             return kind(decorate(decorated.__func__))
         function = decorated
-        entry = _entry(function, name, operands, attributes, version, saves)
+        entry = entry_of_function(
+            function,
+            name,
+            operands=operands,
+            attributes=attributes,
+            version=version,
+            saves=saves,
+        )
         made: list[Replacement] = []  # empty until torch_xla is imported
         last = package().LAST_IMPORTED_MODULE
         after_import(last, lambda: made.append(_replacement(entry, function)))
@@ -89,20 +99,46 @@ def composite(
     return decorate
 
 
-def _entry(
+def check_name(name: object, decorator: str) -> None:
+    """Check that a decorator has got a name, and not the function itself.
+
+    Raises:
+        RegistryError: it has not.
+    """
+    if isinstance(name, str):
+        return
+    code = getattr(inspect.unwrap(name), "__code__", None) if callable(name) else None
+    file, line = (code.co_filename, code.co_firstlineno) if code else (f"@{decorator}", 0)
+    what = getattr(name, "__qualname__", repr(name))
+    own = getattr(name, "__name__", "name")
+    problem = f'{what} is not the name of a composite; write @{decorator}("namespace.{own}")'
+    raise RegistryError([Problem(file, line, None, problem)])
+
+
+def entry_of_function(
     function: Callable[..., Any],
     name: str,
+    *,
     operands: Sequence[str] | None,
     attributes: Sequence[str] | Mapping[str, str],
     version: int,
     saves: Sequence[str] | None,
+    is_jax: bool = False,
 ) -> Composite:
+    """The entry of a function under a decorator; see `composite` for the arguments.
+
+    Args:
+        is_jax: whether it is a function of JAX arrays.
+
+    Raises:
+        RegistryError: what the decorator was given does not fit the function.
+    """
     if isinstance(function, type) or not hasattr(function, "__qualname__"):
         what = function.__qualname__ if isinstance(function, type) else repr(function)
         problem = f"{what} is not a function; put @composite on a function or a method"
         raise RegistryError([Problem(getattr(function, "__module__", ""), 0, name, problem)])
     target = f"{function.__module__}:{function.__qualname__}"
-    code = getattr(function, "__code__", None)
+    code = getattr(inspect.unwrap(function), "__code__", None)
     location = Location(code.co_filename, code.co_firstlineno) if code else Location(target, 0)
     try:
         parameters = list(named_signature(function, target).parameters)
@@ -110,7 +146,7 @@ def _entry(
         raise RegistryError([Problem(location.file, location.line, name, str(error))]) from error
     namespace, _, own = name.rpartition(".")
     sources = attributes if isinstance(attributes, Mapping) else _by_last_part(attributes)
-    owner = _owner(function, parameters)
+    owner = owner_of(function, parameters)
     listed = parameters if operands is None else operands
     problems = [
         f"{function.__qualname__} has no argument {item!r}; it has {', '.join(parameters)}"
@@ -123,6 +159,8 @@ def _entry(
         for item in (*listed, *sources.values())
         if item.count(".") > 1
     ]
+    if type(version) is not int or not 0 <= version < 2**31:
+        problems.append(f"version={version!r} is not a whole number from 0 on")
     problems += [
         f"{item!r} is not the name of an attribute; write letters, digits and _"
         for item in sources
@@ -151,7 +189,7 @@ def _entry(
             Attribute(n, None, source, optional=True) for n, source in sources.items()
         ),
         when=When(),
-        decomposition=Decomposition(),
+        decomposition=Decomposition("jax", target) if is_jax else Decomposition(),
         backward=DERIVE,
         location=location,
         saves=None if saves is None else tuple(saves),
@@ -163,7 +201,7 @@ def _by_last_part(sources: Sequence[str]) -> dict[str, str]:
     return {source.rpartition(".")[2]: source for source in sources}
 
 
-def _owner(function: Callable[..., Any], parameters: Sequence[str]) -> str | None:
+def owner_of(function: Callable[..., Any], parameters: Sequence[str]) -> str | None:
     """The argument of a method that is its object or class; None for other functions.
 
     A function may have a tensor `cls`, such as the token of a classifier.

@@ -218,6 +218,9 @@ class Call:
 
     def _constant_results(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
         """The results to which PyTorch gives no gradient, by number."""
+        if self.definition.own is not None:
+            reached = depends_on(self.kind.jaxpr, wanted)
+            return tuple(n for n, is_reached in enumerate(reached) if not is_reached)
         backward = self.definition.backward
         if backward is not None and backward.entry.gradients:
             return ()
