@@ -91,5 +91,5 @@ def _imported(module: str) -> ModuleType:
         if error.name not in ("jax", "jaxlib", "torch"):
             raise
         raise MissingPackageError(
-            f"composites.jax needs {error.name}; pip install jax torch"
+            f"composites.jax needs {error.name}; pip install 'torch-xla-composites[jax]'"
         ) from error

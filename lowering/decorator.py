@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from composites.attribute_types import SEGMENT_SIZES
-from composites.errors import Problem, RegistryError, UnusableFunctionError
+from composites.errors import (
+    CompositesWarning,
+    Problem,
+    RegistryError,
+    UnusableFunctionError,
+)
 from composites.registry.document import ATTRIBUTE_NAME, NAME, NAMESPACE
 from composites.registry.model import (
     DERIVE,
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_JAX = ("jax", "jaxlib")
+
 ENTRY = "__composite__"
 """The attribute of a function under `@composite` that is its entry."""
 
@@ -45,6 +54,7 @@ def composite(
     The function's body is the decomposition, and the composite's backward, `<name>_backward`, is
     derived from it. Composites that the body calls stay nested in the decomposition. The composite
     does not need to be in the allowlist. For tensors of other devices, the function runs as before.
+    So it does for JAX arrays, with a warning: functions of these have `composites.jax.composite`.
     It also runs as before under torch.compile if a graph cannot hold the call. This is so for
     methods, for functions that read tensors other than their arguments, and for functions that
     return anything but tensors, tuples or lists.
@@ -83,14 +93,15 @@ def composite(
             version=version,
             saves=saves,
         )
+        unclaimed = _warning_of_jax(entry, function)
         made: list[Replacement] = []  # empty until torch_xla is imported
         last = package().LAST_IMPORTED_MODULE
-        after_import(last, lambda: made.append(_replacement(entry, function)))
+        after_import(last, lambda: made.append(_replacement(entry, function, unclaimed)))
 
         # The attribute tells `composites verify` what the function became.
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            called = made[0] if made else function
+            called = made[0] if made else unclaimed
             return called(*arguments, **keywords)
 
         setattr(call, ENTRY, entry)
@@ -215,7 +226,36 @@ def owner_of(function: Callable[..., Any], parameters: Sequence[str]) -> str | N
     return first if first == "cls" and in_class and not annotated else None
 
 
-def _replacement(entry: Composite, function: Callable[..., Any]) -> Replacement:
+def _warning_of_jax(entry: Composite, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for calls that are no composite. It warns once if it gets JAX arrays, with which
+    a function may work that says nothing of tensors."""
+    warned: list[bool] = []
+
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        if not warned and any(_is_jax_array(value) for value in (*arguments, *keywords.values())):
+            warned.append(True)
+            warnings.warn(
+                f"{entry.location}: {entry.qualified}: {function.__qualname__} was called with JAX"
+                " arrays, and is no composite there; decorate functions of JAX arrays with"
+                f' @composites.jax.composite("{entry.qualified}")',
+                CompositesWarning,
+                stacklevel=3,
+            )
+        return function(*arguments, **keywords)
+
+    return run
+
+
+def _is_jax_array(value: Any) -> bool:
+    # jax is not imported for this, and its own test of an instance takes longer than this one.
+    return type(value).__module__.partition(".")[0] in _JAX and isinstance(
+        value, sys.modules["jax"].Array
+    )
+
+
+def _replacement(
+    entry: Composite, function: Callable[..., Any], unclaimed: Callable[..., Any]
+) -> Replacement:
     from lowering.activation import backend, statistics
     from lowering.codegen.loader import load_function_hook
     from lowering.dispatch.autograd.definition import Definition
@@ -229,7 +269,7 @@ def _replacement(entry: Composite, function: Callable[..., Any]) -> Replacement:
     definition = Definition(entry, made.frontend, counted, function)
     of_function = CompositeFunction(definition, made.compiled_calls)
     counted.caches |= {"forward": of_function.forward, "derived backward": definition.derived}
-    hook = make(of_function, function)
+    hook = make(of_function, unclaimed)
     owns = made.frontend.tensors.owns
     return Replacement(
         hook, traced_function(entry, function, target, hook, function, owns, counted)

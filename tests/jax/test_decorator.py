@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.jax_calls import array_of, composite_names, signatures
+from composites_testing.processes import run_python
 from jax import export
 from jax.sharding import Mesh, PartitionSpec
 
@@ -432,3 +434,48 @@ def test_keyword_only_arrays_are_operands_where_they_are_annotated() -> None:
     (found,) = signatures(jax.jit(lambda x: masked(x, mask=x > 0)).lower(X).as_text())
     assert "scale" in found
     assert found.count("4x6xi1") == 1
+
+
+def test_the_pytorch_decorator_warns_of_arrays_once() -> None:
+    @composites.composite("acme.scaled", attributes=("scale",))
+    def scaled(x: Any, scale: float = 2.0) -> Any:
+        return x * scale
+
+    with pytest.warns(composites.CompositesWarning, match="scaled was called with JAX") as caught:
+        results = [run(x=X) for run in (jax.jit(scaled), scaled)]
+    assert (results[0] == results[1]).all()
+    assert len(caught) == 1
+    assert '@composites.jax.composite("acme.scaled")' in str(caught[0].message)
+
+
+def test_the_pytorch_decorator_warns_of_nothing_else() -> None:
+    @composites.composite("acme.quiet")
+    def quiet(x: Any, other: Any = None) -> Any:
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for value in (torch.ones(2), torch.ones(2, device="xla"), np.ones(2), 3, jnp.float32):
+            assert quiet(value) is not None
+
+
+WITHOUT_TORCH_XLA = """
+import warnings
+import composites, jax.numpy as jnp, torch
+
+@composites.composite("acme.scaled")
+def scaled(x):
+    return x * 2
+
+compiled = torch.compile(scaled, backend="eager", fullgraph=True)
+assert (compiled(torch.ones(3)) == 2).all()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    scaled(jnp.ones(3))
+print(len(caught), "acme.scaled" in str(caught[0].message), caught[0].filename)
+"""
+
+
+def test_the_warning_before_torch_xla_is_imported() -> None:
+    finished = run_python(WITHOUT_TORCH_XLA)
+    assert finished.stdout.split() == ["1", "True", "<string>"], finished.stderr
