@@ -58,7 +58,7 @@ class EntryFunction:
         values, arrays = taken_apart(self.definition, bound.arguments)
         call = self.call(values, arrays, has_x64())
         operands = [arrays[number] for number in call.order]
-        return call.composite(operands) if call.unmet is None else call.decomposed(operands)
+        return call.composite(operands) if call.is_claimed else call.decomposed(operands)
 
     def call(self, values: Mapping[str, Any], arrays: list[Any], settings: Any) -> Call:
         """What calls with these arguments, and arrays of these types, have in common.
