@@ -4,6 +4,8 @@
 and its gradient is `ptxla.gelu_backward`. Each entry is an attribute of this module, by its name.
 `entry` finds one with its namespace, and `available` says which entries JAX programs can have.
 
+`composite` is a decorator, which makes a JAX function of one's own a composite.
+
 `enable`, `disable`, `enabled` and `active` are for calls that a JAX program makes itself, such as
 `jax.nn.gelu`: while an entry is on, they are its composite. `stats` says what became of them.
 
@@ -20,16 +22,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lowering.jax_entries.activation import active, disable, enable, enabled
     from lowering.jax_entries.availability import Availability
+    from lowering.jax_entries.decorator import composite
     from lowering.jax_entries.entries import Entries
     from lowering.jax_entries.functions import EntryFunction
     from lowering.jax_entries.reporting import stats
 
-__all__ = ["active", "available", "disable", "enable", "enabled", "entry", "stats"]
+__all__ = ["active", "available", "composite", "disable", "enable", "enabled", "entry", "stats"]
 # and one name for each entry
 
 
 _HOMES = {
     **dict.fromkeys(("active", "disable", "enable", "enabled"), "lowering.jax_entries.activation"),
+    "composite": "lowering.jax_entries.decorator",
     "stats": "lowering.jax_entries.reporting",
 }
 
@@ -87,5 +91,5 @@ def _imported(module: str) -> ModuleType:
         if error.name not in ("jax", "jaxlib", "torch"):
             raise
         raise MissingPackageError(
-            f"composites.jax needs {error.name}; pip install jax torch"
+            f"composites.jax needs {error.name}; pip install 'torch-xla-composites[jax]'"
         ) from error

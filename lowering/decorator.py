@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from composites.attribute_types import SEGMENT_SIZES
-from composites.errors import Problem, RegistryError, UnusableFunctionError
+from composites.errors import (
+    CompositesWarning,
+    Problem,
+    RegistryError,
+    UnusableFunctionError,
+)
 from composites.registry.document import ATTRIBUTE_NAME, NAME, NAMESPACE
 from composites.registry.model import (
     DERIVE,
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_JAX = ("jax", "jaxlib")
+
 ENTRY = "__composite__"
 """The attribute of a function under `@composite` that is its entry."""
 
@@ -44,6 +54,7 @@ def composite(
     The function's body is the decomposition, and the composite's backward, `<name>_backward`, is
     derived from it. Composites that the body calls stay nested in the decomposition. The composite
     does not need to be in the allowlist. For tensors of other devices, the function runs as before.
+    So it does for JAX arrays, with a warning: functions of these have `composites.jax.composite`.
     It also runs as before under torch.compile if a graph cannot hold the call. This is so for
     methods, for functions that read tensors other than their arguments, and for functions that
     return anything but tensors, tuples or lists.
@@ -67,20 +78,30 @@ def composite(
             takes `*args` or `**kwargs`.
     """
 
+    check_name(name, "composites.composite")
+
     def decorate(decorated: Function) -> Function:
         if isinstance(decorated, staticmethod | classmethod):
             kind = type(decorated)
             return kind(decorate(decorated.__func__))
         function = decorated
-        entry = _entry(function, name, operands, attributes, version, saves)
+        entry = entry_of_function(
+            function,
+            name,
+            operands=operands,
+            attributes=attributes,
+            version=version,
+            saves=saves,
+        )
+        unclaimed = _warning_of_jax(entry, function)
         made: list[Replacement] = []  # empty until torch_xla is imported
         last = package().LAST_IMPORTED_MODULE
-        after_import(last, lambda: made.append(_replacement(entry, function)))
+        after_import(last, lambda: made.append(_replacement(entry, function, unclaimed)))
 
         # The attribute tells `composites verify` what the function became.
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            called = made[0] if made else function
+            called = made[0] if made else unclaimed
             return called(*arguments, **keywords)
 
         setattr(call, ENTRY, entry)
@@ -89,20 +110,46 @@ def composite(
     return decorate
 
 
-def _entry(
+def check_name(name: object, decorator: str) -> None:
+    """Check that a decorator has got a name, and not the function itself.
+
+    Raises:
+        RegistryError: it has not.
+    """
+    if isinstance(name, str):
+        return
+    code = getattr(inspect.unwrap(name), "__code__", None) if callable(name) else None
+    file, line = (code.co_filename, code.co_firstlineno) if code else (f"@{decorator}", 0)
+    what = getattr(name, "__qualname__", repr(name))
+    own = getattr(name, "__name__", "name")
+    problem = f'{what} is not the name of a composite; write @{decorator}("namespace.{own}")'
+    raise RegistryError([Problem(file, line, None, problem)])
+
+
+def entry_of_function(
     function: Callable[..., Any],
     name: str,
+    *,
     operands: Sequence[str] | None,
     attributes: Sequence[str] | Mapping[str, str],
     version: int,
     saves: Sequence[str] | None,
+    is_jax: bool = False,
 ) -> Composite:
+    """The entry of a function under a decorator; see `composite` for the arguments.
+
+    Args:
+        is_jax: whether it is a function of JAX arrays.
+
+    Raises:
+        RegistryError: what the decorator was given does not fit the function.
+    """
     if isinstance(function, type) or not hasattr(function, "__qualname__"):
         what = function.__qualname__ if isinstance(function, type) else repr(function)
         problem = f"{what} is not a function; put @composite on a function or a method"
         raise RegistryError([Problem(getattr(function, "__module__", ""), 0, name, problem)])
     target = f"{function.__module__}:{function.__qualname__}"
-    code = getattr(function, "__code__", None)
+    code = getattr(inspect.unwrap(function), "__code__", None)
     location = Location(code.co_filename, code.co_firstlineno) if code else Location(target, 0)
     try:
         parameters = list(named_signature(function, target).parameters)
@@ -110,7 +157,7 @@ def _entry(
         raise RegistryError([Problem(location.file, location.line, name, str(error))]) from error
     namespace, _, own = name.rpartition(".")
     sources = attributes if isinstance(attributes, Mapping) else _by_last_part(attributes)
-    owner = _owner(function, parameters)
+    owner = owner_of(function, parameters)
     listed = parameters if operands is None else operands
     problems = [
         f"{function.__qualname__} has no argument {item!r}; it has {', '.join(parameters)}"
@@ -123,6 +170,8 @@ def _entry(
         for item in (*listed, *sources.values())
         if item.count(".") > 1
     ]
+    if type(version) is not int or not 0 <= version < 2**31:
+        problems.append(f"version={version!r} is not a whole number from 0 on")
     problems += [
         f"{item!r} is not the name of an attribute; write letters, digits and _"
         for item in sources
@@ -151,7 +200,7 @@ def _entry(
             Attribute(n, None, source, optional=True) for n, source in sources.items()
         ),
         when=When(),
-        decomposition=Decomposition(),
+        decomposition=Decomposition("jax", target) if is_jax else Decomposition(),
         backward=DERIVE,
         location=location,
         saves=None if saves is None else tuple(saves),
@@ -163,7 +212,7 @@ def _by_last_part(sources: Sequence[str]) -> dict[str, str]:
     return {source.rpartition(".")[2]: source for source in sources}
 
 
-def _owner(function: Callable[..., Any], parameters: Sequence[str]) -> str | None:
+def owner_of(function: Callable[..., Any], parameters: Sequence[str]) -> str | None:
     """The argument of a method that is its object or class; None for other functions.
 
     A function may have a tensor `cls`, such as the token of a classifier.
@@ -177,7 +226,36 @@ def _owner(function: Callable[..., Any], parameters: Sequence[str]) -> str | Non
     return first if first == "cls" and in_class and not annotated else None
 
 
-def _replacement(entry: Composite, function: Callable[..., Any]) -> Replacement:
+def _warning_of_jax(entry: Composite, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for calls that are no composite. It warns once if it gets JAX arrays, with which
+    a function may work that says nothing of tensors."""
+    warned: list[bool] = []
+
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        if not warned and any(_is_jax_array(value) for value in (*arguments, *keywords.values())):
+            warned.append(True)
+            warnings.warn(
+                f"{entry.location}: {entry.qualified}: {function.__qualname__} was called with JAX"
+                " arrays, and is no composite there; decorate functions of JAX arrays with"
+                f' @composites.jax.composite("{entry.qualified}")',
+                CompositesWarning,
+                stacklevel=3,
+            )
+        return function(*arguments, **keywords)
+
+    return run
+
+
+def _is_jax_array(value: Any) -> bool:
+    # jax is not imported for this, and its own test of an instance takes longer than this one.
+    return type(value).__module__.partition(".")[0] in _JAX and isinstance(
+        value, sys.modules["jax"].Array
+    )
+
+
+def _replacement(
+    entry: Composite, function: Callable[..., Any], unclaimed: Callable[..., Any]
+) -> Replacement:
     from lowering.activation import backend, statistics
     from lowering.codegen.loader import load_function_hook
     from lowering.dispatch.autograd.definition import Definition
@@ -191,7 +269,7 @@ def _replacement(entry: Composite, function: Callable[..., Any]) -> Replacement:
     definition = Definition(entry, made.frontend, counted, function)
     of_function = CompositeFunction(definition, made.compiled_calls)
     counted.caches |= {"forward": of_function.forward, "derived backward": definition.derived}
-    hook = make(of_function, function)
+    hook = make(of_function, unclaimed)
     owns = made.frontend.tensors.owns
     return Replacement(
         hook, traced_function(entry, function, target, hook, function, owns, counted)

@@ -45,7 +45,8 @@ def _enable(text: str) -> None:
         from composites.errors import MissingPackageError
 
         raise MissingPackageError(
-            f"{ALLOWLIST.name}={text}: composites of JAX programs need torch; pip install torch"
+            f"{ALLOWLIST.name}={text}: composites of JAX programs need torch;"
+            " pip install 'torch-xla-composites[jax]'"
         ) from None
     report_at_exit()
     try:

@@ -36,7 +36,7 @@ statistics = Statistics()
 """What became of the calls of JAX functions in this process."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Installation:
     """The functions that are replaced for some entries."""
 
@@ -138,6 +138,11 @@ _active = _Active()
 def active() -> tuple[str, ...]:
     """Names of the entries whose calls in JAX programs become composites."""
     return tuple(catalog().label(entry) for entry in _active.entries)
+
+
+def installation() -> object:
+    """What is on now: another object after each change."""
+    return _active.installation
 
 
 def enable(*names: str) -> None:

@@ -117,6 +117,11 @@ class Call:
             lambda: meaning.forward(self.definition, self._captured[0], self._types, saved=False)
         )
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the call is a composite. One without all results is none, as on torch_xla."""
+        return self.unmet is None and all(self._meaning[1].present)
+
     def decomposed(self, operands: Sequence[Any]) -> Any:
         """The results of the decomposition itself, as the caller gets them."""
         function, structure = self._meaning
@@ -218,6 +223,9 @@ class Call:
 
     def _constant_results(self, wanted: tuple[bool, ...]) -> tuple[int, ...]:
         """The results to which PyTorch gives no gradient, by number."""
+        if self.definition.own is not None:
+            reached = depends_on(self.kind.jaxpr, wanted)
+            return tuple(n for n, is_reached in enumerate(reached) if not is_reached)
         backward = self.definition.backward
         if backward is not None and backward.entry.gradients:
             return ()

@@ -24,6 +24,8 @@ class Definition:
     entry: Composite
     registry: Registry
     hooks: Hooks
+    own: Callable[..., Any] | None = None
+    """The function under `@composites.jax.composite`; None for an entry that names a function."""
 
     @cached_property
     def signature(self) -> Operator:
@@ -36,8 +38,12 @@ class Definition:
         entry = self.entry
         if entry.op is not None and entry.adapt is None:
             return find_operator(entry.op)
-        target = self._target
-        return describe_function(find_function(target), target)
+        return describe_function(self.described, self._target)
+
+    @cached_property
+    def described(self) -> Callable[..., Any]:
+        """The Python function whose arguments the composite has, if they are not an operator's."""
+        return find_function(self._target) if self.own is None else self.own
 
     @property
     def _target(self) -> str:
@@ -47,7 +53,7 @@ class Definition:
             assert entry.decomposition.target is not None
             return entry.decomposition.target
         target = entry.functions[0]
-        if "." in target.partition(":")[2]:
+        if self.own is None and "." in target.partition(":")[2]:
             raise LoweringError(
                 f"{entry.location}: {entry.qualified} catches {target}, a method, and JAX programs"
                 " do not have its object; give the entry `adapt`, and a decomposition that takes"
@@ -60,11 +66,13 @@ class Definition:
         """The composite's meaning, as a function with these arguments: of tensors, or of arrays if
         the decomposition is written in JAX."""
         entry = self.entry
+        if self.own is not None:
+            return self.own
         if entry.decomposition.target is not None:
             return find_function(entry.decomposition.target)
         if entry.op is not None:
             return find_overload(find_operator(entry.op))  # type: ignore[no-any-return]
-        return find_function(self._target)
+        return self.described
 
     @property
     def is_jax(self) -> bool:
@@ -94,7 +102,7 @@ class Hooks:
         key = registry.key(entry)
         if entry.op is None and entry.adapt is None and not entry.gradients:
             target = entry.functions[0]
-            return load_function_hook(entry, find_function(target), target, registry), False
+            return load_function_hook(entry, definition.described, target, registry), False
         module = self._module(registry)
         if key in module.AUTOGRAD_HOOKS and entry.adapt is None:
             return module.AUTOGRAD_HOOKS[key], True

@@ -56,13 +56,18 @@ class EntryFunction:
         bound = self.__signature__.bind(*arguments, **keywords)
         bound.apply_defaults()
         values, arrays = taken_apart(self.definition, bound.arguments)
-        call = self._call(values, arrays)
+        call = self.call(values, arrays, has_x64())
         operands = [arrays[number] for number in call.order]
-        return call.composite(operands) if call.unmet is None else call.decomposed(operands)
+        return call.composite(operands) if call.is_claimed else call.decomposed(operands)
 
-    def _call(self, values: Mapping[str, Any], arrays: list[Any]) -> Call:
+    def call(self, values: Mapping[str, Any], arrays: list[Any], settings: Any) -> Call:
+        """What calls with these arguments, and arrays of these types, have in common.
+
+        Args:
+            settings: what the meaning of the entry depends on beside.
+        """
         types = tuple(map(strong, arrays))
-        key = (typed(tuple(values.items())), types, has_x64())
+        key = (typed(tuple(values.items())), types, settings)
         try:
             found = self._calls.get(key)
         except TypeError as error:
@@ -72,8 +77,11 @@ class EntryFunction:
                 f" text, a dtype, None, nor a list of these ({error})"
             ) from error
         if found is None:
-            found = Call(self.definition, values, types, self._invoke)
+            found = self._make(values, types)
             if len(self._calls) >= _KINDS:
                 self._calls.clear()
             self._calls[key] = found
         return found
+
+    def _make(self, values: Mapping[str, Any], types: tuple[Any, ...]) -> Call:
+        return Call(self.definition, values, types, self._invoke)

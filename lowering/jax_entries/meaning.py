@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -21,9 +23,24 @@ Arrays = Callable[..., list[Any]]
 """A function of the operands that are present, which returns a list."""
 
 
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """How a call returns its results."""
+
+    present: tuple[bool, ...]
+    """For each result, whether it is an array. An operator gives None in the place of a gradient
+    that its mask leaves out."""
+    nested: Callable[[list[Any]], Any]
+    """The results as the caller gets them, of all of them in a list."""
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        rest = iter(arrays)
+        return self.nested([next(rest) if is_array else None for is_array in self.present])
+
+
 def forward(
     definition: Definition, captured: Captured, types: Sequence[Any | None], *, saved: bool
-) -> tuple[Arrays, Callable[[Sequence[Any]], Any]]:
+) -> tuple[Arrays, Structure]:
     """The decomposition for operands of these types, and how a call returns its results.
 
     Args:
@@ -32,12 +49,17 @@ def forward(
     """
     entry, call = definition.entry, captured.call
     extra = [find_function(target) for _, target in entry.saved] if saved else []
-    structures: list[Any] = []
+    found: list[Structure] = []
 
     def whole(*operands: Any) -> Any:
         results = entry.exposed(call(definition.function, *operands))
-        flat, structure = (jax.tree.flatten if definition.is_jax else pytree.tree_flatten)(results)
-        structures[:] = [structure]
+        if definition.is_jax:
+            flat, spec = jax.tree.flatten(results)
+            found[:] = [Structure((True,) * len(flat), partial(jax.tree.unflatten, spec))]
+        else:
+            flat, spec = pytree.tree_flatten(results)
+            present = tuple(isinstance(result, torch.Tensor) for result in flat)
+            found[:] = [Structure(present, partial(pytree.tree_unflatten, treespec=spec))]
         return [*flat, *(call(function, *operands) for function in extra)]
 
     if definition.is_jax:
@@ -46,14 +68,10 @@ def forward(
             return [jnp.asarray(result) for result in whole(*spread(arrays, types))]
 
         jax.eval_shape(of_arrays, *(t for t in types if t is not None))
-        return of_arrays, lambda results: jax.tree.unflatten(structures[0], list(results))
+        return of_arrays, found[0]
     with torch.no_grad():
         graph = aten_in_jax.record(whole, types)
-    structure = structures[0]
-    return (
-        lambda *arrays: aten_in_jax.evaluate(graph, arrays),
-        lambda results: pytree.tree_unflatten(list(results), structure),
-    )
+    return lambda *arrays: aten_in_jax.evaluate(graph, arrays), found[0]
 
 
 def further_results(

@@ -190,13 +190,19 @@ def constant(array: Any) -> Any:
     """A small array, written with numbers. An array itself would be one more operand.
 
     Raises:
-        ValueError: it is not small.
+        ValueError: it is not small, or the program around it computes it.
     """
+    if isinstance(array, jax.core.Tracer):
+        raise ValueError(
+            f"the decomposition reads {array.dtype}{list(array.shape)}, which the program around it"
+            " computes; take it as an argument"
+        )
     values = np.asarray(array)
     if values.size > _LARGEST:
         raise ValueError(
             f"the decomposition holds an array that is no operand, {values.dtype}"
-            f"{list(values.shape)}; make constants from numbers, as with jnp.full"
+            f"{list(values.shape)}; take it as an argument, or make constants from numbers, as with"
+            " jnp.full"
         )
     if values.size == 0 or (values == values.flat[0]).all():
         return jnp.full(values.shape, values.flat[0] if values.size else 0, values.dtype)

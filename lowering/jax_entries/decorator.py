@@ -1,0 +1,231 @@
+"""`@composites.jax.composite("acme.swish")`: make one of the user's own JAX functions a composite.
+
+A call goes the way of the entries' functions: `calls` makes a composite for each kind of call. What
+differs is that the entry is not in a registry, and that mistakes in a call are errors, since nobody
+but the author calls the function.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from composites.attribute_types import UnsupportedValueError, by_value
+from composites.errors import (
+    AllowlistError,
+    InvalidCallError,
+    Problem,
+    RegistryError,
+    UnusableFunctionError,
+)
+from composites.registry.model import Composite, Registry
+from composites.registry.signatures import describe_function
+from lowering.decorator import check_name, entry_of_function, owner_of
+from lowering.frontends.aten_in_jax import torch_dtype
+from lowering.frontends.jax.internals import settings_of_traces
+from lowering.jax_entries import activation
+from lowering.jax_entries.arguments import Slot
+from lowering.jax_entries.calls import Call
+from lowering.jax_entries.definition import Definition, Hooks
+from lowering.jax_entries.functions import EntryFunction
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_ARRAYS = ("tensor", "tensors", "optional_tensors")
+"""Kinds of arguments whose annotations say that they are arrays."""
+
+
+def composite(
+    name: str,
+    *,
+    operands: Sequence[str] | None = None,
+    attributes: Sequence[str] | Mapping[str, str] | None = None,
+    version: int = 1,
+    saves: Sequence[str] | None = None,
+) -> Callable[[Function], Function]:
+    """Make a function of JAX arrays one composite wherever a JAX program calls it.
+
+    The function's body is the decomposition, and the composite's backward, `<name>_backward`, is
+    the derivative that JAX has for it. Calls of equal arguments, and of arrays of equal types,
+    share one decomposition, so the function is traced once for all of them. Composites that the
+    body calls stay nested in the decomposition. The composite is always on.
+
+    The function takes arrays, lists of arrays, or None as operands. It returns arrays in any
+    nesting. The arrays that it reads are its operands, and no others.
+
+    Args:
+        name: the composite's name, `namespace.name`.
+        operands: arguments that are arrays, in the composite's order; by default every argument
+            that is not an attribute.
+        attributes: the other arguments, which become attributes of the composite: bool, int (i64),
+            float (f32), str, or lists of one of these. One that is None is left out. A mapping
+            gives each attribute's name and its argument. By default, keyword-only arguments that
+            are neither in `operands` nor annotated as arrays.
+        version: the version of the composite's meaning.
+        saves: operands and results (`result`, `result.1`) that the backward takes; by default all
+            operands.
+
+    Raises:
+        RegistryError: the name is not valid, the function does not have a listed argument, takes
+            `*args` or `**kwargs`, or is a method. A call raises `InvalidCallError` if an operand
+            is a number, or an attribute an array or something else that cannot be written.
+    """
+    check_name(name, "composites.jax.composite")
+
+    def decorate(decorated: Function) -> Function:
+        if isinstance(decorated, staticmethod | classmethod):
+            kind = type(decorated)
+            return kind(decorate(decorated.__func__))
+        entry = _entry(decorated, name, operands, attributes, version, saves)
+        registry = Registry(entry.location.file, entry.namespace, (entry,))
+        definition = Definition(entry, registry, Hooks(), own=decorated)
+        try:
+            definition.hook  # noqa: B018
+        except AllowlistError as error:
+            raise _refused(entry, str(error.__cause__ or error)) from error
+        of_arrays = _OwnFunction(definition)
+
+        @functools.wraps(decorated)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            return of_arrays(*arguments, **keywords)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _entry(
+    function: Callable[..., Any],
+    name: str,
+    operands: Sequence[str] | None,
+    attributes: Sequence[str] | Mapping[str, str] | None,
+    version: int,
+    saves: Sequence[str] | None,
+) -> Composite:
+    chosen = _keyword_only(function, operands or ()) if attributes is None else attributes
+    entry = entry_of_function(
+        function,
+        name,
+        operands=operands,
+        attributes=chosen,
+        version=version,
+        saves=saves,
+        is_jax=True,
+    )
+    owner = owner_of(function, list(inspect.signature(function).parameters))
+    if owner is not None:
+        raise _refused(
+            entry,
+            f"{function.__qualname__} is a method, and a JAX composite has no {owner!r}; decorate a"
+            " function that takes the arrays as arguments, and call it in the method",
+        )
+    sources = (*entry.operands, *(a.argument or "" for a in entry.attributes))
+    for path in (source for source in sources if "." in source):
+        raise _refused(entry, f"{path!r} is a path; take the value as an argument of its own")
+    return entry
+
+
+def _keyword_only(function: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
+    """The attributes of a function that lists none."""
+    try:
+        arguments = describe_function(function, "").arguments
+    except UnusableFunctionError:  # the checks of the entry say so
+        return ()
+    return tuple(
+        a.name for a in arguments
+        if a.keyword_only and a.name not in operands and a.kind not in _ARRAYS
+    )  # fmt: skip
+
+
+def _refused(entry: Composite, problem: str) -> RegistryError:
+    place = entry.location
+    return RegistryError([Problem(place.file, place.line, entry.qualified, problem)])
+
+
+def _no_entry(*_: Any) -> NoReturn:
+    raise AssertionError("a derived backward calls no entry")
+
+
+class _OwnFunction(EntryFunction):
+    """The composite of a function under the decorator."""
+
+    def __init__(self, definition: Definition) -> None:
+        super().__init__(definition, _no_entry)
+        self._statistics = activation.statistics.of(definition.entry, always_on=True)
+        self._attributes = {a.argument for a in definition.entry.attributes}
+
+    def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:
+        bound = self.__signature__.bind(*arguments, **keywords)
+        bound.apply_defaults()
+        arrays: list[Any] = []
+        values = {
+            name: self._operand(name, value, arrays)
+            if name in self.definition.entry.operands
+            else self._constant(name, value)
+            for name, value in bound.arguments.items()
+        }
+        # What is on decides which composites are inside the decomposition.
+        call = self.call(values, arrays, (settings_of_traces(), activation.installation()))
+        assert call.unmet is None
+        results = call.composite([arrays[number] for number in call.order])
+        self._statistics.caught += 1
+        return results
+
+    def _make(self, values: Mapping[str, Any], types: tuple[Any, ...]) -> Call:
+        made = super()._make(values, types)
+        self._statistics.lowered += 1
+        return made
+
+    def _operand(self, name: str, value: Any, arrays: list[Any]) -> Any:
+        """A `Slot` in the place of each array of an operand."""
+        if value is None:
+            return None
+        if isinstance(value, list | tuple):
+            return type(value)(self._operand(name, item, arrays) for item in value)
+        if not isinstance(value, jax.Array | np.ndarray | np.generic):
+            is_plain = isinstance(value, bool | int | float | complex | str)
+            what = repr(value) if is_plain else f"a {type(value).__name__}"
+            raise self._mistake(
+                f"{name} is {what}, and an operand is an array, a list of arrays, or None; pass an"
+                f" array, or list {name!r} in `attributes`"
+            )
+        array = jnp.asarray(value)
+        if jnp.issubdtype(array.dtype, jax.dtypes.extended):
+            raise self._mistake(
+                f"{name} has the type {array.dtype}, which no composite takes; pass"
+                " jax.random.key_data(…), and make a key of it inside"
+            )
+        try:
+            torch_dtype(array.dtype)
+        except TypeError as error:
+            raise self._mistake(f"{name}: {error}, and no composite has such an operand") from error
+        arrays.append(jax.lax.convert_element_type(array, array.dtype))
+        return Slot(len(arrays) - 1)
+
+    def _constant(self, name: str, value: Any) -> Any:
+        """An argument that is no operand."""
+        if isinstance(value, jax.Array | np.ndarray):
+            reason = "an attribute" if name in self._attributes else "no operand"
+            raise self._mistake(
+                f"{name} is an array, and {reason}; list {name!r} in `operands`, or pass a number"
+            )
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, list | tuple):
+            value = type(value)(self._constant(name, item) for item in value)
+        if value is not None and name in self._attributes:
+            try:
+                by_value(value)
+            except UnsupportedValueError as error:
+                raise self._mistake(f"{name}: {error}") from error
+        return value
+
+    def _mistake(self, problem: str) -> InvalidCallError:
+        entry = self.definition.entry
+        return InvalidCallError(f"{entry.location}: {entry.qualified}: {problem}")

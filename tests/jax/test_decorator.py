@@ -1,0 +1,481 @@
+"""`@composites.jax.composite`: functions of one's own under JAX's transformations, the form that
+the PyTorch decorator gives, and what is refused."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from composites_testing.jax_calls import array_of, composite_names, signatures
+from composites_testing.processes import run_python
+from jax import export
+from jax.sharding import Mesh, PartitionSpec
+
+import composites
+import composites.jax
+from lowering import activation
+from lowering.example_calls import ExampleCall
+from lowering.locking import recorded
+from lowering.stablehlo.run import enable_x64
+
+X = jnp.linspace(-2.0, 2.0, 24).reshape(4, 6)
+MANY = jnp.stack([X, 2 * X, X - 1])
+
+
+def plain_swish(x: jax.Array, *, beta: Any = 1.0) -> jax.Array:
+    """Swish."""
+    return x * jax.nn.sigmoid(beta * x)
+
+
+decorator: Any = composites.jax.composite
+swish = composites.jax.composite("acme.swish", version=2)(plain_swish)
+
+
+@composites.jax.composite("acme.norm")
+def norm(x: jax.Array, weight: jax.Array | None = None, *, axis: int = -1) -> jax.Array:
+    scaled = x * jax.lax.rsqrt(jnp.square(x).mean(axis, keepdims=True) + 1e-6)
+    return scaled if weight is None else scaled * weight
+
+
+def names(function: Callable[..., Any], *arrays: Any) -> Counter[str]:
+    return Counter(composite_names(jax.jit(function).lower(*arrays).as_text()))
+
+
+def functions_of(function: Callable[..., Any], *arrays: Any) -> int:
+    return int(jax.jit(function).lower(*arrays).as_text().count("func.func private"))
+
+
+def loss(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda x: (function(x) ** 2).sum()
+
+
+# ---- one composite, in all transformations ----
+
+
+def test_a_call_is_one_composite() -> None:
+    text = jax.jit(lambda x: swish(x, beta=2.0)).lower(X).as_text()
+    assert text.count('stablehlo.composite "acme.swish" %arg0') == 1
+    assert "{beta = 2.000000e+00 : f32}" in text
+    assert "version = 2 : i32" in text
+    np.testing.assert_allclose(swish(X, beta=2.0), plain_swish(X, beta=2.0), rtol=1e-6)
+
+
+def test_it_stays_the_function_it_was() -> None:
+    assert (swish.__name__, swish.__doc__) == ("plain_swish", "Swish.")
+    assert pickle.loads(pickle.dumps(norm)) is norm
+    by_keyword = jax.jit(norm, static_argnames="axis")
+    assert names(lambda x: by_keyword(weight=x, x=x, axis=0), X) == {"acme.norm": 1}
+
+
+def test_forward_and_backward_are_a_composite_each() -> None:
+    gradient = jax.grad(loss(swish))
+    assert names(gradient, X) == {"acme.swish": 1, "acme.swish_backward": 1}
+    np.testing.assert_allclose(gradient(X), jax.grad(loss(plain_swish))(X), rtol=1e-5)
+
+
+TRANSFORMATIONS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (jnp.cos(x),)),
+    "scan": lambda f: lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, 3)[0],
+    "while_loop": lambda f: (
+        lambda x: jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, f(c[1])), (0, x))[1]
+    ),
+    "shard_map": lambda f: jax.shard_map(
+        f,
+        mesh=Mesh(np.array(jax.devices()[:1]), ("d",)),
+        in_specs=PartitionSpec("d"),
+        out_specs=PartitionSpec("d"),
+    ),
+}
+
+
+@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
+def test_transformations(transformation: str) -> None:
+    transform = TRANSFORMATIONS[transformation]
+    assert names(transform(swish), X) == {"acme.swish": 1}
+    ours, theirs = jax.jit(transform(swish))(X), transform(plain_swish)(X)
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_vmap() -> None:
+    assert names(jax.vmap(swish), MANY) == {"acme.swish": 1}
+    np.testing.assert_allclose(jax.vmap(swish)(MANY), plain_swish(MANY), rtol=1e-6)
+    each = jax.vmap(jax.grad(loss(swish)))
+    assert names(each, MANY) == {"acme.swish": 1, "acme.swish_backward": 1}
+    np.testing.assert_allclose(each(MANY), jax.grad(loss(plain_swish))(MANY), rtol=1e-5)
+
+
+def test_no_composite_says_what_it_does_not_compute_under_vmap() -> None:
+    def first(x: Any) -> Any:
+        return norm(x, axis=0)
+
+    assert names(jax.vmap(first), MANY) == {}
+    np.testing.assert_allclose(jax.vmap(first)(MANY)[1], first(MANY[1]), rtol=1e-6)
+
+
+def test_second_derivatives() -> None:
+    def second(function: Callable[..., Any]) -> Callable[[Any], Any]:
+        return jax.grad(lambda x: (jax.grad(loss(function))(x) ** 2).sum())
+
+    found = names(second(swish), X)
+    assert found["acme.swish"]
+    assert found["acme.swish_backward"]
+    np.testing.assert_allclose(second(swish)(X), second(plain_swish)(X), rtol=1e-4)
+
+
+def test_equal_calls_share_a_decomposition() -> None:
+    def many(x: Any) -> Any:
+        return loss(lambda y: functools.reduce(lambda z, _: swish(z), range(20), y))(x)
+
+    assert names(jax.grad(many), X) == {"acme.swish": 20, "acme.swish_backward": 20}
+    assert functions_of(jax.grad(many), X) == 2
+    assert functions_of(lambda x: swish(swish(x, beta=1), beta=1.0), X) == 2  # i64 and f32
+
+
+def test_symbolic_sizes_leave_the_decomposition() -> None:
+    (batch,) = export.symbolic_shape("b")
+    exported = export.export(jax.jit(swish))(jax.ShapeDtypeStruct((batch, 6), jnp.float32))
+    assert "stablehlo.composite" not in exported.mlir_module()
+    np.testing.assert_allclose(exported.call(np.asarray(X)), plain_swish(X), rtol=1e-6)
+
+
+def test_composites_inside_stay_in_the_decomposition() -> None:
+    @composites.jax.composite("acme.outer")
+    def outer(x: jax.Array) -> jax.Array:
+        return jax.nn.silu(swish(x))
+
+    before = {"acme.outer": 1, "acme.swish": 1}
+    assert names(outer, X) == before
+    with composites.jax.enabled("silu"):
+        assert names(outer, X) == {**before, "ptxla.silu": 1}
+        assert names(jax.grad(lambda x: outer(x).sum()), X)["ptxla.silu_backward"] == 1
+    assert names(outer, X) == before
+
+
+def test_the_settings_of_jax_decide_what_a_decomposition_is() -> None:
+    @composites.jax.composite("acme.product")
+    def product(x: jax.Array, y: jax.Array) -> jax.Array:
+        return x @ y
+
+    def text() -> str:
+        return str(jax.jit(product).lower(X, X.T).as_text())
+
+    assert "HIGHEST" not in text()
+    with jax.default_matmul_precision("highest"):
+        assert "HIGHEST" in text()
+
+
+def test_a_derivative_of_ones_own_is_kept() -> None:
+    @jax.custom_vjp
+    def doubled(x: jax.Array) -> jax.Array:
+        return 2 * x
+
+    doubled.defvjp(lambda x: (doubled(x), None), lambda _, grad: (100 * grad,))
+    composed = composites.jax.composite("acme.doubled")(doubled)
+    gradient = jax.grad(lambda x: composed(x).sum())
+    assert names(gradient, X)["acme.doubled_backward"] == 1
+    assert (gradient(X) == 100).all()
+
+
+def test_calls_are_counted() -> None:
+    @composites.jax.composite("acme.counted")
+    def counted(x: jax.Array) -> jax.Array:
+        return x + 1
+
+    jax.jit(lambda x: counted(counted(x))).lower(X)
+    found = composites.jax.stats().entries["acme.counted"]
+    assert (found.on, found.calls, found.cache_hits) == (True, 2, 1)
+
+
+class Shifts:
+    @staticmethod
+    @composites.jax.composite("acme.inner")
+    def inner(x: jax.Array) -> jax.Array:
+        return x + 1
+
+    @composites.jax.composite("acme.around")
+    @staticmethod
+    def around(x: jax.Array) -> jax.Array:
+        return x + 2
+
+
+def test_static_methods() -> None:
+    assert names(lambda x: Shifts.inner(Shifts().around(x)), X) == {
+        "acme.inner": 1, "acme.around": 1,
+    }  # fmt: skip
+
+
+# ---- the form that the PyTorch decorator gives ----
+
+
+@dataclass(frozen=True)
+class Both:
+    """A function, for tensors and for arrays."""
+
+    torch: Callable[..., Any]
+    jax: Callable[..., Any]
+    options: dict[str, Any]
+    arguments: dict[str, Any]
+    keyword_only: tuple[str, ...] = ()
+    leaves: Sequence[int | None] = (0, None, 1)
+    """How many operands have a gradient."""
+
+
+def _torch_swiglu(
+    gate: torch.Tensor, up: torch.Tensor, limit: float = 7.0, *, name: str, sizes: tuple[int, ...]
+) -> torch.Tensor:
+    return torch.nn.functional.silu(gate.clamp(max=limit)) * up
+
+
+def _jax_swiglu(
+    gate: jax.Array, up: jax.Array, limit: float = 7.0, *, name: str, sizes: tuple[int, ...]
+) -> jax.Array:
+    return jax.nn.silu(jnp.minimum(gate, limit)) * up
+
+
+def _torch_tail(xs: list[torch.Tensor], bias: torch.Tensor | None, flag: bool) -> Any:
+    total = xs[0] + xs[1] * 2
+    return (total if bias is None else total + bias), torch.exp(xs[1])
+
+
+def _jax_tail(xs: list[jax.Array], bias: jax.Array | None, flag: bool) -> Any:
+    total = xs[0] + xs[1] * 2
+    return (total if bias is None else total + bias), jnp.exp(xs[1])
+
+
+A, B = torch.arange(6.0).reshape(2, 3), torch.linspace(0, 1, 6).reshape(2, 3)
+SWIGLU = {"gate": A, "up": B, "limit": 0.5, "name": "plain", "sizes": (1, 2)}
+TAIL = {"attributes": ("flag",)}
+CASES = {
+    "swiglu": Both(
+        _torch_swiglu, _jax_swiglu, {"attributes": ("limit", "name", "sizes"), "version": 3},
+        SWIGLU, ("name", "sizes"),
+    ),
+    "names of attributes": Both(
+        _torch_swiglu, _jax_swiglu, {"attributes": {"upper": "limit", "n": "name", "s": "sizes"}},
+        SWIGLU, ("name", "sizes"),
+    ),
+    "order of operands": Both(
+        _torch_swiglu, _jax_swiglu,
+        {"operands": ("up", "gate"), "attributes": ("limit",), "saves": ("gate",)},
+        SWIGLU, ("name", "sizes"), (0, None),
+    ),
+    "lists": Both(_torch_tail, _jax_tail, TAIL, {"xs": [A, B], "bias": B, "flag": True}),
+    "an absent operand": Both(
+        _torch_tail, _jax_tail, TAIL, {"xs": [A, B], "bias": None, "flag": False}
+    ),
+    "saved results": Both(
+        _torch_tail, _jax_tail, {**TAIL, "saves": ("xs", "result.1")},
+        {"xs": [A, B], "bias": B, "flag": True}, (), (None,),
+    ),
+    "half precision": Both(
+        _torch_swiglu, _jax_swiglu, {"attributes": ("limit", "name", "sizes")},
+        {**SWIGLU, "gate": A.bfloat16(), "up": B.bfloat16()}, ("name", "sizes"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@pytest.mark.filterwarnings("ignore")
+def test_the_form_is_that_of_the_pytorch_decorator(case: Both) -> None:
+    theirs = composites.composite("acme.both", **case.options)(case.torch)
+    ours = composites.jax.composite("acme.both", **case.options)(case.jax)
+    example = ExampleCall(theirs, case.arguments, frozenset(case.keyword_only), False)
+    frontend = activation.backend().frontend
+    for leaves in case.leaves:
+        expected = signatures(recorded(frontend, example, leaves).text)
+        assert expected, "PyTorch's call is a composite"
+        assert of_jax(case, ours, leaves) == expected
+
+
+def of_jax(case: Both, function: Callable[..., Any], leaves: int | None) -> list[str]:
+    with enable_x64():
+        names = [n for n, v in case.arguments.items() if isinstance(v, torch.Tensor | list)]
+        tensors, structure = jax.tree.flatten([case.arguments[n] for n in names])
+        arrays = list(map(array_of, tensors))
+
+        def results(*given: Any) -> list[Any]:
+            operands = dict(zip(names, jax.tree.unflatten(structure, given), strict=True))
+            return jax.tree.leaves(function(**{**case.arguments, **operands}))
+
+        if leaves == 0:
+            return signatures(jax.jit(results).lower(*arrays).as_text())
+
+        def pulled(grads: Any, *given: Any) -> Any:
+            count = len(given) if leaves is None else leaves
+            return jax.vjp(lambda *a: results(*a, *given[count:]), *given[:count])[1](grads)
+
+        grads = jax.eval_shape(results, *arrays)
+        return signatures(jax.jit(pulled).lower(grads, *arrays).as_text())
+
+
+# ---- mistakes ----
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: swish(2.0), r"acme\.swish: x is 2\.0, and an operand is an array, .* list 'x' in"),
+        (lambda: swish({"a": X}), "x is a dict, and an operand is an array, a list of arrays"),
+        (lambda: norm(X, [X, 1]), "weight is 1, and an operand is an array"),
+        (lambda: swish(X, beta=X), "beta is an array, and an attribute; list 'beta' in `operands`"),
+        (lambda: jax.jit(lambda x: swish(x, beta=x))(X), "beta is an array, and an attribute"),
+        (lambda: swish(X, beta=len), "beta: <built-in function len> cannot be an attribute"),
+        (lambda: swish(X, beta=1j), "beta: 1j cannot be an attribute: it is neither a number"),
+        (lambda: swish(X, beta=2**70), "beta: .* is not a 64-bit integer"),
+        (lambda: swish(X, beta={}), r"beta: \{\} cannot be an attribute"),
+        (lambda: swish(jax.random.key(0)), r"x has the type key<fry>, .* jax\.random\.key_data"),
+        (lambda: swish(X.astype(jnp.int4)), "x: PyTorch has no tensors of int4"),
+    ],
+)
+def test_mistakes_in_a_call(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(composites.InvalidCallError, match=message):
+        call()
+
+
+def test_numbers_of_numpy_are_attributes() -> None:
+    text = jax.jit(lambda x: swish(x, beta=np.float32(0.5))).lower(X).as_text()
+    assert "{beta = 5.000000e-01 : f32}" in text
+
+
+LARGE = jnp.arange(100.0)
+
+
+def test_arrays_from_outside_are_no_constants() -> None:
+    @composites.jax.composite("acme.reading")
+    def reading(x: jax.Array) -> jax.Array:
+        return x + LARGE.sum() + LARGE[:6]
+
+    def around(x: Any, y: Any) -> Any:
+        return composites.jax.composite("acme.closed")(lambda x: x * y)(x)
+
+    with pytest.raises(composites.LoweringError, match=r"float32\[100\]; take it as an argument"):
+        reading(X)
+    with pytest.raises(
+        composites.LoweringError, match=r"float32\[4, 6\], which the program around it computes"
+    ):
+        jax.jit(around)(X, X)
+
+
+def test_a_function_that_cannot_be_traced() -> None:
+    @composites.jax.composite("acme.branching")
+    def branching(x: jax.Array) -> jax.Array:
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(composites.LoweringError, match=r"branching failed for .*TracerBool"):
+        branching(X)
+
+
+def _method() -> object:
+    class Norm:
+        @composites.jax.composite("acme.m")
+        def forward(self, x: jax.Array) -> jax.Array:
+            return x
+
+    return Norm
+
+
+def _class_method() -> object:
+    class Norm:
+        @composites.jax.composite("acme.m")
+        @classmethod
+        def forward(cls, x: jax.Array) -> jax.Array:
+            return x
+
+    return Norm
+
+
+@pytest.mark.parametrize(
+    ("decorate", "message"),
+    [
+        (lambda: decorator(plain_swish), "plain_swish is not the name of a comp"),
+        (lambda: decorator(3), r'write @composites\.jax\.composite\("namespace\.'),
+        (lambda: decorator("swish")(plain_swish), "'swish' is not a valid compos"),
+        (
+            lambda: decorator("acme.a", attributes=("alpha",))(plain_swish),
+            "plain_swish has no argument 'alpha'; it has x, beta",
+        ),
+        (
+            lambda: decorator("acme.b", operands=("x.y",))(plain_swish),
+            "'x.y' is a path; take the value as an argument of its own",
+        ),
+        (lambda: decorator("acme.c", version=-1)(plain_swish), "version=-1 is not"),
+        (lambda: decorator("acme.d", version=True)(plain_swish), "version=True is"),
+        (lambda: decorator("acme.e")(lambda *x: x), r"takes \*x; a composite's"),
+        (lambda: decorator("acme.f")(Shifts), "Shifts is not a function"),
+        (
+            lambda: decorator("acme.g")(lambda x, *, kind=jnp.float32: x),
+            "acme.g: the default value .*float32.* cannot be written as source",
+        ),
+        (_method, "forward is a method, and a JAX composite has no 'self'"),
+        (_class_method, "forward is a method, and a JAX composite has no 'cls'"),
+    ],
+)
+def test_what_cannot_be_decorated(decorate: Callable[[], object], message: str) -> None:
+    with pytest.raises(composites.RegistryError, match=message):
+        decorate()
+
+
+def test_keyword_only_arrays_are_operands_where_they_are_annotated() -> None:
+    @composites.jax.composite("acme.masked")
+    def masked(x: jax.Array, *, mask: jax.Array | None = None, scale: float = 2.0) -> jax.Array:
+        return scale * (x if mask is None else jnp.where(mask, x, 0))
+
+    (found,) = signatures(jax.jit(lambda x: masked(x, mask=x > 0)).lower(X).as_text())
+    assert "scale" in found
+    assert found.count("4x6xi1") == 1
+
+
+def test_the_pytorch_decorator_warns_of_arrays_once() -> None:
+    @composites.composite("acme.scaled", attributes=("scale",))
+    def scaled(x: Any, scale: float = 2.0) -> Any:
+        return x * scale
+
+    with pytest.warns(composites.CompositesWarning, match="scaled was called with JAX") as caught:
+        results = [run(x=X) for run in (jax.jit(scaled), scaled)]
+    assert (results[0] == results[1]).all()
+    assert len(caught) == 1
+    assert '@composites.jax.composite("acme.scaled")' in str(caught[0].message)
+
+
+def test_the_pytorch_decorator_warns_of_nothing_else() -> None:
+    @composites.composite("acme.quiet")
+    def quiet(x: Any, other: Any = None) -> Any:
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for value in (torch.ones(2), torch.ones(2, device="xla"), np.ones(2), 3, jnp.float32):
+            assert quiet(value) is not None
+
+
+WITHOUT_TORCH_XLA = """
+import warnings
+import composites, jax.numpy as jnp, torch
+
+@composites.composite("acme.scaled")
+def scaled(x):
+    return x * 2
+
+compiled = torch.compile(scaled, backend="eager", fullgraph=True)
+assert (compiled(torch.ones(3)) == 2).all()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    scaled(jnp.ones(3))
+print(len(caught), "acme.scaled" in str(caught[0].message), caught[0].filename)
+"""
+
+
+def test_the_warning_before_torch_xla_is_imported() -> None:
+    finished = run_python(WITHOUT_TORCH_XLA)
+    assert finished.stdout.split() == ["1", "True", "<string>"], finished.stderr

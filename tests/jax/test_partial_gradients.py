@@ -1,0 +1,108 @@
+"""Gradients of some operands only: they are those that the gradient of all operands has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from composites_testing.jax_calls import composite_names, differentiable, entry_name, some_fast
+from composites_testing.selection import exhaustive
+
+import composites.jax
+from composites.errors import LoweringError
+from composites.registry.catalog import load_catalog
+from lowering.example_calls import NoExample
+from lowering.jax_entries.availability import as_jax_call, examples_of
+from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.entries import Entries
+
+ENTRIES = Entries(load_catalog(files=()))
+RANDOM = ("dropout", "drop_path")
+FAST = ("batch_norm_inference", "layer_norm", "group_norm", "mm", "grid_sampler_2d", "addmm")
+
+# Numbers of arrays, for which PyTorch has no derivative: weights of losses, and statistics.
+CONSTANTS = {
+    "nll_loss": (2,),
+    "nll_loss2d": (2,),
+    "binary_cross_entropy": (2,),
+    "batch_norm_inference": (3, 4),
+    "batch_norm_training": (1, 2),
+}
+
+
+def definitions() -> list[Definition]:
+    return [
+        d
+        for d in ENTRIES.definitions
+        if (d.entry.derives or d.backward) and d.entry.name not in RANDOM
+    ]
+
+
+def total(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum of the first result of floats, which is the one that always has a gradient."""
+
+    def run(*arrays: Any) -> Any:
+        found = [r for r in jax.tree.leaves(call(*arrays)) if jnp.issubdtype(r.dtype, jnp.inexact)]
+        return jnp.sum(jnp.abs(found[0]).astype(jnp.float32) * 1.5)
+
+    return run
+
+
+@pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
+@pytest.mark.filterwarnings("ignore")
+def test_some_gradients_are_those_of_all(definition: Definition) -> None:
+    examples = examples_of(definition)
+    assert not isinstance(examples, NoExample), examples.reason
+    call, arrays = as_jax_call(ENTRIES, definition, examples[0])
+    constants = CONSTANTS.get(definition.entry.name, ())
+    for place in constants:
+        with pytest.raises(LoweringError, match="is not differentiable with respect to argument"):
+            gradients(call, arrays, [place])
+    places = [place for place in differentiable(arrays) if place not in constants]
+    whole = gradients(call, arrays, places)
+    chosen = [[n] for n in places] + ([places[1:], places[:-1]] if len(places) > 2 else [])
+    for some in chosen:
+        for place, gradient in zip(some, gradients(call, arrays, some), strict=True):
+            expected = whole[places.index(place)]
+            wide = np.asarray(gradient, np.complex128), np.asarray(expected, np.complex128)
+            np.testing.assert_allclose(*wide, rtol=1e-5, atol=1e-6)
+
+
+def gradients(call: Callable[..., Any], arrays: Sequence[Any], places: Sequence[int]) -> Any:
+    return jax.jit(jax.grad(total(call), argnums=tuple(places)))(*arrays)
+
+
+def batch_norm(x: Any, weight: Any, bias: Any) -> Any:
+    mean, variance = jnp.full(3, 0.5), jnp.full(3, 2.0)
+    found = composites.jax.batch_norm_inference(x, weight, bias, mean, variance, False, 0.1, 1e-5)
+    return (found[0] ** 2).sum()
+
+
+def plain_batch_norm(x: Any, weight: Any, bias: Any) -> Any:
+    scaled = (x - 0.5) * jax.lax.rsqrt(2.0 + 1e-5)
+    return ((scaled * weight[:, None] + bias[:, None]) ** 2).sum()
+
+
+@pytest.mark.parametrize("places", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_batch_norm(places: tuple[int, ...]) -> None:
+    """The backward is a composite if PyTorch's decomposition gives all three gradients, which it
+    does where those of weight and bias are asked for."""
+    arrays = jnp.linspace(-1, 1, 24).reshape(2, 3, 4), jnp.arange(1.0, 4.0), jnp.arange(3.0)
+    gradient = jax.jit(jax.grad(batch_norm, argnums=places))
+    found, expected = gradient(*arrays), jax.grad(plain_batch_norm, argnums=places)(*arrays)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    names = composite_names(gradient.lower(*arrays).as_text())
+    assert ("ptxla.batch_norm_backward" in names) == ({1, 2} <= set(places))
+    assert "ptxla.batch_norm_inference" in names
+
+
+@pytest.mark.parametrize("number", exhaustive(0))
+def test_all_but_random_numbers_are_available(number: int) -> None:
+    missing = [one for one in composites.jax.available() if not one.is_available]
+    assert missing
+    assert [str(one) for one in missing if "random" not in (one.reason or "")] == []
