@@ -58,7 +58,8 @@ class _WithMoments:
         wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
         mean = wide.mean(self.axes, keepdims=True)
         variance = jnp.square(wide - mean).mean(self.axes, keepdims=True)
-        return [self.norm(x, *arrays), mean, lax.rsqrt(variance + self.eps)]
+        scale = lax.rsqrt(variance + self.eps)
+        return [self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
 
 
 @dataclass(frozen=True)
