@@ -9,6 +9,7 @@ from composites.errors import UnsupportedCallError
 
 # In the order of the entries' arguments.
 _PARAMETERS = ("scale", "bias")
+_AVERAGES = ("mean", "var")
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,16 @@ class _OfLinen:
     module: Any
     """Without a parent and a name."""
     parameters: tuple[str, ...]
+    averages: tuple[str, ...] = ()
+    """Given after the parameters."""
 
     def __call__(self, x: Any, *arrays: Any) -> Any:
-        named = dict(zip(self.parameters, arrays, strict=True))
-        return self.module.apply({"params": named}, x)
+        count = len(self.parameters)
+        variables = {"params": dict(zip(self.parameters, arrays[:count], strict=True))}
+        if not self.averages:
+            return self.module.apply(variables, x)
+        variables["batch_stats"] = dict(zip(self.averages, arrays[count:], strict=True))
+        return self.module.apply(variables, x, use_running_average=True)
 
 
 @dataclass(frozen=True)
@@ -33,13 +40,15 @@ class _OfNnx:
     """Of its state, whose arrays are the parameters."""
     places: tuple[int, ...]
     """For each array of the state, its place among the parameters."""
+    by_averages: bool = False
 
     def __call__(self, x: Any, *arrays: Any) -> Any:
         import jax
         from flax import nnx
 
         state = jax.tree.unflatten(self.structure, [arrays[place] for place in self.places])
-        return nnx.merge(self.graph, state)(x)
+        keywords = {"use_running_average": True} if self.by_averages else {}
+        return nnx.merge(self.graph, state)(x, **keywords)
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,8 @@ class _WithMoments:
         wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
         mean = wide.mean(self.axes, keepdims=True)
         variance = jnp.square(wide - mean).mean(self.axes, keepdims=True)
-        return [self.norm(x, *arrays), mean, lax.rsqrt(variance + self.eps)]
+        scale = lax.rsqrt(variance + self.eps)
+        return [self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,20 @@ class _OfGroups:
         variance = jnp.square(grouped - mean[:, None, :, None]).mean((1, 3))
         scale = lax.rsqrt(variance + self.eps)
         return [self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
+
+
+@dataclass(frozen=True)
+class _OfAverages:
+    """A batch norm by its moving averages, whose results are those of PyTorch's: output, and two
+    empty arrays."""
+
+    norm: Any
+
+    def __call__(self, x: Any, *arrays: Any) -> Any:
+        import jax.numpy as jnp
+
+        empty = jnp.zeros((0,), x.dtype)
+        return [self.norm(x, *arrays), empty, empty]
 
 
 def layer_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
@@ -136,6 +160,37 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     )[0]
 
 
+def batch_norm_by_averages(
+    composite: Any, self: Any, x: Any, use_running_average: Any = None, *, mask: Any = None
+) -> Any:
+    """`BatchNorm.__call__` of flax.linen and flax.nnx in inference. Channels are the last
+    dimension there, and the second one in the composite."""
+    if use_running_average is None:
+        use_running_average = self.use_running_average
+    if use_running_average is not True:
+        raise UnsupportedCallError("it uses the statistics of the batch")
+    _check(self, x, mask)
+    if x.ndim < 2 or _positive(self.axis, x) != [x.ndim - 1]:
+        raise UnsupportedCallError("channels are not the last one of several dimensions")
+    norm, arrays = _taken_apart(self, _AVERAGES)
+    if isinstance(norm, _OfNnx) and x.dtype != arrays["mean"].dtype:
+        raise UnsupportedCallError("flax.nnx rounds the moving averages to another type first")
+    front = (0, x.ndim - 1, *range(1, x.ndim - 1))
+    return composite(
+        x,
+        arrays.get("scale"),
+        arrays.get("bias"),
+        arrays["mean"],
+        arrays["var"],
+        False,
+        0.0,  # the momentum, which is for training
+        float(self.epsilon),
+        decomposition=_OfAverages(norm),
+        has_backward=False,
+        orders=((front, *(None for _ in arrays)), (front, None, None)),
+    )[0]
+
+
 def _axes(module: Any, x: Any, mask: Any) -> tuple[int, ...]:
     """The axes of a norm, which are the last ones."""
     _check(module, x, mask)
@@ -162,14 +217,15 @@ def _positive(axes: Any, x: Any) -> list[int]:
     return sorted(axis % x.ndim for axis in (axes if isinstance(axes, list | tuple) else (axes,)))
 
 
-def _taken_apart(module: Any) -> tuple[Any, dict[str, Any]]:
-    """A module as a function of its input and parameters, and the parameters by name."""
+def _taken_apart(module: Any, averages: tuple[str, ...] = ()) -> tuple[Any, dict[str, Any]]:
+    """A module as a function of its input, parameters and moving averages, and these by name."""
     from flax import linen
 
-    return _of_linen(module) if isinstance(module, linen.Module) else _of_nnx(module)
+    take = _of_linen if isinstance(module, linen.Module) else _of_nnx
+    return take(module, averages)
 
 
-def _of_linen(module: Any) -> tuple[Any, dict[str, Any]]:
+def _of_linen(module: Any, averages: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
     if module.is_initializing():
         raise UnsupportedCallError("its parameters are not initialized")
     found = {
@@ -177,29 +233,37 @@ def _of_linen(module: Any) -> tuple[Any, dict[str, Any]]:
         for name in _PARAMETERS
         if module.has_variable("params", name)
     }
+    parameters = tuple(found)
+    for name in averages:
+        if not module.has_variable("batch_stats", name):
+            raise UnsupportedCallError("it has no moving averages")
+        found[name] = module.get_variable("batch_stats", name)
     pure = module.clone(parent=None, name=None)
-    return _OfLinen(pure, tuple(found)), _arrays(found)
+    if averages:  # as of the call, and not of the module
+        pure = pure.clone(use_running_average=None)
+    return _OfLinen(pure, parameters, averages), _arrays(found)
 
 
-def _of_nnx(module: Any) -> tuple[Any, dict[str, Any]]:
+def _of_nnx(module: Any, averages: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
     import jax
     from flax import nnx
 
     graph, state = nnx.split(module)
     flat, structure = jax.tree_util.tree_flatten_with_path(state)
+    names = (*_PARAMETERS, *averages)
     by_name = {
         name: (number, leaf)
         for number, (path, leaf) in enumerate(flat)
-        for name in _PARAMETERS
+        for name in names
         if f"'{name}'" in jax.tree_util.keystr(path)
     }
-    found = {name: by_name[name] for name in _PARAMETERS if name in by_name}
+    found = {name: by_name[name] for name in names if name in by_name}
     if len(found) != len(flat):
         raise UnsupportedCallError("the module has more than its parameters")
     order = [number for number, _ in found.values()]
     places = tuple(order.index(number) for number in range(len(flat)))
     arrays = {name: leaf for name, (_, leaf) in found.items()}
-    return _OfNnx(graph, structure, places), _arrays(arrays)
+    return _OfNnx(graph, structure, places, bool(averages)), _arrays(arrays)
 
 
 def _arrays(found: dict[str, Any]) -> dict[str, Any]:
