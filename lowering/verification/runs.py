@@ -5,10 +5,8 @@ What comes back is on the CPU. An exception is a result too.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
 from typing import Any
 from unittest import mock
 
@@ -47,8 +45,6 @@ class Values:
     """Of each tensor that needs one, for a fixed direction."""
     operands: tuple[torch.Tensor, ...] = ()
     """The tensors that were given, after the call."""
-    differentiable: tuple[bool, ...] = ()
-    """Of each result, whether the gradients are of it too."""
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -59,9 +55,7 @@ class Values:
         def each(values: Iterable[Any]) -> tuple[Any, ...]:
             return tuple(function(v) if isinstance(v, torch.Tensor) else v for v in values)
 
-        return Values(
-            each(self.results), each(self.gradients), each(self.operands), self.differentiable
-        )
+        return Values(each(self.results), each(self.gradients), each(self.operands))
 
 
 Outcome = Values | Raised
@@ -78,33 +72,20 @@ def equal_values(one: Values, other: Values) -> bool:
 
 
 def evaluate(
-    sample: Sample,
-    place: Place,
-    function: Callable[..., Any],
-    *,
-    differentiate: bool = True,
-    of: Sequence[bool] | None = None,
+    sample: Sample, place: Place, function: Callable[..., Any], *, differentiate: bool = True
 ) -> Values:
-    """Call a function with a sample's arguments, and compute the gradients.
-
-    Args:
-        of: the results whose gradients are computed; by default, of all that have one.
-    """
+    """Call a function with a sample's arguments, and compute the gradients."""
     arguments, keywords = sample.placed(place)
     given = list(_given((arguments, keywords)))
     before = [tensor.requires_grad for tensor in given]
     returned = pytree.tree_leaves(function(*arguments, **keywords))
-    differentiable = tuple(isinstance(r, torch.Tensor) and r.requires_grad for r in returned)
-    if of is not None and len(of) == len(differentiable):
-        differentiable = tuple(map(operator.and_, differentiable, of))
-    results = list(compress(returned, differentiable))
+    results = [r for r in returned if isinstance(r, torch.Tensor) and r.requires_grad]
     leaves = [tensor for tensor, wants in zip(given, before, strict=True) if wants]
     gradients: tuple[torch.Tensor | None, ...] = ()
     if differentiate and results and leaves:
         directions = [_direction(result, place) for result in results]
         gradients = torch.autograd.grad(results, leaves, directions, allow_unused=True)
-    values = Values(tuple(returned), gradients, tuple(given), differentiable)
-    return values.mapped(torch.Tensor.detach)
+    return Values(tuple(returned), gradients, tuple(given)).mapped(torch.Tensor.detach)
 
 
 def _given(values: Any) -> Iterator[torch.Tensor]:
@@ -130,18 +111,18 @@ def _direction(result: torch.Tensor, place: Place) -> torch.Tensor:
 # ---- on the CPU ----
 
 
+FEW_NUMBERS, MORE_SEEDS = 4, 16
+"""A few numbers, which dropout keeps or not, may be the same with two seeds."""
+
+
 def is_random(sample: Sample, first: Outcome) -> bool:
-    """Whether a sample gives other results on the CPU with other seeds. A single number, which
-    dropout keeps or not, may be the same with two of them."""
-    is_single = isinstance(first, Values) and all(
-        not isinstance(result, torch.Tensor) or result.numel() <= _SINGLE
+    """Whether a sample gives other results on the CPU with other seeds."""
+    has_few = isinstance(first, Values) and all(
+        not isinstance(result, torch.Tensor) or result.numel() <= FEW_NUMBERS
         for result in first.results
     )
-    return any(_gives_others(sample, first, seed) for seed in range(1, 17 if is_single else 2))
-
-
-_SINGLE = 4
-"""Up to how many numbers of results may be the same with two seeds."""
+    seeds = range(1, 1 + (MORE_SEEDS if has_few else 1))
+    return any(_gives_others(sample, first, seed) for seed in seeds)
 
 
 def _gives_others(sample: Sample, first: Outcome, seed: int) -> bool:
@@ -154,12 +135,8 @@ def _gives_others(sample: Sample, first: Outcome, seed: int) -> bool:
     )
 
 
-def on_cpu(sample: Sample, *, wide: bool = False, of: Sequence[bool] | None = None) -> Outcome:
-    """Run a sample on the CPU; if `wide`, with all floats in f64.
-
-    Args:
-        of: the results whose gradients are computed, as in `evaluate`.
-    """
+def on_cpu(sample: Sample, *, wide: bool = False) -> Outcome:
+    """Run a sample on the CPU; if `wide`, with all floats in f64."""
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
         copy = tensor.detach().clone()
@@ -171,7 +148,7 @@ def on_cpu(sample: Sample, *, wide: bool = False, of: Sequence[bool] | None = No
 
     torch.manual_seed(0)
     try:
-        return evaluate(sample, place, sample.reference or sample.function, of=of)
+        return evaluate(sample, place, sample.reference or sample.function)
     except Exception as error:
         return Raised.of(error)
 

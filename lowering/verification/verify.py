@@ -27,7 +27,7 @@ from lowering.verification import runs
 from lowering.verification.graphs import ambiguous
 from lowering.verification.judgement import Judged, Outcomes, greatest, judge
 from lowering.verification.results import Check, Finding, Row, Unclaimed
-from lowering.verification.runs import Outcome, Raised, Run, Values
+from lowering.verification.runs import Raised, Run, Values
 from lowering.verification.samples import (
     NoSamples,
     Sample,
@@ -199,7 +199,6 @@ class _Verifier:
             return replace(bare, findings=(_unverified(f"the CPU refuses all samples: {refusal}"),))
         samples = [item.sample for item in prepared]
         stock = self._stock(samples)
-        prepared = list(map(_differentiated_as, prepared, stock.outcomes))
         identity = counted_entry(self.target).identity
         with turned_on(self.target, self.catalog) as statistics:
             before = _Counts.of(statistics, identity)
@@ -353,17 +352,6 @@ def _prepared(samples: Sequence[Sample]) -> tuple[list[Prepared], str]:
         right = wide if isinstance(wide, Values) else None
         prepared.append(Prepared(sample, cpu, right, runs.is_random(sample, cpu)))
     return prepared, refusal
-
-
-def _differentiated_as(item: Prepared, stock: Outcome) -> Prepared:
-    """A sample without the gradients of results that have none on the frontend's device, as the
-    mean of `group_norm`."""
-    if not isinstance(stock, Values) or item.cpu.differentiable == stock.differentiable:
-        return item
-    cpu, wide = (runs.on_cpu(item.sample, wide=w, of=stock.differentiable) for w in (False, True))
-    if not isinstance(cpu, Values):
-        return item
-    return replace(item, cpu=cpu, wide=wide if isinstance(wide, Values) else None)
 
 
 def with_texts(rows: Sequence[Row], here: dict[str, str], there: dict[str, str]) -> tuple[Row, ...]:

@@ -1,4 +1,4 @@
-"""Norms whose sums are products: errors, gradients, and what they leave to stock."""
+"""Norms and softmax whose sums are products: errors, gradients, what they leave to stock."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+import torch_xla
 from torch import Tensor
 
 import composites
@@ -28,6 +29,7 @@ MODELS = {
 
 @pytest.fixture(autouse=True)
 def off() -> Iterator[None]:
+    torch_xla.device()  # before autograd starts its threads
     composites.disable()
     yield
     composites.disable()
@@ -91,7 +93,6 @@ def compare(name: str, call: Callable[..., Any], arguments: tuple[Any, ...]) -> 
 @pytest.mark.parametrize("name", CALLS)
 def test_errors_are_no_larger_than_one_and_a_half_of_stocks(name: str) -> None:
     call, calls = CALLS[name]
-    assert torch.ones(1, device="xla").device.type == "xla"  # before autograd starts its threads
     torch.manual_seed(0)
     for arguments, keywords in calls(torch.float32):
         assert not keywords
@@ -134,9 +135,47 @@ def test_images_that_are_hard(kind: str) -> None:
     compare("batch_norm_training", torch.batch_norm, (*operands, True, 0.1, 1e-5, False))
 
 
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+@pytest.mark.parametrize("shape", [(3, 5, 64), (40, 1000), (24, 4096), (8, 16384)])
+def test_gradients_of_softmax(function: Any, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    scores = (4 * torch.randn(*shape)).requires_grad_()
+    factor = torch.randn(*shape)
+    name = f"{function.__name__}_backward"
+
+    def gradient(device: str, dtype: torch.dtype) -> Tensor:
+        leaf = scores.detach().to(device, dtype, copy=True).requires_grad_()
+        (found,) = torch.autograd.grad(function(leaf, -1), leaf, factor.to(device, dtype))
+        return found.cpu().double()
+
+    stock = gradient("xla", torch.float32)
+    with composites.enabled(name, decompositions="fast"):
+        ours = gradient("xla", torch.float32)
+    assert "products" in taken(name)
+    exact = gradient("cpu", torch.float64)
+    known = error(stock, exact)
+    assert error(ours, exact) <= max(1.5 * known, 4 * torch.finfo(torch.float32).eps)
+
+
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((0, 64), -1), ((70, 70), 0), ((70, 63), -1), ((7, 1025), -1), ((2, 32768), 1)],
+)
+def test_other_gradients_of_softmax_are_left_to_stock(
+    function: Any, shape: tuple[int, ...], dim: int
+) -> None:
+    name = f"{function.__name__}_backward"
+    before = taken(name).get("products")
+    scores = torch.randn(shape, device="xla").requires_grad_()
+    with composites.enabled(name, decompositions="fast"):
+        (found,) = torch.autograd.grad(function(scores, dim).sin().sum(), scores)
+    assert found.shape == scores.shape
+    assert taken(name).get("products") == before
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_norms_of_models(name: str) -> None:
-    assert torch.ones(1, device="xla").device.type == "xla"
     ((arguments, _),) = MODELS[name](torch.float32)
     module, x = arguments
     module = module.to("xla")

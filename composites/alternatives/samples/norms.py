@@ -47,19 +47,6 @@ def olmo2_rms_norm(dtype: torch.dtype) -> Iterator[Call]:
     yield (Olmo2RMSNorm(768, eps=1e-5).to(dtype), numbers(dtype, 2, 70, 768)), {}
 
 
-def group_norm(dtype: torch.dtype) -> Iterator[Call]:
-    """Calls of `aten::native_group_norm`."""
-    for shape, groups, affine, shift in (
-        ((8, 64, 28, 28), 8, True, 2.0),
-        ((2, 64, 64, 64), 32, True, 0.0),
-        ((4, 32, 50, 54), 1, False, 30.0),
-    ):
-        channels = shape[1]
-        scaled = _affine(dtype, channels) if affine else (None, None)
-        sizes = shape[0], channels, shape[2] * shape[3], groups
-        yield (numbers(dtype, *shape, shift=shift), *scaled, *sizes, 1e-5), {}
-
-
 def batch_norm(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of `aten::batch_norm` in training."""
     # So many pixels that it does not show whether the moving average is of the biased variance, as
