@@ -93,3 +93,19 @@ def test_gradients_are_clipped() -> None:
     found = list(program.run(x, y).values())
     for got, want in zip(found, Clipped()(x, y), strict=True):
         torch.testing.assert_close(torch.from_numpy(got.copy()), want)
+
+
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_the_gradient_of_a_scalars_softmax_is_stocks(function: Any) -> None:
+    class Scalar(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.factor = torch.nn.Parameter(torch.tensor(3.0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(self.factor * x, -1) * x
+
+    x = torch.tensor(2.0)
+    program = composites.export(Scalar(), (x,), train=True, decompositions="fast")
+    found = program.run({"param:factor": torch.tensor(3.0), "arg:0": x})
+    assert found["grad:factor"] == 0
