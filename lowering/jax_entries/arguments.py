@@ -48,7 +48,7 @@ def _value(definition: Definition, name: str, value: Any, arrays: list[Any]) -> 
 
 def _taken(value: Any, is_operand: bool, argument: Argument, arrays: list[Any]) -> Any:
     if isinstance(value, list | tuple):
-        return type(value)(_taken(item, is_operand, argument, arrays) for item in value)
+        return rebuilt(value, [_taken(item, is_operand, argument, arrays) for item in value])
     if value is None:
         return None
     is_array = isinstance(value, jax.Array | np.ndarray)
@@ -71,6 +71,12 @@ def _dtype_name(value: Any) -> str | None:
     except TypeError:
         return None
     return name if name in NAME_OF_PYTORCH else None
+
+
+def rebuilt(value: Any, items: list[Any]) -> Any:
+    """A list or tuple with other items. A named tuple takes each item as an argument."""
+    make = getattr(value, "_make", type(value))
+    return make(items)
 
 
 def typed(value: Any) -> Any:

@@ -30,7 +30,7 @@ from lowering.decorator import check_name, entry_of_function, owner_of
 from lowering.frontends.aten_in_jax import torch_dtype
 from lowering.frontends.jax.internals import settings_of_traces
 from lowering.jax_entries import activation
-from lowering.jax_entries.arguments import Slot
+from lowering.jax_entries.arguments import Slot, rebuilt
 from lowering.jax_entries.calls import Call
 from lowering.jax_entries.definition import Definition, Hooks
 from lowering.jax_entries.functions import EntryFunction
@@ -63,18 +63,21 @@ def composite(
         name: the composite's name, `namespace.name`.
         operands: arguments that are arrays, in the composite's order; by default every argument
             that is not an attribute.
-        attributes: the other arguments, which become attributes of the composite: bool, int (i64),
-            float (f32), str, or lists of one of these. One that is None is left out. A mapping
-            gives each attribute's name and its argument. By default, keyword-only arguments that
-            are neither in `operands` nor annotated as arrays.
+        attributes: arguments that become attributes of the composite: bool, int (i64), float
+            (f32), str, or lists of one of these. One that is None is left out. A mapping gives each
+            attribute's name and its argument. By default, keyword-only arguments that are neither
+            in `operands` nor annotated as arrays. List every argument that changes what is
+            computed: the composite does not say what the others were.
         version: the version of the composite's meaning.
         saves: operands and results (`result`, `result.1`) that the backward takes; by default all
-            operands.
+            operands. The backward is computed from these operands, and one that reads another is a
+            `LoweringError`.
 
     Raises:
-        RegistryError: the name is not valid, the function does not have a listed argument, takes
-            `*args` or `**kwargs`, or is a method. A call raises `InvalidCallError` if an operand
-            is a number, or an attribute an array or something else that cannot be written.
+        RegistryError: the name is not valid, `saves` lists something else, the function does not
+            have a listed argument, takes `*args` or `**kwargs`, or is a method. A call raises
+            `InvalidCallError` if an operand is a number, or an attribute an array or something else
+            that cannot be written.
     """
     check_name(name, "composites.jax.composite")
 
@@ -187,7 +190,7 @@ class _OwnFunction(EntryFunction):
         if value is None:
             return None
         if isinstance(value, list | tuple):
-            return type(value)(self._operand(name, item, arrays) for item in value)
+            return rebuilt(value, [self._operand(name, item, arrays) for item in value])
         if not isinstance(value, jax.Array | np.ndarray | np.generic):
             is_plain = isinstance(value, bool | int | float | complex | str)
             what = repr(value) if is_plain else f"a {type(value).__name__}"
@@ -213,12 +216,13 @@ class _OwnFunction(EntryFunction):
         if isinstance(value, jax.Array | np.ndarray):
             reason = "an attribute" if name in self._attributes else "no operand"
             raise self._mistake(
-                f"{name} is an array, and {reason}; list {name!r} in `operands`, or pass a number"
+                f"{name} is {reason}, and was given an array; list {name!r} in `operands`, or pass"
+                " a number"
             )
         if isinstance(value, np.generic):
-            return value.item()
+            value = value.item()
         if isinstance(value, list | tuple):
-            value = type(value)(self._constant(name, item) for item in value)
+            value = rebuilt(value, [self._constant(name, item) for item in value])
         if value is not None and name in self._attributes:
             try:
                 by_value(value)

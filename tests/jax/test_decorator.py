@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -267,7 +267,7 @@ CASES = {
     ),
     "order of operands": Both(
         _torch_swiglu, _jax_swiglu,
-        {"operands": ("up", "gate"), "attributes": ("limit",), "saves": ("gate",)},
+        {"operands": ("up", "gate"), "attributes": ("limit",), "saves": ("gate", "up")},
         SWIGLU, ("name", "sizes"), (0, None),
     ),
     "lists": Both(_torch_tail, _jax_tail, TAIL, {"xs": [A, B], "bias": B, "flag": True}),
@@ -328,12 +328,21 @@ def of_jax(case: Both, function: Callable[..., Any], leaves: int | None) -> list
         (lambda: swish(2.0), r"acme\.swish: x is 2\.0, and an operand is an array, .* list 'x' in"),
         (lambda: swish({"a": X}), "x is a dict, and an operand is an array, a list of arrays"),
         (lambda: norm(X, [X, 1]), "weight is 1, and an operand is an array"),
-        (lambda: swish(X, beta=X), "beta is an array, and an attribute; list 'beta' in `operands`"),
-        (lambda: jax.jit(lambda x: swish(x, beta=x))(X), "beta is an array, and an attribute"),
+        (
+            lambda: swish(X, beta=X),
+            "beta is an attribute, and was given an array; list 'beta' in `operands`",
+        ),
+        (
+            lambda: jax.jit(lambda x: swish(x, beta=x))(X),
+            "beta is an attribute, and was given an array",
+        ),
         (lambda: swish(X, beta=len), "beta: <built-in function len> cannot be an attribute"),
         (lambda: swish(X, beta=1j), "beta: 1j cannot be an attribute: it is neither a number"),
         (lambda: swish(X, beta=2**70), "beta: .* is not a 64-bit integer"),
         (lambda: swish(X, beta={}), r"beta: \{\} cannot be an attribute"),
+        (lambda: swish(X, beta=np.complex64(1j)), "beta: 1j cannot be an attribute"),
+        (lambda: swish(X, beta=np.uint64(2**63)), "beta: .* is not a 64-bit integer"),
+        (lambda: swish(X, beta=np.datetime64("2020")), "beta: .* cannot be an attribute"),
         (lambda: swish(jax.random.key(0)), r"x has the type key<fry>, .* jax\.random\.key_data"),
         (lambda: swish(X.astype(jnp.int4)), "x: PyTorch has no tensors of int4"),
     ],
@@ -341,6 +350,20 @@ def of_jax(case: Both, function: Callable[..., Any], leaves: int | None) -> list
 def test_mistakes_in_a_call(call: Callable[[], object], message: str) -> None:
     with pytest.raises(composites.InvalidCallError, match=message):
         call()
+
+
+class Pair(NamedTuple):
+    one: Any
+    other: Any
+
+
+def test_named_tuples_are_lists_of_operands_and_attributes() -> None:
+    @composites.jax.composite("acme.pair", operands=("arrays",))
+    def pair(arrays: Any, *, scales: Any) -> jax.Array:
+        return arrays[0] * scales[0] + arrays[1] * scales[1]
+
+    found = jax.jit(lambda x, y: pair(Pair(x, y), scales=Pair(2.0, 3.0)))(X, X)
+    np.testing.assert_allclose(found, 5 * X, rtol=1e-6)
 
 
 def test_numbers_of_numpy_are_attributes() -> None:
@@ -374,6 +397,34 @@ def test_a_function_that_cannot_be_traced() -> None:
 
     with pytest.raises(composites.LoweringError, match=r"branching failed for .*TracerBool"):
         branching(X)
+
+
+def gated(gate: jax.Array, up: jax.Array) -> jax.Array:
+    return jax.nn.silu(gate) * up
+
+
+def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:
+    of_gate = decorator("acme.gated", saves=("gate", "result"))(gated)
+    with pytest.raises(
+        composites.LoweringError,
+        match=r"acme\.gated: the backward reads up, which `saves` leaves out; add it to `saves`",
+    ):
+        jax.grad(lambda x: of_gate(x, X).sum())(X)
+    # The gradient of `up` alone does not read it.
+    found = jax.grad(lambda x: of_gate(X, x).sum())(X)
+    np.testing.assert_allclose(found, jax.nn.silu(X), rtol=1e-6)
+
+
+def test_a_backward_needs_no_operand_of_which_only_the_type_matters() -> None:
+    @composites.jax.composite("acme.mean", saves=())
+    def mean(x: jax.Array, shift: jax.Array | None = None) -> jax.Array:
+        total = jax.jit(jnp.mean)(x)
+        return total if shift is None else total + shift
+
+    gradient = jax.grad(lambda x, y: mean(x, y).sum(), argnums=(0, 1))(X, X)
+    np.testing.assert_allclose(gradient[0], jnp.ones_like(X), rtol=1e-6)
+    assert (gradient[1] == 1).all()
+    np.testing.assert_allclose(jax.grad(mean)(X), jnp.full_like(X, 1 / X.size), rtol=1e-6)
 
 
 def _method() -> object:
@@ -416,6 +467,15 @@ def _class_method() -> object:
         (
             lambda: decorator("acme.g")(lambda x, *, kind=jnp.float32: x),
             "acme.g: the default value .*float32.* cannot be written as source",
+        ),
+        (
+            lambda: decorator("acme.h", saves=("y", "result.1", "results"))(plain_swish),
+            r"saves: 'y' is neither an operand \(x\) nor a result \(result, result\.1, …\)\n"
+            r".*saves: 'results' is neither",
+        ),
+        (
+            lambda: decorator("acme.i", saves=("beta",))(plain_swish),
+            "saves: 'beta' is neither an operand",
         ),
         (_method, "forward is a method, and a JAX composite has no 'self'"),
         (_class_method, "forward is a method, and a JAX composite has no 'cls'"),
