@@ -148,8 +148,8 @@ def enable(*names: str, decompositions: str | None = None) -> None:
         DecompositionError: a decomposition is unknown, or cannot be used. Nothing is changed.
         RegistryError: a registry file is invalid.
     """
-    _warn_of_exports_only()
     turn_on(*names, decompositions=decompositions)
+    _warn_of_exports_only(stacklevel=3)
 
 
 def turn_on(*names: str, decompositions: str | None = None) -> None:
@@ -158,18 +158,22 @@ def turn_on(*names: str, decompositions: str | None = None) -> None:
     _change(lambda requests: requests.with_names(added, threading.current_thread(), words))
 
 
-@cache
-def _warn_of_exports_only() -> None:
+def _warn_of_exports_only(stacklevel: int) -> None:
     """Warn, once, where what is on is in no graph that runs. It is on in exports, so the call is
     no error."""
     if not package().RUNS_PROGRAMS and not _active.exporting:
-        warnings.warn(
-            "composites are on for composites.export only, which records programs without"
-            " torch_xla; programs that run with composites need it:"
-            " pip install 'torch-xla-composites[torch-xla]' in an environment of its own",
-            CompositesWarning,
-            stacklevel=3,
-        )
+        _warn_once(stacklevel + 1)
+
+
+@cache
+def _warn_once(stacklevel: int) -> None:
+    warnings.warn(
+        "composites are on for composites.export only, which records programs without"
+        " torch_xla; programs that run with composites need it:"
+        " pip install 'torch-xla-composites[torch-xla]' in an environment of its own",
+        CompositesWarning,
+        stacklevel=stacklevel,
+    )
 
 
 def disable(*names: str) -> None:
@@ -199,8 +203,8 @@ def enabled(*names: str, decompositions: str | None = None) -> Iterator[None]:
     or `enable` asks for it. If they choose different `decompositions`, the block that was entered
     last decides.
     """
-    _warn_of_exports_only()
     added, words = _prepared(resolve(names, catalog()), decompositions)
+    _warn_of_exports_only(stacklevel=4)  # the caller of a context manager is behind contextlib
     with _inside(Block(threading.current_thread(), added, words=words)):
         yield
 

@@ -165,9 +165,14 @@ def batch_norm_by_averages(
 ) -> Any:
     """`BatchNorm.__call__` of flax.linen and flax.nnx in inference. Channels are the last
     dimension there, and the second one in the composite."""
+    from flax import linen
+
+    of_module = self.use_running_average
     if use_running_average is None:
-        use_running_average = self.use_running_average
-    if use_running_average is not True:
+        use_running_average = of_module
+    elif of_module is not None and isinstance(self, linen.Module):
+        raise UnsupportedCallError("use_running_average is given twice, which flax refuses")
+    if not use_running_average:
         raise UnsupportedCallError("it uses the statistics of the batch")
     _check(self, x, mask)
     if x.ndim < 2 or _positive(self.axis, x) != [x.ndim - 1]:

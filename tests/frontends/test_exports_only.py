@@ -30,19 +30,41 @@ def for_the_process() -> None:
 
 @pytest.fixture(autouse=True)
 def not_warned_yet() -> Iterator[None]:
-    activation._warn_of_exports_only.cache_clear()
+    activation._warn_once.cache_clear()
     yield
-    activation._warn_of_exports_only.cache_clear()
+    activation._warn_once.cache_clear()
 
 
 @pytest.mark.parametrize("turn_on", [in_a_block, for_the_process])
 def test_where_nothing_runs(turn_on: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activation, "package", lambda: fx)
-    with pytest.warns(composites.CompositesWarning, match=SAYS):
+    with pytest.warns(composites.CompositesWarning, match=SAYS) as caught:
         turn_on()
+    assert [warning.filename for warning in caught] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         turn_on()
+
+
+def test_a_mistake_is_no_reason_to_warn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activation, "package", lambda: fx)
+    for turn_on in (composites.enable, lambda name: composites.enabled(name).__enter__()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(composites.AllowlistError):
+                turn_on("nonsense")
+
+
+def test_the_warning_comes_after_one_that_an_export_did_not_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(activation, "package", lambda: fx)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with activation._only(lambda: (), exporting=True):
+            in_a_block()
+    with pytest.warns(composites.CompositesWarning, match=SAYS):
+        in_a_block()
 
 
 def test_where_programs_run(monkeypatch: pytest.MonkeyPatch) -> None:

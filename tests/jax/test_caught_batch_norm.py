@@ -119,6 +119,25 @@ def test_fallback(name: str) -> None:
     assert any(reason in fallback.reason for fallback in found)
 
 
+def test_an_argument_that_is_given_twice_is_an_error_as_in_flax() -> None:
+    module = nn.BatchNorm(use_running_average=False)
+    variables = nn.BatchNorm(use_running_average=True).init(jax.random.key(1), IMAGE)
+    with composites.jax.enabled(NAME), pytest.raises(ValueError, match="use_running_average"):
+        module.apply(variables, IMAGE, use_running_average=True)
+
+
+def test_a_number_of_numpy_says_that_averages_are_used() -> None:
+    variables = nn.BatchNorm(use_running_average=True).init(jax.random.key(1), IMAGE)
+
+    def call(x: jax.Array) -> Any:
+        return nn.BatchNorm().apply(variables, x, use_running_average=np.bool_(True))
+
+    before = np.asarray(jax.jit(call)(IMAGE))
+    with composites.jax.enabled(NAME):
+        assert f'"{FORWARD}"' in jax.jit(call).lower(IMAGE).as_text()
+        assert (np.asarray(jax.jit(call)(IMAGE)) == before).all()
+
+
 def test_rounded_averages_are_left_alone() -> None:
     norm, variables = _nnx(IMAGE.astype(BF16), dtype=BF16)
     assert not composite_names(_with_and_without(norm, IMAGE.astype(BF16), variables))

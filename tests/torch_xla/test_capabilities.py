@@ -6,6 +6,8 @@ import ast
 from pathlib import Path
 
 import pytest
+import torch
+import torch_xla
 from composites_testing.processes import run_python
 
 import lowering.frontends.torch_xla as package
@@ -66,6 +68,14 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     text = r"lacks torch_xla._XLAC.a, torch_xla._XLAC.b, torch_xla.nowhere.c and 1 more,"
     with pytest.raises(MissingPackageError, match=text):
         capabilities.check()
+
+
+def test_each_package_is_named_with_its_own_names() -> None:
+    lacking = ("torch.library.a", "torch_xla._XLAC.b", "torch.library.c")
+    assert capabilities.sentence(lacking) == (
+        f"torch {torch.__version__} lacks torch.library.a, torch.library.c, and torch_xla"
+        f" {torch_xla.__version__} lacks torch_xla._XLAC.b, which composites need"
+    )
 
 
 @pytest.mark.parametrize("name", ["_xla_user_computation", "_xla_step_marker"])

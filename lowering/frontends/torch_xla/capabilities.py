@@ -1,7 +1,8 @@
 """What the frontend needs of torch_xla and PyTorch: names, because a version says too little.
 
 Vendors have forks of torch_xla for other releases of PyTorch. One that has these names is used,
-whatever its version is. `tests/architecture` compares the list with what this package reads.
+whatever its version is. `tests/torch_xla/test_capabilities.py` compares the list with what this
+package reads.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
 """Names by module. The frontend imports these modules anyway."""
 
 ADVICE = (
-    "take a torch_xla that has them, such as that of pip install 'torch-xla-composites[torch-xla]';"
+    "take releases that have them, such as those of pip install 'torch-xla-composites[torch-xla]';"
     " with PyTorch 2.10 or later, composites.export(frontend='fx') needs no torch_xla"
 )
 """What to do if names are missing."""
@@ -82,15 +83,19 @@ def check() -> None:
 
 def sentence(lacking: Sequence[str], most: int = 3) -> str:
     """What is said of names that are not there."""
-    more = f" and {len(lacking) - most} more" if len(lacking) > most else ""
-    release = getattr(_imported("torch_xla"), "__version__", "")
-    return f"torch_xla {release} lacks {', '.join(lacking[:most])}{more}, which composites need"
+    said = []
+    for package in dict.fromkeys(name.partition(".")[0] for name in lacking):
+        names = [name for name in lacking if name.partition(".")[0] == package]
+        more = f" and {len(names) - most} more" if len(names) > most else ""
+        release = getattr(_imported(package), "__version__", "")
+        said.append(f"{package} {release} lacks {', '.join(names[:most])}{more}")
+    return f"{', and '.join(said)}, which composites need"
 
 
 def _imported(module: str) -> Any:
     try:
         return import_module(module)
-    except ImportError:
+    except Exception:  # whatever a fork raises, the module is not there
         return None
 
 
