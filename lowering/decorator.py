@@ -27,6 +27,7 @@ from composites.registry.model import (
     When,
 )
 from composites.registry.named_arguments import named_signature
+from composites.registry.saves import problems_of_saves
 from lowering.frontends.chosen import package
 from lowering.import_hook import after_import
 
@@ -71,11 +72,12 @@ def composite(
             its argument or path, as in `{"eps": "self.eps"}`.
         version: the version of the composite's meaning.
         saves: operands and results (`result`, `result.1`) that the backward takes; by default all
-            operands.
+            operands. The backward is computed from these operands alone: it takes zeros for the
+            others, so list each one whose value a gradient depends on.
 
     Raises:
-        RegistryError: the name is not valid, the function does not have a listed argument, or it
-            takes `*args` or `**kwargs`.
+        RegistryError: the name is not valid, the function does not have a listed argument, `saves`
+            lists something else, or the function takes `*args` or `**kwargs`.
     """
 
     check_name(name, "composites.composite")
@@ -182,6 +184,8 @@ def entry_of_function(
             f"two of the attributes {', '.join(attributes)} have one name; write a mapping of names"
             ' to arguments, as in {"eps": "self.eps"}'
         )
+    taken = tuple(item for item in listed if item not in (*sources.values(), owner))
+    problems += problems_of_saves(saves or (), taken)
     if not (NAMESPACE.fullmatch(namespace) and NAME.fullmatch(own)):
         problems.append(f"{name!r} is not a valid composite name; write namespace.name")
     if problems:
@@ -195,7 +199,7 @@ def entry_of_function(
         op=None,
         functions=(target,),
         version=version,
-        operands=tuple(item for item in listed if item not in (*sources.values(), owner)),
+        operands=taken,
         attributes=tuple(
             Attribute(n, None, source, optional=True) for n, source in sources.items()
         ),

@@ -60,6 +60,7 @@ from composites.registry.operators import (
     find_operator,
     names,
 )
+from composites.registry.saves import problems_of_saves
 from composites.registry.signatures import check_signature, describe_function
 from composites.registry.when import read_when
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
@@ -225,6 +226,9 @@ class _EntryReader:
             alternatives=self._alternatives(),
             kernels=self._kernels(),
         )
+        named = [name for name in self.entry.saves or () if isinstance(name, str)]
+        for problem in problems_of_saves(named, composite.operands):
+            self._problem(problem, "saves")
         if len(self.problems) == found_before:
             self._check_alternatives(composite)
             self._check_kernels(composite)

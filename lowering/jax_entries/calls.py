@@ -14,10 +14,11 @@ from composites import attribute_types
 from composites.attribute_types import UnsupportedValueError
 from composites.errors import InvalidCallError, LoweringError, UnsupportedCallError
 from composites.registry.operators import find_operator, find_overload
-from lowering.dispatch.autograd.definition import local_name, result_name
+from lowering.dispatch.autograd.definition import local_name, refuse_unsaved, result_name
 from lowering.dispatch.operand_lists import operand_names, regrouped
 from lowering.frontends.aten_in_jax import is_symbolic
 from lowering.frontends.jax.composite_call import Kind, bind, trace
+from lowering.frontends.jax.internals import reads
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import Slot
 from lowering.jax_entries.capturing import Captured, capture
@@ -296,6 +297,7 @@ class Call:
                 self.definition, self._captured[0], self._types, grads, saved, places, whole
             )
         )
+        self._check_saved(grads, places, whole)
         present = [type_ for type_ in (*grads, *saved) if type_ is not None]
         attributes = {**self._attributes, "output_mask": attribute_types.boolean_list(whole)}
         return Kind(
@@ -305,6 +307,32 @@ class Call:
             self._lowered(lambda: trace(function, present)),
             DerivedBackward(self, grads, wanted, saved),
         )
+
+    def _check_saved(
+        self,
+        grads: tuple[Any | None, ...],
+        places: Sequence[int | None],
+        wanted: tuple[bool, ...],
+    ) -> None:
+        """Check that the derived backward reads no operand that `saves` leaves out.
+
+        Raises:
+            LoweringError: it does, and its gradients would be wrong.
+        """
+        types = self._types
+        if all(place is not None or t is None for place, t in zip(places, types, strict=True)):
+            return
+        # The backward as if it took all operands.
+        function = self._lowered(
+            lambda: meaning.backward(
+                self.definition, self._captured[0], types, grads, types, range(len(types)), wanted
+            )
+        )
+        given = [type_ for type_ in grads if type_ is not None]
+        jaxpr = self._lowered(lambda: trace(function, [*given, *self._present]))
+        read = iter(reads(jaxpr)[len(given) :])
+        is_read = [type_ is not None and next(read) for type_ in types]
+        refuse_unsaved(self.definition.entry, self._names_of_operands(), places, is_read)
 
     def _taken(self, results: int) -> tuple[int, ...]:
         """The positions of what `saves` lists among operands, results and further results."""

@@ -69,12 +69,14 @@ def composite(
             are neither in `operands` nor annotated as arrays.
         version: the version of the composite's meaning.
         saves: operands and results (`result`, `result.1`) that the backward takes; by default all
-            operands.
+            operands. The backward is computed from these operands, and one that reads another is a
+            `LoweringError`.
 
     Raises:
-        RegistryError: the name is not valid, the function does not have a listed argument, takes
-            `*args` or `**kwargs`, or is a method. A call raises `InvalidCallError` if an operand
-            is a number, or an attribute an array or something else that cannot be written.
+        RegistryError: the name is not valid, `saves` lists something else, the function does not
+            have a listed argument, takes `*args` or `**kwargs`, or is a method. A call raises
+            `InvalidCallError` if an operand is a number, or an attribute an array or something else
+            that cannot be written.
     """
     check_name(name, "composites.jax.composite")
 

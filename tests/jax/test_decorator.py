@@ -267,7 +267,7 @@ CASES = {
     ),
     "order of operands": Both(
         _torch_swiglu, _jax_swiglu,
-        {"operands": ("up", "gate"), "attributes": ("limit",), "saves": ("gate",)},
+        {"operands": ("up", "gate"), "attributes": ("limit",), "saves": ("gate", "up")},
         SWIGLU, ("name", "sizes"), (0, None),
     ),
     "lists": Both(_torch_tail, _jax_tail, TAIL, {"xs": [A, B], "bias": B, "flag": True}),
@@ -376,6 +376,34 @@ def test_a_function_that_cannot_be_traced() -> None:
         branching(X)
 
 
+def gated(gate: jax.Array, up: jax.Array) -> jax.Array:
+    return jax.nn.silu(gate) * up
+
+
+def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:
+    of_gate = decorator("acme.gated", saves=("gate", "result"))(gated)
+    with pytest.raises(
+        composites.LoweringError,
+        match=r"acme\.gated: the backward reads up, which `saves` leaves out; add it to `saves`",
+    ):
+        jax.grad(lambda x: of_gate(x, X).sum())(X)
+    # The gradient of `up` alone does not read it.
+    found = jax.grad(lambda x: of_gate(X, x).sum())(X)
+    np.testing.assert_allclose(found, jax.nn.silu(X), rtol=1e-6)
+
+
+def test_a_backward_needs_no_operand_of_which_only_the_type_matters() -> None:
+    @composites.jax.composite("acme.mean", saves=())
+    def mean(x: jax.Array, shift: jax.Array | None = None) -> jax.Array:
+        total = jax.jit(jnp.mean)(x)
+        return total if shift is None else total + shift
+
+    gradient = jax.grad(lambda x, y: mean(x, y).sum(), argnums=(0, 1))(X, X)
+    np.testing.assert_allclose(gradient[0], jnp.ones_like(X), rtol=1e-6)
+    assert (gradient[1] == 1).all()
+    np.testing.assert_allclose(jax.grad(mean)(X), jnp.full_like(X, 1 / X.size), rtol=1e-6)
+
+
 def _method() -> object:
     class Norm:
         @composites.jax.composite("acme.m")
@@ -416,6 +444,15 @@ def _class_method() -> object:
         (
             lambda: decorator("acme.g")(lambda x, *, kind=jnp.float32: x),
             "acme.g: the default value .*float32.* cannot be written as source",
+        ),
+        (
+            lambda: decorator("acme.h", saves=("y", "result.1", "results"))(plain_swish),
+            r"saves: 'y' is neither an operand \(x\) nor a result \(result, result\.1, …\)\n"
+            r".*saves: 'results' is neither",
+        ),
+        (
+            lambda: decorator("acme.i", saves=("beta",))(plain_swish),
+            "saves: 'beta' is neither an operand",
         ),
         (_method, "forward is a method, and a JAX composite has no 'self'"),
         (_class_method, "forward is a method, and a JAX composite has no 'cls'"),

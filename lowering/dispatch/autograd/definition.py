@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from composites.errors import LoweringError
 from composites.functions import find_function
 from composites.registry.model import Alternative, Composite
 from lowering.dispatch.alternatives import Alternatives
@@ -105,3 +106,31 @@ def result_name(number: int, separator: str = "_") -> str:
 def local_name(operand: str) -> str:
     """The Python name of an operand that may be a path."""
     return operand.replace(".", "_")
+
+
+def refuse_unsaved(
+    entry: Composite,
+    names: Sequence[str],
+    places: Sequence[int | None],
+    is_read: Sequence[bool],
+) -> None:
+    """Check that a derived backward reads no operand that `saves` leaves out.
+
+    Args:
+        names: of the operands of the forward.
+        places: for each operand, its position among what was saved; None if it was not.
+        is_read: for each operand, whether a gradient depends on its value.
+
+    Raises:
+        LoweringError: it does, and its gradients would be wrong.
+    """
+    lost = dict.fromkeys(
+        name
+        for name, place, read in zip(names, places, is_read, strict=True)
+        if read and place is None
+    )
+    if lost:
+        raise LoweringError(
+            f"{entry.location}: {entry.qualified}: the backward reads {', '.join(lost)}, which"
+            " `saves` leaves out; add it to `saves`"
+        )

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 from jax._src.config import trace_context
 from jax._src.interpreters import ad as differentiation
+from jax._src.interpreters import partial_eval
 from jax._src.interpreters.mlir import register_attribute_handler
 from jax._src.lax.lax import _composite_lowering, composite_p
 from jax.interpreters import mlir
@@ -64,6 +65,12 @@ def run_equation(equation: Any, operands: Sequence[Any]) -> list[Any]:
         functions, parameters = parameters
     results = equation.primitive.bind(*functions, *operands, **parameters)
     return list(results) if equation.primitive.multiple_results else [results]
+
+
+def reads(jaxpr: Any) -> list[bool]:
+    """For each operand of a closed jaxpr, whether a result or an effect depends on its value."""
+    used = partial_eval.dce_jaxpr(jaxpr.jaxpr, [True] * len(jaxpr.jaxpr.outvars))[1]
+    return list(used)
 
 
 def settings_of_traces() -> Any:
