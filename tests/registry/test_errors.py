@@ -41,6 +41,13 @@ WRONG = {
         entry("function: acme.gelu:Gelu.forward"),
         ["4: e: function: needs `operands`, the tensors that the composite takes"],
     ),
+    "saves what is neither an operand nor a result": (
+        entry(GELU, "backward: derive", "saves: [self, gate, result.0, result.1]"),
+        [
+            f"7: e: saves: {name!r} is neither an operand (self) nor a result (result, result.1, …)"
+            for name in ("gate", "result.0")
+        ],
+    ),
     "no function's name": (
         entry("function: acme.gelu", "operands: [input]"),
         [
