@@ -60,7 +60,4 @@ def _why_not() -> str:
 
     if package().RUNS_PROGRAMS:
         return ""
-    return (
-        "; PyTorch programs that run with composites need torch_xla, which is not installed, and"
-        " composites.export records them without it"
-    )
+    return "; without torch_xla, PyTorch programs have composites in composites.export only"

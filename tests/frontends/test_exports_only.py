@@ -89,4 +89,4 @@ def test_a_script_that_runs_nothing(tmp_path: Path) -> None:
     done = run(sys.executable, "-m", "composites", "run", str(script))
     assert done.code == 1
     runs = chosen.package().RUNS_PROGRAMS
-    assert ("need torch_xla, which is not installed" in done.stderr) is not runs
+    assert ("without torch_xla, PyTorch programs have composites" in done.stderr) is not runs
