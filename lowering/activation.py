@@ -158,15 +158,14 @@ def turn_on(*names: str, decompositions: str | None = None) -> None:
     _change(lambda requests: requests.with_names(added, threading.current_thread(), words))
 
 
+_WARNED_OF_EXPORTS_ONLY = threading.Event()
+
+
 def _warn_of_exports_only(stacklevel: int) -> None:
     """Warn, once, where what is on is in no graph that runs. It is on in exports, so the call is
     no error."""
-    if not package().RUNS_PROGRAMS and not _active.exporting:
-        _warn_once(stacklevel + 1)
-
-
-@cache
-def _warn_once(stacklevel: int) -> None:
+    if package().RUNS_PROGRAMS or _active.exporting or _WARNED_OF_EXPORTS_ONLY.is_set():
+        return
     warnings.warn(
         "composites are on for composites.export only, which records programs without"
         " torch_xla; programs that run with composites need it:"
@@ -174,6 +173,7 @@ def _warn_once(stacklevel: int) -> None:
         CompositesWarning,
         stacklevel=stacklevel,
     )
+    _WARNED_OF_EXPORTS_ONLY.set()
 
 
 def disable(*names: str) -> None:
