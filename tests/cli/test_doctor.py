@@ -231,7 +231,7 @@ def test_a_module_that_shadows_the_package(
 def test_without_torch_xla(allowlist: str, modules: Callable[..., Path]) -> None:
     modules(torch=TORCH, torch_xla=MISSING)
     finding = examine(XLA_COMPOSITE_OP=allowlist).one("import torch_xla")
-    so = ", so XLA_COMPOSITE_OP does nothing" if allowlist else ""
+    so = ", so XLA_COMPOSITE_OP is for JAX programs only" if allowlist else ""
     assert finding == {
         "level": "problem" if allowlist else "warning",
         "subject": "import torch_xla",
@@ -307,7 +307,10 @@ def test_the_table(modules: Callable[..., Path]) -> None:
     result = CliRunner().invoke(app, ["doctor"], env={"XLA_COMPOSITE_OP": "gelu"})
     assert result.exit_code == 1
     lines = [" ".join(line.strip("│").split()) for line in result.stdout.splitlines()]
-    text = "problem │ import torch │ torch is not installed, so XLA_COMPOSITE_OP does nothing"
+    text = (
+        "problem │ import torch │ torch is not installed, so JAX programs with XLA_COMPOSITE_OP end"
+        " with an error"
+    )
     assert text in lines
     advice = lines[lines.index(text) + 1]
     assert advice == "│ │ -> pip install 'torch-xla-composites[torch-xla,cli]'"

@@ -89,6 +89,43 @@ def test_a_fx_frontend_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["import jax"].level == "ok"
 
 
+FOR_JAX = {"torch": {"file": "/torch/__init__.py"}, "torch_xla": missing("torch_xla")}
+
+
+@pytest.mark.parametrize("allowlist", ["gelu", ""])
+def test_jax_beside_a_pytorch_without_torch_xla(
+    allowlist: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the extra `jax` allows is no problem: the variable works in JAX programs."""
+    installed(monkeypatch, torch="2.9.1+cpu")
+    found = findings(FOR_JAX | {"jax": {"errors": []}}, XLA_COMPOSITE_OP=allowlist)
+    so = ", so XLA_COMPOSITE_OP is for JAX programs only" if allowlist else ""
+    assert found["import torch_xla"].level == "warning"
+    assert found["import torch_xla"].text == f"torch_xla is not installed{so}"
+    assert ADVICE.format("torch-xla,cli") in found["import torch_xla"].advice
+    assert found["import jax"].text == "works beside torch"
+    of_versions = {f.subject: f.level for f in versions.version_findings(torch_needed=True)}
+    assert of_versions["torch"] == "ok"
+    assert "torch-xla" not in of_versions
+    assert versions.install() == f"pip install '{ADVICE.format('jax,cli')}'"
+
+
+def test_a_pytorch_that_no_extra_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, torch="2.8.0")
+    found = findings(FOR_JAX | {"jax": {"errors": []}}, XLA_COMPOSITE_OP="gelu")
+    assert found["import torch_xla"].level == "problem"
+    of_versions = {f.subject: f.level for f in versions.version_findings(torch_needed=True)}
+    assert of_versions["torch"] == of_versions["torch-xla"] == "problem"
+
+
+def test_jax_with_the_variable_and_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    steps = {"torch": missing("torch"), "jax": {"errors": []}}
+    found = findings(steps, XLA_COMPOSITE_OP="gelu")["import torch"]
+    assert found.level == "problem"
+    assert found.text.endswith("so JAX programs with XLA_COMPOSITE_OP end with an error")
+
+
 def test_jax_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read and lowered, and programs run; jax is looked at too."""
     installed(monkeypatch)

@@ -9,13 +9,20 @@ from pathlib import Path
 
 from composites.cli.doctor.findings import Finding, one_line
 from composites.cli.doctor.processes import AUTOLOAD, Program, Told
-from composites.cli.doctor.versions import PACKAGE, install, install_torch, without_torch_xla
+from composites.cli.doctor.versions import (
+    PACKAGE,
+    for_jax_alone,
+    install,
+    install_torch,
+    without_torch_xla,
+)
 from composites.settings import ALLOWLIST
 from lowering.frontends.torch_xla import capabilities
 
 _GROUP, _NAME, _VALUE = "torch.backends", "composites", "lowering.autoload:autoload"
 _BROKEN_PLUGIN = re.compile(r"Failed to load the backend extension: (.+?)\.( |$)")
-_WITH_TORCH_XLA = f"make an environment of its own with pip install '{PACKAGE}[torch-xla,cli]'"
+_INSTALL_TORCH_XLA = f"pip install '{PACKAGE}[torch-xla,cli]'"
+_WITH_TORCH_XLA = f"make an environment of its own with {_INSTALL_TORCH_XLA}"
 _DEVICE = "set PJRT_DEVICE, as in PJRT_DEVICE=CPU"
 _OURS = ("AllowlistError", "RegistryError")
 
@@ -109,10 +116,18 @@ def _import(name: str, program: Program, *, needed: bool) -> Finding:
             return Finding("ok", subject, text)
         text += f", so {ALLOWLIST.name} is for exports and JAX programs"
         return Finding("warning", subject, text, f"where scripts need it, {_WITH_TORCH_XLA}")
+    if missing in errors and name == "torch_xla":
+        text = "torch_xla is not installed"
+        if needed:
+            text += f", so {ALLOWLIST.name} is for JAX programs only"
+        if for_jax_alone():
+            advice = f"where PyTorch programs need it, {_INSTALL_TORCH_XLA}"
+            return Finding("warning", subject, text, advice)
+        return Finding("problem" if needed else "warning", subject, text, _INSTALL_TORCH_XLA)
     if missing in errors:
         text = f"{name} is not installed"
         if needed:
-            text += f", so {ALLOWLIST.name} does nothing"
+            text += f", so JAX programs with {ALLOWLIST.name} end with an error"
         return Finding("problem" if needed else "warning", subject, text, install_torch())
     text = f"fails: {one_line(errors[0])}"
     if any(error.startswith(_OURS) for error in errors):

@@ -22,14 +22,13 @@ _FRONTEND = ("torch", "torch_xla")
 
 def without_torch_xla() -> bool:
     """Whether programs of this environment are exported by the frontend that needs no torch_xla."""
-    found = installed("torch")
-    if installed("torch_xla") is not None or found is None or not _is_version(found):
-        return False
-    try:
-        needed = requirements(distribution(PACKAGE), ("torch",))
-    except PackageNotFoundError:
-        return False
-    return any(_name(one) == "torch" and one.specifier.contains(found) for one in needed)
+    return installed("torch_xla") is None and _torch_fits("torch")
+
+
+def for_jax_alone() -> bool:
+    """Whether this environment has composites in JAX programs alone: its PyTorch has the schemas
+    and decompositions, and is too old for the frontend that needs no torch_xla."""
+    return installed("torch_xla") is None and not _torch_fits("torch") and _torch_fits("jax")
 
 
 def without_torch() -> bool:
@@ -91,7 +90,21 @@ def version_findings(*, torch_needed: bool, torch_xla_works: bool = False) -> It
 
 
 def _extra() -> str:
-    return "torch" if without_torch_xla() else "torch-xla"
+    if without_torch_xla():
+        return "torch"
+    return "jax" if for_jax_alone() else "torch-xla"
+
+
+def _torch_fits(extra: str) -> bool:
+    """Whether PyTorch is installed in a version that an extra of this package asks for."""
+    found = installed("torch")
+    if found is None or not _is_version(found):
+        return False
+    try:
+        needed = requirements(distribution(PACKAGE), (extra,))
+    except PackageNotFoundError:
+        return False
+    return any(_name(one) == "torch" and one.specifier.contains(found) for one in needed)
 
 
 def _untested(finding: Finding, requirement: Requirement) -> Finding:
