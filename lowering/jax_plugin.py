@@ -33,10 +33,10 @@ def initialize() -> None:
 
 
 def _enable(text: str) -> None:
-    from composites.allowlist import split_allowlist
     from composites.errors import AllowlistError
 
     try:
+        from composites.allowlist import split_allowlist
         from lowering.jax_entries.activation import enable
         from lowering.jax_entries.reporting import report_at_exit
     except ModuleNotFoundError as error:

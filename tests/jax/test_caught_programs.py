@@ -133,6 +133,14 @@ def test_misspelled_name(plugin: dict[str, str]) -> None:
     )
 
 
+def test_without_pytorch(plugin: dict[str, str]) -> None:
+    script = "import sys\nsys.modules['torch'] = None\n" + TRAINING + "print('went on')"
+    done = run_python(script, XLA_COMPOSITE_OP="silu", **plugin)
+    assert done.code != 0
+    assert "went on" not in done.stdout
+    assert "MissingPackageError: XLA_COMPOSITE_OP=silu: composites of JAX programs" in done.stderr
+
+
 def test_nothing_is_imported_without_the_variable(plugin: dict[str, str]) -> None:
     script = TRAINING + (
         "import sys\n"
