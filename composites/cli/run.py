@@ -9,6 +9,7 @@ import typer
 
 from composites.cli.errors import clear_errors, fail
 from composites.cli.output import print_table
+from composites.python_syntax import imports, parse_module
 
 
 def register(app: typer.Typer) -> None:
@@ -51,13 +52,24 @@ def run(
     if watched.stats.idle:
         typer.echo(f"on, and caught no call: {', '.join(watched.stats.idle)}")
     if not watched.graphs and watched.exit_code == 0:
-        fail(f"{script} ran no graph on an XLA device, and JAX compiled none{_why_not()}")
+        why = _why_not(Path(script))
+        fail(f"{script} ran no graph on an XLA device, and JAX compiled none{why}")
     raise typer.Exit(watched.exit_code)
 
 
-def _why_not() -> str:
+def _why_not(script: Path) -> str:
+    """What is said of PyTorch programs where none runs with composites."""
     from lowering.frontends.chosen import package
 
-    if package().RUNS_PROGRAMS:
+    if package().RUNS_PROGRAMS or _is_of_jax(script):
         return ""
     return "; without torch_xla, PyTorch programs have composites in composites.export only"
+
+
+def _is_of_jax(script: Path) -> bool:
+    """Whether a script imports JAX, and not PyTorch."""
+    try:
+        packages = {name for name, _ in imports(parse_module(script.read_bytes(), str(script)))}
+    except (OSError, SyntaxError, ValueError):  # it ran: it may be an archive, or be gone
+        return False
+    return "jax" in packages and "torch" not in packages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -85,10 +86,30 @@ def test_what_is_on_is_in_an_export() -> None:
     assert dict(program.composites) == {"ptxla.gelu": 1}
 
 
-def test_a_script_that_runs_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "of_pytorch"),
+    [
+        ("import torch", True),
+        ("import jax\nfrom torch.nn import functional", True),
+        ("import jax.numpy as jnp", False),
+    ],
+)
+def test_a_script_that_runs_nothing(source: str, of_pytorch: bool, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text("import torch\n")
+    script.write_text(source + "\n")
     done = run(sys.executable, "-m", "composites", "run", str(script))
     assert done.code == 1
-    runs = chosen.package().RUNS_PROGRAMS
-    assert ("without torch_xla, PyTorch programs have composites" in done.stderr) is not runs
+    assert "ran no graph on an XLA device, and JAX compiled none" in done.stderr
+    says = of_pytorch and not chosen.package().RUNS_PROGRAMS
+    assert ("without torch_xla, PyTorch programs have composites" in done.stderr) is says
+
+
+def test_an_archive_that_runs_nothing(tmp_path: Path) -> None:
+    """It is no Python source, and is run all the same."""
+    archive = tmp_path / "program.pyz"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("__main__.py", "import jax\n")
+    done = run(sys.executable, "-m", "composites", "run", str(archive))
+    assert done.code == 1
+    assert "ran no graph on an XLA device, and JAX compiled none" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from composites.cli.doctor.findings import Finding
-from composites.python_syntax import parse_module
+from composites.python_syntax import imports, parse_module
 from composites.settings import ALLOWLIST
 
 _IMPORTED = ("torch", "torch_xla")
@@ -23,7 +23,7 @@ def script_findings(script: Path) -> Iterator[Finding]:
     except (SyntaxError, ValueError) as error:
         yield Finding("problem", str(script), f"is not Python: {error}", "name a Python script")
         return
-    imported = min(_lines_of_imports(tree), default=None)
+    imported = min((line for name, line in imports(tree) if name in _IMPORTED), default=None)
     late = [line for line in _lines_that_set(tree) if imported is not None and line > imported]
     if late:
         yield Finding(
@@ -35,18 +35,6 @@ def script_findings(script: Path) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", str(script), "sets nothing too late")
-
-
-def _lines_of_imports(tree: ast.AST) -> Iterator[int]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        else:
-            continue
-        if any(name.partition(".")[0] in _IMPORTED for name in names):
-            yield node.lineno
 
 
 def _lines_that_set(tree: ast.AST) -> Iterator[int]:
