@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -16,34 +11,6 @@ from composites.cli.doctor.processes import Program, Told
 from lowering.frontends.torch_xla import capabilities
 
 ADVICE = "torch-xla-composites[{}]"
-
-
-def examine(**environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """The exit code, and the findings by subject."""
-    done = subprocess.run(
-        [sys.executable, "-m", "composites", "doctor", "--json"],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, {f["subject"]: f for f in json.loads(done.stdout)["findings"]}
-
-
-@pytest.mark.skipif(find_spec("torch_xla") is not None, reason="needs the fx frontend alone")
-def test_a_healthy_environment_without_torch_xla() -> None:
-    code, found = examine(XLA_COMPOSITE_OP="gelu")
-    assert code == 0, found
-    assert found["import jax"] == {
-        "level": "ok",
-        "subject": "import jax",
-        "text": "works beside torch",
-        "advice": "",
-    }
-    assert found["frontend fx"]["level"] == "ok"
-    assert found["composites on"]["text"].endswith(" in a program that exports")
-    assert found["import torch_xla"]["level"] == "warning"
-    assert not [f for f in found.values() if f["level"] == "problem"]
 
 
 def findings(steps: dict[str, dict[str, Any]], **environment: str) -> dict[str, Any]:

@@ -1,0 +1,36 @@
+"""`composites doctor` where the fx frontend is the only one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+
+def examine(**environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The exit code, and the findings by subject."""
+    done = subprocess.run(
+        [sys.executable, "-m", "composites", "doctor", "--json"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, {f["subject"]: f for f in json.loads(done.stdout)["findings"]}
+
+
+def test_a_healthy_environment_without_torch_xla() -> None:
+    code, found = examine(XLA_COMPOSITE_OP="gelu")
+    assert code == 0, found
+    assert found["import jax"] == {
+        "level": "ok",
+        "subject": "import jax",
+        "text": "works beside torch",
+        "advice": "",
+    }
+    assert found["frontend fx"]["level"] == "ok"
+    assert found["composites on"]["text"].endswith(" in a program that exports")
+    assert found["import torch_xla"]["level"] == "warning"
+    assert not [f for f in found.values() if f["level"] == "problem"]
