@@ -336,8 +336,8 @@ CASES: tuple[Case, ...] = (
         )
     ),
     sized("glu", self="1024x4096xf32"),
-    sized("softmax", self="12x512x512xf32"),
-    sized("log_softmax", self=LOGITS),
+    sized("softmax", self="12x512x512xf32", plain={"dim": -1}),
+    sized("log_softmax", self=LOGITS, plain={"dim": -1}),
     sized("embedding", weight="50257x384xf32", indices="2x512xi64", below=50257),
     sized("nll_loss", self=LOGITS, target="1024xi64", weight="16000xf32", below=16000,
         constant=("weight",), uniform=("weight",)),
