@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import UnsupportedCallError
+from composites.jax_functions.arguments import floats, number
 
 
 @dataclass(frozen=True)
@@ -42,3 +43,34 @@ def with_integer_labels(
         many="merged",
     )
     return losses.reshape(labels.shape)
+
+
+def squared_error(composite: Any, predictions: Any, targets: Any = None) -> Any:
+    """`optax.squared_error`, and with it `optax.l2_loss`, which is half of it."""
+    _check_alike(predictions, targets)
+    return composite(predictions, targets, reduction=0)
+
+
+def huber_loss(composite: Any, predictions: Any, targets: Any = None, *, delta: Any = 1.0) -> Any:
+    """`optax.huber_loss`."""
+    _check_alike(predictions, targets)
+    return composite(predictions, targets, reduction=0, delta=number(delta, "delta"))
+
+
+def sigmoid_binary_cross_entropy(composite: Any, logits: Any, labels: Any) -> Any:
+    """`optax.sigmoid_binary_cross_entropy`, which takes labels of all types."""
+    from jax.numpy import asarray
+
+    labels = asarray(labels, floats(logits).dtype)
+    _check_alike(logits, labels)
+    return composite(logits, labels, reduction=0, decomposition=composite.original)
+
+
+def _check_alike(predictions: Any, targets: Any) -> None:
+    """Check that both are arrays of floats, of one shape and type."""
+    if targets is None:
+        raise UnsupportedCallError("there are no targets")
+    floats(predictions)
+    floats(targets)
+    if (predictions.shape, predictions.dtype) != (targets.shape, targets.dtype):
+        raise UnsupportedCallError("predictions and targets have other shapes or types")

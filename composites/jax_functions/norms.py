@@ -21,6 +21,8 @@ class _OfLinen:
     parameters: tuple[str, ...]
     averages: tuple[str, ...] = ()
     """Given after the parameters."""
+    in_training: bool = False
+    """Whether the averages change. They are further results then."""
 
     def __call__(self, x: Any, *arrays: Any) -> Any:
         count = len(self.parameters)
@@ -28,7 +30,12 @@ class _OfLinen:
         if not self.averages:
             return self.module.apply(variables, x)
         variables["batch_stats"] = dict(zip(self.averages, arrays[count:], strict=True))
-        return self.module.apply(variables, x, use_running_average=True)
+        if not self.in_training:
+            return self.module.apply(variables, x, use_running_average=True)
+        result, changed = self.module.apply(
+            variables, x, use_running_average=False, mutable=["batch_stats"]
+        )
+        return [result, *(changed["batch_stats"][name] for name in self.averages)]
 
 
 @dataclass(frozen=True)
@@ -40,15 +47,23 @@ class _OfNnx:
     """Of its state, whose arrays are the parameters."""
     places: tuple[int, ...]
     """For each array of the state, its place among the parameters."""
-    by_averages: bool = False
+    averages: tuple[str, ...] = ()
+    in_training: bool = False
 
     def __call__(self, x: Any, *arrays: Any) -> Any:
         import jax
         from flax import nnx
 
         state = jax.tree.unflatten(self.structure, [arrays[place] for place in self.places])
-        keywords = {"use_running_average": True} if self.by_averages else {}
-        return nnx.merge(self.graph, state)(x, **keywords)
+        module = nnx.merge(self.graph, state)
+        if not self.averages:
+            return module(x)
+        result = module(x, use_running_average=not self.in_training)
+        if not self.in_training:
+            return result
+        changed = dict(zip(self.places, jax.tree.leaves(nnx.state(module)), strict=True))
+        first = len(changed) - len(self.averages)
+        return [result, *(changed[place] for place in range(first, len(changed)))]
 
 
 @dataclass(frozen=True)
@@ -106,6 +121,17 @@ class _OfAverages:
         return [self.norm(x, *arrays), empty, empty]
 
 
+@dataclass(frozen=True)
+class _OfBatch:
+    """A batch norm in training as a function of arrays in the entry's order, in which the moving
+    averages come before the parameters."""
+
+    norm: Any
+
+    def __call__(self, x: Any, mean: Any, variance: Any, *parameters: Any) -> Any:
+        return self.norm(x, *parameters, mean, variance)
+
+
 def layer_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     """`LayerNorm.__call__` of flax.linen and flax.nnx."""
     axes = _axes(self, x, mask)
@@ -145,7 +171,7 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     channels = x.shape[-1]
     groups = channels // self.group_size if self.group_size else self.num_groups
     norm, parameters = _taken_apart(self)
-    front = (0, x.ndim - 1, *range(1, x.ndim - 1))
+    front = _channels_in_front(x)
     return composite(
         x,
         parameters.get("scale"),
@@ -165,22 +191,13 @@ def batch_norm_by_averages(
 ) -> Any:
     """`BatchNorm.__call__` of flax.linen and flax.nnx in inference. Channels are the last
     dimension there, and the second one in the composite."""
-    from flax import linen
-
-    of_module = self.use_running_average
-    if use_running_average is None:
-        use_running_average = of_module
-    elif of_module is not None and isinstance(self, linen.Module):
-        raise UnsupportedCallError("use_running_average is given twice, which flax refuses")
-    if not use_running_average:
+    if not _uses_averages(self, use_running_average):
         raise UnsupportedCallError("it uses the statistics of the batch")
-    _check(self, x, mask)
-    if x.ndim < 2 or _positive(self.axis, x) != [x.ndim - 1]:
-        raise UnsupportedCallError("channels are not the last one of several dimensions")
+    _check_channels(self, x, mask)
     norm, arrays = _taken_apart(self, _AVERAGES)
     if isinstance(norm, _OfNnx) and x.dtype != arrays["mean"].dtype:
         raise UnsupportedCallError("flax.nnx rounds the moving averages to another type first")
-    front = (0, x.ndim - 1, *range(1, x.ndim - 1))
+    front = _channels_in_front(x)
     return composite(
         x,
         arrays.get("scale"),
@@ -194,6 +211,77 @@ def batch_norm_by_averages(
         has_backward=False,
         orders=((front, *(None for _ in arrays)), (front, None, None)),
     )[0]
+
+
+def batch_norm_in_training(
+    composite: Any, self: Any, x: Any, use_running_average: Any = None, *, mask: Any = None
+) -> Any:
+    """`BatchNorm.__call__` of flax.linen and flax.nnx in training. It changes the moving averages
+    of the module, which the composite has as results."""
+    if _uses_averages(self, use_running_average):
+        raise UnsupportedCallError("it uses the moving averages")
+    _check_channels(self, x, mask)
+    if 0 in x.shape:
+        raise UnsupportedCallError("an empty batch has no statistics")
+    norm, arrays = _taken_apart(self, _AVERAGES, in_training=True)
+    parameters = {name: array for name, array in arrays.items() if name in _PARAMETERS}
+    front = _channels_in_front(x)
+    result, mean, variance = composite(
+        x,
+        arrays["mean"],
+        arrays["var"],
+        parameters.get("scale"),
+        parameters.get("bias"),
+        momentum=1 - float(self.momentum),
+        eps=float(self.epsilon),
+        decomposition=_OfBatch(norm),
+        orders=((front, None, None, *(None for _ in parameters)), (front, None, None)),
+    )
+    _change_averages(self, {"mean": mean, "var": variance})
+    return result
+
+
+def _uses_averages(module: Any, of_call: Any) -> bool:
+    """Whether a batch norm uses its moving averages."""
+    from flax import linen
+
+    of_module = module.use_running_average
+    if of_call is not None and of_module is not None and isinstance(module, linen.Module):
+        raise UnsupportedCallError("use_running_average is given twice, which flax refuses")
+    if of_call is None and of_module is None:
+        raise UnsupportedCallError("use_running_average is not given, which flax refuses")
+    return bool(of_module if of_call is None else of_call)
+
+
+def _change_averages(module: Any, arrays: dict[str, Any]) -> None:
+    """Change the moving averages of a batch norm, as flax does in training."""
+    from flax import linen
+
+    if isinstance(module, linen.Module):
+        for name, array in arrays.items():
+            module.put_variable("batch_stats", name, array)
+        return
+    import jax
+    from flax import nnx
+
+    def changed(path: Any, _: Any) -> Any:
+        written = jax.tree_util.keystr(path)
+        return next(array for name, array in arrays.items() if f"'{name}'" in written)
+
+    state = nnx.state(module, nnx.BatchStat)
+    nnx.update(module, jax.tree_util.tree_map_with_path(changed, state))
+
+
+def _check_channels(module: Any, x: Any, mask: Any) -> None:
+    """Check that a batch norm has its channels last."""
+    _check(module, x, mask)
+    if x.ndim < 2 or _positive(module.axis, x) != [x.ndim - 1]:
+        raise UnsupportedCallError("channels are not the last one of several dimensions")
+
+
+def _channels_in_front(x: Any) -> tuple[int, ...]:
+    """The order of dimensions that puts the last one behind the batch."""
+    return (0, x.ndim - 1, *range(1, x.ndim - 1))
 
 
 def _axes(module: Any, x: Any, mask: Any) -> tuple[int, ...]:
@@ -222,17 +310,23 @@ def _positive(axes: Any, x: Any) -> list[int]:
     return sorted(axis % x.ndim for axis in (axes if isinstance(axes, list | tuple) else (axes,)))
 
 
-def _taken_apart(module: Any, averages: tuple[str, ...] = ()) -> tuple[Any, dict[str, Any]]:
+def _taken_apart(
+    module: Any, averages: tuple[str, ...] = (), *, in_training: bool = False
+) -> tuple[Any, dict[str, Any]]:
     """A module as a function of its input, parameters and moving averages, and these by name."""
     from flax import linen
 
     take = _of_linen if isinstance(module, linen.Module) else _of_nnx
-    return take(module, averages)
+    return take(module, averages, in_training)
 
 
-def _of_linen(module: Any, averages: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
+def _of_linen(
+    module: Any, averages: tuple[str, ...], in_training: bool
+) -> tuple[Any, dict[str, Any]]:
     if module.is_initializing():
         raise UnsupportedCallError("its parameters are not initialized")
+    if in_training and not module.is_mutable_collection("batch_stats"):
+        raise UnsupportedCallError("its moving averages cannot change, which flax refuses")
     found = {
         name: module.get_variable("params", name)
         for name in _PARAMETERS
@@ -246,10 +340,12 @@ def _of_linen(module: Any, averages: tuple[str, ...]) -> tuple[Any, dict[str, An
     pure = module.clone(parent=None, name=None)
     if averages:  # as of the call, and not of the module
         pure = pure.clone(use_running_average=None)
-    return _OfLinen(pure, parameters, averages), _arrays(found)
+    return _OfLinen(pure, parameters, averages, in_training), _arrays(found)
 
 
-def _of_nnx(module: Any, averages: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
+def _of_nnx(
+    module: Any, averages: tuple[str, ...], in_training: bool
+) -> tuple[Any, dict[str, Any]]:
     import jax
     from flax import nnx
 
@@ -268,7 +364,7 @@ def _of_nnx(module: Any, averages: tuple[str, ...]) -> tuple[Any, dict[str, Any]
     order = [number for number, _ in found.values()]
     places = tuple(order.index(number) for number in range(len(flat)))
     arrays = {name: leaf for name, (_, leaf) in found.items()}
-    return _OfNnx(graph, structure, places, bool(averages)), _arrays(arrays)
+    return _OfNnx(graph, structure, places, averages, in_training), _arrays(arrays)
 
 
 def _arrays(found: dict[str, Any]) -> dict[str, Any]:

@@ -77,13 +77,16 @@ class Catcher:
     ) -> Any:
         if _inside.active:  # a decomposition is plain: it has no composites
             return original(*arguments, **keywords)
+        reasons: list[tuple[Claim, str]] = []
         for claim in self.claims:
             composite = CaughtComposite(self, claim, original, arguments, keywords)
             try:
                 return _adapted(claim, composite)
             except UnsupportedCallError as error:
-                operands = _written([*arguments, *keywords.values()])
-                claim.statistics.fallback(str(error), operands).count_call()
+                reasons.append((claim, str(error)))
+        operands = _written([*arguments, *keywords.values()])
+        for claim, reason in reasons:
+            claim.statistics.fallback(reason, operands).count_call()
         return original(*arguments, **keywords)
 
 

@@ -23,6 +23,7 @@ from lowering.frontends.jax.internals import knows_sums
 
 X = jax.random.normal(jax.random.key(0), (4, 6))
 LABELS = jnp.array([0, 5, 2, 2])
+TARGETS = jax.random.uniform(jax.random.key(2), (4, 6))
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,16 @@ MORE_FUNCTIONS = {
     "softmax of columns": Caught("softmax", partial(jax.nn.softmax, axis=0), has_backward=False),
     "log_softmax": Caught("log_softmax", jax.nn.log_softmax, has_backward=False),
     "elu": Caught("elu", jax.nn.elu),
+    "selu": Caught("elu", jax.nn.selu),
+    "celu": Caught("elu", jax.nn.celu),
+    "squared error": Caught("mse_loss", lambda x: optax.squared_error(x, TARGETS)),
+    "l2 loss": Caught("mse_loss", lambda x: optax.l2_loss(x, TARGETS)),
+    "Huber loss": Caught("huber_loss", lambda x: optax.huber_loss(x, TARGETS, delta=0.5)),
+    "binary cross entropy": Caught(
+        "binary_cross_entropy_with_logits",
+        lambda x: optax.sigmoid_binary_cross_entropy(x, TARGETS),
+        has_backward=False,
+    ),
     "leaky_relu": Caught("leaky_relu", jax.nn.leaky_relu, has_backward=False),
     "relu6": Caught("hardtanh", jax.nn.relu6, has_backward=False),
     "hard_tanh": Caught("hardtanh", jax.nn.hard_tanh, has_backward=False),
@@ -224,6 +235,7 @@ def test_functions_mean_their_entries(name: str) -> None:
         "softmax": {"dim": 1, "half_to_float": False},
         "log_softmax": {"dim": 1, "half_to_float": False},
         "relu6": {"min_val": 0.0, "max_val": 6.0},
+        "selu": {"alpha": 1.6732632423543772, "scale": 1.0507009873554805},
     }
     entry = partial(composites.jax.entry(caught.entry), **arguments.get(name, {}))
     x = CORNERS[1:] if "softmax" in name or name == "glu" else CORNERS[:, 1:]

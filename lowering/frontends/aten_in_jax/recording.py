@@ -25,6 +25,8 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
     elementwise,
     fourier,
     indexing,
+    losses,
+    norms,
     pooling,
     products,
     reductions,
@@ -140,7 +142,7 @@ def _check_sizes(symbols: ShapeEnv | None) -> None:
 def _table(decompose: bool) -> Mapping[Any, Callable[..., Any]]:
     if not decompose:
         return {}
-    known = torch_internals.all_decompositions()
+    known = {**torch_internals.all_decompositions(), **norms.OF_ENTRIES}
     return {operator: function for operator, function in known.items() if operator not in RULES}
 
 

@@ -19,14 +19,14 @@ import torch
 from composites import torch_internals
 from composites.operators.unlowered import DECOMPOSITIONS
 from composites.torch_internals import DispatchState, pytree
-from lowering.frontends.aten_in_jax import has_rule
+from lowering.frontends.aten_in_jax import has_rule, norms
 from lowering.frontends.errors import (
     ForeignDataError,
     NoKernelError,
     ValueReadError,
     check_constant,
 )
-from lowering.frontends.fx import lists, norms, recurrent
+from lowering.frontends.fx import lists, recurrent
 from lowering.frontends.fx.device import device
 from lowering.frontends.protocols import Kernel
 
@@ -370,7 +370,7 @@ def _decomposed(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
 @cache
 def _decompositions() -> Mapping[Any, Kernel]:
     of_pytorch = torch_internals.all_decompositions()
-    ours = {**norms.DECOMPOSITIONS, **recurrent.DECOMPOSITIONS, **OWN}
+    ours = {**norms.OF_GRAPHS, **recurrent.DECOMPOSITIONS, **OWN}
     return {**of_pytorch, **DECOMPOSITIONS, **lists.decompositions(), **ours}
 
 

@@ -1,4 +1,4 @@
-"""Decompositions of norms on this frontend.
+"""Decompositions of norms, in PyTorch.
 
 Those of PyTorch compute mean and variance by `aten::var_mean`, which is a composite of its own. A
 norm is one composite, with nothing inside that a compiler would have to look for. In batch norm,
@@ -83,6 +83,14 @@ def native_batch_norm(
     return result.to(input.dtype), mean.flatten(), reciprocal.flatten()
 
 
+def batch_norm_in_one_type(
+    input: Tensor, *arguments: Tensor | float | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`native_batch_norm` with statistics in the input's type, as torch_xla has them."""
+    result, mean, reciprocal = native_batch_norm(input, *arguments)  # type: ignore[arg-type]
+    return result, mean.to(input.dtype), reciprocal.to(input.dtype)
+
+
 def _centered(input: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """The input less its mean, the mean, and the reciprocal of the deviation."""
     mean = input.mean(dims, keepdim=True)
@@ -102,8 +110,15 @@ def _of_channels(values: Tensor, input: Tensor) -> Tensor:
     return values.reshape(1, -1, *[1] * (input.dim() - 2))
 
 
-DECOMPOSITIONS: Mapping[object, Callable[..., object]] = {
+OF_GRAPHS: Mapping[object, Callable[..., object]] = {
     overload("aten::native_layer_norm"): native_layer_norm,
     overload("aten::native_group_norm"): native_group_norm,
     overload("aten::native_batch_norm"): native_batch_norm,
 }
+"""For the fx frontend. Statistics are in f32 beside a bf16 input, as PyTorch's meta kernels have
+them."""
+OF_ENTRIES: Mapping[object, Callable[..., object]] = {
+    overload("aten::native_batch_norm"): batch_norm_in_one_type,
+}
+"""For entries as JAX functions. PyTorch's own decompositions of the other two are like torch_xla's
+there."""

@@ -1,0 +1,90 @@
+"""Rules of losses whose forward has a result that only the backward takes.
+
+PyTorch's devices differ in what it is, and some of its decompositions read it. Here it is what
+torch_xla's is, and no backward reads it: a kernel that computes either of both then works beside a
+decomposition of the other, in programs of all frontends.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.frontends.aten_in_jax.table import rule
+
+
+class _Reduction(IntEnum):
+    """The attribute `reduction`, as PyTorch numbers it."""
+
+    NONE = 0
+    MEAN = 1
+    SUM = 2
+
+
+@rule("aten::log_sigmoid_forward")
+def _log_sigmoid(dtypes: Any, /, x: Any) -> tuple[Any, Any]:
+    """The result, and the denominator of the sigmoid, `1 + exp(-|x|)`."""
+    x = _wide(x)
+    exponential = jnp.exp(-jnp.abs(x))
+    return jnp.minimum(x, 0) - jnp.log1p(exponential), 1 + exponential
+
+
+@rule("aten::log_sigmoid_backward")
+def _log_sigmoid_backward(dtype: Any, /, grad: Any, x: Any, _: Any) -> Any:
+    x = _wide(x)
+    exponential = jnp.exp(-jnp.abs(x))
+    return grad * jnp.where(x < 0, 1, exponential) / (1 + exponential)
+
+
+@rule("aten::nll_loss_forward", "aten::nll_loss2d_forward")
+def _nll_loss(
+    dtypes: Any, /, x: Any, target: Any, weight: Any, reduction: int, ignore_index: int
+) -> tuple[Any, Any]:
+    """The loss, and 1 in place of the sum of the weights."""
+    axis = _classes(x)
+    weights = _weights(x, target, weight, ignore_index)
+    label = jnp.expand_dims(jnp.where(target == ignore_index, 0, target), axis)
+    taken = jnp.take_along_axis(x, label, axis, mode="clip").squeeze(axis)
+    # Where a target is ignored, the input may be infinite.
+    losses = jnp.where(target == ignore_index, 0, -weights * taken)
+    if reduction != _Reduction.NONE:
+        losses = losses.sum()
+    if reduction == _Reduction.MEAN:
+        losses = losses / weights.sum()
+    return losses, jnp.ones((), dtypes[1])
+
+
+@rule("aten::nll_loss_backward", "aten::nll_loss2d_backward")
+def _nll_loss_backward(
+    dtype: Any, /, grad: Any, x: Any, target: Any, weight: Any, reduction: int, ignore_index: int,
+    _: Any,
+) -> Any:  # fmt: skip
+    axis = _classes(x)
+    weights = _weights(x, target, weight, ignore_index)
+    of_each = -weights * grad
+    if reduction == _Reduction.MEAN:
+        of_each = of_each / weights.sum()
+    classes = lax.broadcasted_iota(target.dtype, x.shape, axis)
+    is_label = (classes == jnp.expand_dims(target, axis)) & (classes != ignore_index)
+    return jnp.where(is_label, jnp.expand_dims(of_each, axis), 0)
+
+
+def _classes(x: Any) -> int:
+    """The dimension of the classes. One sample may have no batch."""
+    return 1 if x.ndim > 1 else 0
+
+
+def _weights(x: Any, target: Any, weight: Any, ignore_index: int) -> Any:
+    """The weight of each target, which is 0 where it is ignored."""
+    dtype = jnp.promote_types(x.dtype, jnp.float32)
+    if weight is None:
+        return (target != ignore_index).astype(dtype)
+    taken = jnp.take(weight.astype(dtype), target, mode="clip")
+    return jnp.where(target == ignore_index, 0, taken)
+
+
+def _wide(x: Any) -> Any:
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
