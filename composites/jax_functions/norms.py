@@ -186,6 +186,26 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     )[0]
 
 
+def instance_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
+    """`InstanceNorm.__call__` of flax.linen and flax.nnx. Channels are the last dimension there,
+    and the second one in the composite."""
+    _check(self, x, mask)
+    if x.ndim < 3 or _positive(self.feature_axes, x) != [x.ndim - 1]:
+        raise UnsupportedCallError("channels are not the last one of at least three dimensions")
+    if 0 in x.shape:
+        raise UnsupportedCallError("the input has no elements")
+    norm, parameters = _taken_apart(self)
+    front = _channels_in_front(x)
+    return composite(
+        x,
+        parameters.get("scale"),
+        parameters.get("bias"),
+        eps=float(self.epsilon),
+        decomposition=norm,
+        orders=((front, *(None for _ in parameters)), (front,)),
+    )
+
+
 def batch_norm_by_averages(
     composite: Any, self: Any, x: Any, use_running_average: Any = None, *, mask: Any = None
 ) -> Any:

@@ -93,6 +93,18 @@ def test_bits(make: Callable[..., Norm], name: str) -> None:
 
 
 @MAKERS
+def test_bits_where_the_input_has_a_further_use(make: Callable[..., Norm]) -> None:
+    norm, variables = make()
+
+    def residual(variables: Any, x: Any) -> Any:
+        result, averages = norm(variables, x)
+        return x * jnp.sin(x + result), averages
+
+    names = composite_names(_with_and_without(_gradients(residual), variables, IMAGE))
+    assert FORWARD in names
+
+
+@MAKERS
 def test_operands_and_results_mean_those_of_the_entry(make: Callable[..., Norm]) -> None:
     norm, variables = make(momentum=0.9)
     text = _with_and_without(norm, variables, IMAGE)

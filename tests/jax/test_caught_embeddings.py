@@ -10,6 +10,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from composites_testing.jax_calls import composite_names
 from flax import nnx
@@ -64,6 +65,19 @@ def test_bits(make: Callable[..., Embedding], options: dict[str, Any]) -> None:
     assert _with_and_without(embed, variables, INDICES) == [FORWARD]
     gradient = jax.value_and_grad(partial(_weighted, embed))
     assert _with_and_without(gradient, variables, INDICES) == [FORWARD, BACKWARD]
+
+
+def test_weights_that_the_logits_have_too() -> None:
+    embed = nn.Embed(10, 4)
+    variables = embed.init(jax.random.key(1), INDICES)
+
+    def loss(variables: Any, indices: Any) -> Any:
+        hidden = jnp.sin(embed.apply(variables, indices)) + embed.apply(variables, indices + 1)
+        logits = embed.apply(variables, hidden, method="attend")
+        return optax.softmax_cross_entropy_with_integer_labels(logits, indices).sum()
+
+    names = _with_and_without(jax.value_and_grad(loss), variables, INDICES)
+    assert names.count(FORWARD) == 2
 
 
 @MAKERS
