@@ -13,7 +13,9 @@ composites have stock's decompositions.
   above the bar is measured up to three times as long before it counts.
 - `compile` is what torch_xla counts as XLA's time for the graph, once on each side; there is none
   where an earlier entry of the process had the same graph.
-- An entry that catches no call is an error.
+- Of a row above the bar, the last column says how long tracing takes, stock -> composites, which is
+  part of both times, and which operators stock leaves to PyTorch on the host.
+- An entry that catches no call is an error, and so is one whose process ends.
 
 With `--results`, rows are written to a file of JSON lines as soon as they are known, and entries
 that are in it are not measured again: a run can be ended and gone on with. `--repeats` is how many
@@ -28,12 +30,15 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
-from dataclasses import dataclass
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
@@ -42,6 +47,7 @@ import torch_xla
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from torch_xla.debug import metrics
 
 import composites
 from benchmarks import records
@@ -69,6 +75,8 @@ FEWEST = 4
 CASES_OF_A_PROCESS = 8
 """XLA keeps what it compiles, and Linux limits the memory mappings of a process."""
 
+SAMPLES_OF_TRACING = 20
+
 MODES = (FORWARD, BOTH, GRADIENT)
 
 
@@ -84,6 +92,10 @@ class Row:
     stock: list[list[float]]
     composites: list[list[float]]
     """Samples by block."""
+    tracing: tuple[float, ...] = ()
+    """Times of tracing alone, of both sides. They are taken of rows above the bar."""
+    on_the_host: tuple[str, ...] = ()
+    """Operators that stock torch_xla does not lower. They are looked up for rows above the bar."""
 
     @property
     def ratio(self) -> Ratio:
@@ -107,8 +119,18 @@ class Row:
             f"{self.ratio.median:.2f}",
             self.ratio.middle_half,
             " / ".join(f"{each:.2f} s" if each else "none" for each in self.compiles),
-            {"missed": "above", "met": ""}.get(self.verdict, self.verdict),
+            self._remark(),
         )
+
+    def _remark(self) -> str:
+        if not self.is_above:
+            return "" if self.verdict == "met" else self.verdict
+        remarks = ["above"]
+        if self.tracing:
+            remarks.append(f"tracing {' -> '.join(map(milliseconds, self.tracing))}")
+        if self.on_the_host:
+            remarks.append(f"stock runs {', '.join(self.on_the_host)} on the host")
+        return "; ".join(remarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +184,35 @@ def _row(
             block += more
         if ratio(*blocks).verdict(BAR) == "met":
             break
-    return Row(case.entry, case.size, mode, (theirs, own), *blocks)
+    row = Row(case.entry, case.size, mode, (theirs, own), blocks[0], blocks[1])
+    if not row.is_above:
+        return row
+    tracing = _tracing(placed, mode), _tracing(placed, mode, case.entry)
+    return replace(row, tracing=tracing, on_the_host=_on_the_host(placed, mode))
+
+
+def _tracing(placed: Call | Placed, mode: Mode, entry: str | None = None) -> float:
+    """The seconds that a step takes before the device has it: the median of some."""
+    found = []
+    with _on(entry):
+        for _ in range(SAMPLES_OF_TRACING):
+            duration, results = seconds(partial(placed.traced, mode))
+            found.append(duration)
+            settle()
+            del results
+    return median(found)
+
+
+def _on_the_host(placed: Call | Placed, mode: Mode) -> tuple[str, ...]:
+    """The operators that stock leaves to PyTorch."""
+    metrics.clear_counters()
+    _step(placed, mode)
+    return tuple(metrics.executed_fallback_ops())
+
+
+def _on(entry: str | None) -> AbstractContextManager[Any]:
+    """The entry, or none for stock's side."""
+    return nullcontext() if entry is None else composites.enabled(entry)
 
 
 def _first_step(placed: Call | Placed, mode: Mode) -> tuple[int, float]:
@@ -186,7 +236,7 @@ def _step(placed: Call | Placed, mode: Mode) -> int:
 def _samples(
     placed: Call | Placed, mode: Mode, count: int, clock: str, entry: str | None = None
 ) -> list[float]:
-    with nullcontext() if entry is None else composites.enabled(entry):
+    with _on(entry):
         _step(placed, mode)  # fills caches
         return [seconds(partial(_step, placed, mode), clock)[0] for _ in range(count)]
 
@@ -199,8 +249,15 @@ def measured(
     for start in range(0, len(names), CASES_OF_A_PROCESS):
         # A pool for each: with max_tasks_per_child, those of Python 3.11 can wait forever
         # (python/cpython#115634).
-        with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            yield from process.map(one, names[start : start + CASES_OF_A_PROCESS])
+        left = list(names[start : start + CASES_OF_A_PROCESS])
+        while left:
+            with ProcessPoolExecutor(1, get_context("spawn")) as process:
+                try:
+                    for found in process.map(one, left):
+                        del left[0]
+                        yield found
+                except BrokenProcessPool:
+                    yield Failure(left.pop(0), "its process ended")
 
 
 def _measured(name: str, repeats: int, budget: float, clock: str) -> list[Row] | Failure:
@@ -214,7 +271,12 @@ def _measured(name: str, repeats: int, budget: float, clock: str) -> list[Row] |
 
 def read(results: Path | None) -> list[Row]:
     """The rows of an earlier run."""
-    return [Row(**{**data, "compiles": tuple(data["compiles"])}) for data in records.read(results)]
+    tuples = ("compiles", "tracing", "on_the_host")
+
+    def row(data: dict[str, Any]) -> Row:
+        return Row(**{**data, **{key: tuple(data.get(key, ())) for key in tuples}})
+
+    return list(map(row, records.read(results)))
 
 
 def table(rows: Sequence[Row]) -> Table:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from composites_testing.processes import run
 
+from benchmarks import entries
 from benchmarks.calls import Call, builtin_entries
-from benchmarks.entries import Row, markdown, plot
+from benchmarks.entries import Failure, Row, markdown, plot
 from benchmarks.entry_cases import CASES, NOT_MEASURED
 
 REPOSITORY = Path(__file__).parents[2]
@@ -50,6 +53,27 @@ def test_the_page_names_what_is_above_the_bar() -> None:
     assert "](a.svg)" in page
     assert "Not in this run: `hardswish`, `elu`" in page
     assert "None." in markdown([row("gelu", 1.0)], [], None)
+
+
+def test_a_row_above_the_bar_says_what_its_time_is() -> None:
+    traced = replace(row("silu", 1.2), tracing=(0.001, 0.002), on_the_host=("aten::silu",))
+    assert (
+        traced.cells()[-1] == "above; tracing 1.00 ms -> 2.00 ms; stock runs aten::silu on the host"
+    )
+    assert row("silu", 1.2).cells()[-1] == "above"
+    assert replace(traced, composites=traced.stock).cells()[-1] == ""
+
+
+def test_a_process_that_ends_fails_its_entry_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "_measured", _ends_for_silu)
+    found = list(entries.measured(["gelu", "silu", "mish"], 2, 0.1, "wall"))
+    assert found == ["gelu", Failure("silu", "its process ended"), "mish"]
+
+
+def _ends_for_silu(name: str, **_: object) -> str:
+    if name == "silu":
+        os._exit(1)
+    return name
 
 
 def test_the_plot_has_each_entry(tmp_path: Path) -> None:
