@@ -231,7 +231,7 @@ def _rnn_scan() -> Call:
 
 
 def _wkv() -> Any:
-    return (_leaf(256), _leaf(256), _leaf(2, 64, 256), _leaf(2, 64, 256)), {}
+    return (_leaf(256), _leaf(256), _leaf(2, 16, 256), _leaf(2, 16, 256)), {}
 
 
 # ---- products wider than their operands ----
@@ -450,7 +450,7 @@ CASES: tuple[Case, ...] = (
         _selective_scan),
     _function("chunk_scan", "2x256x8x32xf32", f"{_model('mamba2')}:mamba2_chunk_scan", _chunk_scan),
     Case("rnn_scan", "2x64x256xf32", _rnn_scan),
-    _function("wkv", "2x64x256xf32", f"{_model('rwkv')}:rwkv_linear_attention_cpu", _wkv),
+    _function("wkv", "2x16x256xf32", f"{_model('rwkv')}:rwkv_linear_attention_cpu", _wkv),
     _wide("mm", "mm", (512, 1024), (1024, 1024)),
     _wide("convolution", "convolution", (2, 64, 32, 32), (64, 64, 3, 3),
         rest=(None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)),
