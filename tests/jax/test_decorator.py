@@ -390,6 +390,37 @@ def test_arrays_from_outside_are_no_constants() -> None:
         jax.jit(around)(X, X)
 
 
+@pytest.mark.parametrize("around", [
+    lambda f: jax.vmap(f, axis_name="devices"),
+    lambda f: jax.shard_map(
+        f,
+        mesh=Mesh(np.array(jax.devices()[:1]), ("devices",)),
+        in_specs=PartitionSpec("devices"),
+        out_specs=PartitionSpec(),
+    ),
+], ids=["vmap", "shard_map"])  # fmt: skip
+def test_collectives_are_an_error(around: Callable[..., Any]) -> None:
+    @composites.jax.composite("acme.mean")
+    def mean(x: jax.Array) -> jax.Array:
+        return jax.lax.pmean(x, "devices")
+
+    with pytest.raises(
+        composites.LoweringError, match="it reads the axis 'devices' of the program"
+    ):
+        around(mean)(jnp.ones((1, 4)))
+
+
+def test_ordered_effects_are_an_error() -> None:
+    @composites.jax.composite("acme.printing")
+    def printing(x: jax.Array) -> jax.Array:
+        jax.debug.print("{}", x, ordered=True)
+        return x
+
+    for run in (printing, jax.jit(printing), jax.grad(lambda x: printing(x).sum())):
+        with pytest.raises(composites.LoweringError, match="it has an effect that is ordered"):
+            run(X)
+
+
 def test_a_function_that_cannot_be_traced() -> None:
     @composites.jax.composite("acme.branching")
     def branching(x: jax.Array) -> jax.Array:

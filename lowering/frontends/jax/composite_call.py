@@ -23,8 +23,10 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.frontends.jax.internals import (
     add_one_by_one,
+    axes_read,
     bind_composite,
     define_pull_back,
+    has_ordered_effects,
     has_symbols,
     is_empty,
     parse_attributes_of,
@@ -176,9 +178,19 @@ def trace(function: Callable[..., Any], types: Sequence[Any]) -> Any:
     """A function of arrays as a closed jaxpr. It returns a list of arrays.
 
     Raises:
-        ValueError: the function holds an array, which would have to be an operand.
+        ValueError: the function holds an array, which would have to be an operand, reads an axis of
+            the program around it, or has ordered effects.
     """
     traced = jax.make_jaxpr(function)(*types)
+    if axes := axes_read(traced):
+        raise ValueError(
+            f"it reads the axis {axes[0]!r} of the program around it, as collectives do; a"
+            " composite computes from its operands alone, so do that outside of it"
+        )
+    if has_ordered_effects(traced):
+        raise ValueError(
+            "it has an effect that is ordered, which a composite cannot keep; do that outside of it"
+        )
     return jax.make_jaxpr(partial(_inlined, traced))(*types)
 
 

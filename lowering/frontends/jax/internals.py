@@ -12,6 +12,8 @@ from typing import Any
 
 import jax
 from jax._src.config import trace_context
+from jax._src.core import NamedAxisEffect
+from jax._src.effects import ordered_effects
 from jax._src.interpreters import ad as differentiation
 from jax._src.interpreters import partial_eval
 from jax._src.interpreters.mlir import register_attribute_handler
@@ -76,6 +78,18 @@ def reads(jaxpr: Any) -> list[bool]:
 def settings_of_traces() -> Any:
     """All of JAX's settings on which the trace of a function depends. It can be compared."""
     return trace_context()
+
+
+def axes_read(jaxpr: Any) -> list[str]:
+    """The names of axes, as of `jax.shard_map` and `jax.vmap`, that operations of a closed jaxpr
+    read."""
+    return sorted(str(each.name) for each in jaxpr.effects if isinstance(each, NamedAxisEffect))
+
+
+def has_ordered_effects(jaxpr: Any) -> bool:
+    """Whether a closed jaxpr has effects that happen in the program's order, as an ordered
+    `jax.debug.print` has."""
+    return any(map(ordered_effects.contains, jaxpr.effects))
 
 
 def has_own_type(array: Any) -> bool:
