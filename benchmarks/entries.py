@@ -187,16 +187,16 @@ def _row(
     row = Row(case.entry, case.size, mode, (theirs, own), blocks[0], blocks[1])
     if not row.is_above:
         return row
-    tracing = _tracing(placed, mode), _tracing(placed, mode, case.entry)
+    tracing = _tracing(placed, mode, clock), _tracing(placed, mode, clock, case.entry)
     return replace(row, tracing=tracing, on_the_host=_on_the_host(placed, mode))
 
 
-def _tracing(placed: Call | Placed, mode: Mode, entry: str | None = None) -> float:
+def _tracing(placed: Call | Placed, mode: Mode, clock: str, entry: str | None = None) -> float:
     """The seconds that a step takes before the device has it: the median of some."""
     found = []
     with _on(entry):
         for _ in range(SAMPLES_OF_TRACING):
-            duration, results = seconds(partial(placed.traced, mode))
+            duration, results = seconds(partial(placed.traced, mode), clock)
             found.append(duration)
             settle()
             del results
@@ -272,11 +272,10 @@ def _measured(name: str, repeats: int, budget: float, clock: str) -> list[Row] |
 def read(results: Path | None) -> list[Row]:
     """The rows of an earlier run."""
     tuples = ("compiles", "tracing", "on_the_host")
-
-    def row(data: dict[str, Any]) -> Row:
-        return Row(**{**data, **{key: tuple(data.get(key, ())) for key in tuples}})
-
-    return list(map(row, records.read(results)))
+    return [
+        Row(**{**data, **{key: tuple(data.get(key, ())) for key in tuples}})
+        for data in records.read(results)
+    ]
 
 
 def table(rows: Sequence[Row]) -> Table:
