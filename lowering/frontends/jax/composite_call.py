@@ -184,12 +184,13 @@ def trace(function: Callable[..., Any], types: Sequence[Any]) -> Any:
     traced = jax.make_jaxpr(function)(*types)
     if axes := axes_read(traced):
         raise ValueError(
-            f"it reads the axis {axes[0]!r} of the program around it, as collectives do; a"
-            " composite computes from its operands alone, so do that outside of it"
+            f"it reads the axis {axes[0]!r} of the program around it, as collectives do, and a"
+            " composite computes from its operands alone; call them outside of this function"
         )
     if has_ordered_effects(traced):
         raise ValueError(
-            "it has an effect that is ordered, which a composite cannot keep; do that outside of it"
+            "it has an effect that is ordered, as jax.debug.print(ordered=True) has, and a"
+            " composite cannot keep the order; call that outside of this function"
         )
     return jax.make_jaxpr(partial(_inlined, traced))(*types)
 
