@@ -6,6 +6,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from types import ModuleType
 from typing import Any
@@ -94,11 +95,13 @@ class _SpecUnderWay(importlib.machinery.ModuleSpec):
 class _Watcher(importlib.abc.MetaPathFinder):
     """Finds modules as the other finders do, with a loader that runs an action after the import."""
 
+    @abstractmethod
     def watches(self, name: str) -> bool:
-        raise NotImplementedError
+        """Whether the action runs after the import of this module."""
 
+    @abstractmethod
     def imported(self, name: str) -> None:
-        raise NotImplementedError
+        """Run the action after the import of a module that it watches."""
 
     def stop(self) -> bool:
         """Stop waiting. Returns whether it was waiting until now."""
