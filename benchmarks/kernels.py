@@ -1,7 +1,7 @@
 """Kernels beside the decompositions that they replace: examples/cpu_kernels on the CPU.
 
     python -m benchmarks.kernels [--parts calls,growing,updates,steps,others] [--names REGEX]
-        [--seconds 2] [--markdown benchmarks/KERNELS.md]
+        [--seconds 2] [--repeats 8] [--budget 150] [--markdown benchmarks/KERNELS.md]
 
 - calls: each distinct call of a composite alone, with stock's decomposition, with the faster
   alternative where the entry has one, and with the kernel.
@@ -34,8 +34,9 @@ On a GPU, the kernels are those of examples/gpu_kernels:
 - calls: attention, cross entropy, RMS norm and AdamW alone. Operands lie as the composite has them;
   cuDNN's rows include a copy to another layout, which a whole program does not need.
 
-All sides of a row run in one process, in turns, and a time is the median of its runs. The bound is
-the time in which this machine copies the bytes of operands and results.
+All sides of a row run in one process. Those of a call take turns, and a time is the median of its
+runs; those of a training step alternate in blocks, as benchmarks/timing.py says. The bound is the
+time in which this machine copies the bytes of operands and results.
 """
 
 from __future__ import annotations
@@ -69,7 +70,16 @@ from benchmarks.kernel_cases import (
     StepCase,
     Updated,
 )
-from benchmarks.timing import conditions, milliseconds
+from benchmarks.timing import (
+    Ratio,
+    affordable,
+    alternated,
+    conditions,
+    milliseconds,
+    ratio,
+    seconds,
+    typical,
+)
 from composites.functions import find_function
 from composites.registry.kernels import all_listed
 from lowering.export.arrays import array
@@ -82,6 +92,8 @@ from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.kernels import Candidate, outer_calls, place_kernels, put_alone
 
 PACKAGE = Path(__file__).parents[1] / "examples" / "cpu_kernels" / "src"
+FEWEST = 3
+"""Blocks of steps on each side, however long they take."""
 PARTS = ("calls", "growing", "updates", "steps", "others")
 SIDES = ("decompositions", "auto", "kernels", "eager", "torch.compile", "torch_xla")
 
@@ -181,10 +193,11 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """A training step. Times are in seconds, by side."""
+    """A training step."""
 
     name: str
-    times: Mapping[str, float]
+    blocks: Mapping[str, Sequence[Sequence[float]]]
+    """Seconds, by side."""
     taken: int
     """Calls of composites that have a kernel, of the side `auto`."""
     faster: int
@@ -192,8 +205,14 @@ class Stepped:
     bar: float | None
 
     @property
-    def gain(self) -> float:
-        return self.times["decompositions"] / self.times["auto"]
+    def times(self) -> dict[str, float]:
+        """Seconds of a step, by side."""
+        return {side: typical(blocks) for side, blocks in self.blocks.items()}
+
+    @property
+    def gain(self) -> Ratio:
+        """The time with stock's decompositions to that of `auto`."""
+        return ratio(self.blocks["auto"], self.blocks["decompositions"])
 
 
 # ---- calls ----
@@ -308,8 +327,11 @@ def measured_update(shape: tuple[int, ...], seconds: float) -> Update:
 # ---- steps ----
 
 
-def measured_step(case: StepCase, seconds: float, sides: Sequence[str] = SIDES) -> Stepped:
-    """All sides of a training step, in turns."""
+def measured_step(
+    case: StepCase, repeats: int, budget: float, sides: Sequence[str] = SIDES
+) -> Stepped:
+    """All sides of a training step, in alternating blocks: each as its own training loop has it,
+    and not as it is just after another side has filled the caches."""
     torch.manual_seed(0)
     module, batch = case.build()
     optimizer = partial(torch.optim.AdamW, lr=1e-3)
@@ -324,12 +346,18 @@ def measured_step(case: StepCase, seconds: float, sides: Sequence[str] = SIDES) 
     }
     makers = {"eager": _eager, "torch.compile": _compiled, "torch_xla": _torch_xla}
     runs |= {side: maker(case) for side, maker in makers.items() if side in sides}
-    times = times_in_turns(list(runs.values()), seconds)
+
+    def samples(run: Callable[[], object], count: int) -> list[float]:
+        run()  # fills caches
+        return [seconds(run)[0] for _ in range(count)]
+
+    called = [partial(samples, run) for run in runs.values()]
+    together = sum(min(each(1)) for each in called)
+    blocks = alternated(called, *affordable(together, budget, FEWEST, repeats))
     uses = steps["auto"].kernels
     taken = sum(use.count for use in uses if use.kernel is not None)
     faster = sum(use.count for use in uses if use.alternative is not None)
-    medians = map(median, times)
-    return Stepped(case.name, dict(zip(runs, medians, strict=True)), taken, faster, case.bar)
+    return Stepped(case.name, dict(zip(runs, blocks, strict=True)), taken, faster, case.bar)
 
 
 def _of_step(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Callable[[], object]:
@@ -397,7 +425,7 @@ GROWTH_HEAD = (
 UPDATES_HEAD = ("parameter", "donated step", "PyTorch fused", "bound", "step / bound")
 STEPS_HEAD = (
     *("step", *SIDES, "calls with kernels", "with alternatives"),
-    *("decompositions / auto", "bar", "fastest"),
+    *("decompositions / auto", "middle half", "bar", "fastest"),
 )
 
 
@@ -442,8 +470,9 @@ def step_cells(step: Stepped) -> tuple[str, ...]:
         *(milliseconds(step.times[side]) if side in step.times else "" for side in SIDES),
         str(step.taken),
         str(step.faster),
-        f"{step.gain:.2f}",
-        _bar(step.gain, step.bar),
+        f"{step.gain.median:.2f}",
+        step.gain.middle_half,
+        _bar(step.gain.median, step.bar),
         min(users, key=lambda side: users[side]),
     )
 
@@ -546,7 +575,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--names", default="", help="only rows whose name matches")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each side of a row")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each side of a call")
+    parser.add_argument("--repeats", type=int, default=8, help="blocks of steps on each side")
+    parser.add_argument("--budget", type=float, default=150.0, help="seconds for a step, about")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--prepare", type=Path, help="with cuda: write programs, measure nothing")
@@ -582,7 +613,7 @@ def main() -> None:
     for name, cases, sides in (("steps", STEPS, SIDES), ("others", OTHERS, SIDES[:2])):
         for step in cases if name in parts else ():
             if wanted(step.name):
-                steps.append(measured_step(step, 5 * options.seconds, sides))
+                steps.append(measured_step(step, options.repeats, options.budget, sides))
                 shown(step_cells(steps[-1]))
     if options.markdown:
         busy = f"load {os.getloadavg()[0]:.1f} at the end"

@@ -40,7 +40,7 @@ sizes = [cross_entropy(4, 16)]
 growing = Growing("losses", ["cross_entropy_loss"], sizes, "logits.numel()", _numbers)
 grown = list(growth(growing, 0.01))
 step = measured_step(
-    StepCase("tiny", partial(causal_gpt, 16, 64, 64, 1)), 0.01, ["decompositions", "eager"]
+    StepCase("tiny", partial(causal_gpt, 16, 64, 64, 1)), 1, 0.01, ["decompositions", "eager"]
 )
 parts = calls, grown, [measured_update((3, 4), 0.01)], [step]
 print(json.dumps([[asdict(each) for each in found] for found in parts]))
@@ -57,11 +57,12 @@ def test_cells_have_gains_and_bars(call: Call) -> None:
     assert call_cells(call)[2:] == (
         *("400 ms", "200 ms", "50.0 ms", "10.0 ms", "8.00", "8 met", "1.0e-07"),
     )
-    step = Stepped("GPT", {"decompositions": 0.3, "auto": 0.2, "eager": 0.1}, 9, 2, 1.6)
+    blocks = {"decompositions": [[0.3], [0.6]], "auto": [[0.2, 0.4], [0.4]], "eager": [[0.1]]}
+    step = Stepped("GPT", blocks, 9, 2, 1.6)
     assert update_cells(Update("3x4", 0.3, 0.2, 0.1))[1:] == (
         *("300 ms", "200 ms", "100 ms", "3.00"),
     )
-    assert step_cells(step)[-5:] == ("9", "2", "1.50", "1.6 missed", "eager")
+    assert step_cells(step)[-6:] == (*("9", "2", "1.50", "1.50 to 1.50", "1.6 missed", "eager"),)
 
 
 def test_a_condition_says_where_the_kernel_pays() -> None:
@@ -85,7 +86,7 @@ def test_the_page_shows_what_the_registry_records(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_page_and_the_picture(call: Call, tmp_path: Path) -> None:
-    step = Stepped("GPT", {"decompositions": 0.3, "auto": 0.2}, 9, 0, None)
+    step = Stepped("GPT", {"decompositions": [[0.3]], "auto": [[0.2]]}, 9, 0, None)
     grown = [Growth("ptxla.gelu", "x.numel()", {10: 1.2}, {10: 1.2})]
     page = markdown([call], grown, [Update("3x4", 0.3, 0.2, 0.1)], [step], "A machine.")
     assert "load" not in page
@@ -124,4 +125,4 @@ def test_tiny_runs(tmp_path: Path) -> None:
         assert call["difference"] < 2e-6
     assert (update["shape"], update["step"] > update["bound"] > 0) == ("3x4", True)
     assert list(grown[0]["gains"]) == ["64"]
-    assert step["times"].keys() == {"decompositions", "auto", "eager"}
+    assert step["blocks"].keys() == {"decompositions", "auto", "eager"}

@@ -55,9 +55,10 @@ def times_in_turns(
     for number in range(_MOST):
         if number >= _FEWEST and time.perf_counter() > until:
             break
-        # Each round starts with another one, because the first finds the caches of the last.
-        for position in range(len(runs)):
-            index = (number + position) % len(runs)
+        # Each finds the caches of the one before it: rounds begin with another one, and every
+        # second one goes the other way.
+        order = [(number + position) % len(runs) for position in range(len(runs))]
+        for index in order if number % 2 == 0 else reversed(order):
             start = time.perf_counter()
             runs[index]()
             times[index].append(time.perf_counter() - start)
