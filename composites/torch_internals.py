@@ -430,6 +430,29 @@ def assign(tensor: torch.Tensor, value: torch.Tensor) -> None:
     torch.autograd.graph.increment_version(tensor)
 
 
+def renew(tensor: torch.Tensor) -> None:
+    """Make a tensor of a lazy backend as new as `assign` does, with the value that it has.
+
+    It is no longer a view of what it was computed from: torch_xla computes and keeps that too, as
+    long as there is a view of it. Nobody can see this, as tensors that share memory with others
+    stay as they are.
+    """
+    if (
+        torch._is_functional_tensor(tensor)
+        and not tensor.is_inference()
+        and tensor._base is None
+        and _owns_memory(tensor)
+    ):
+        tensor.data = tensor.detach().clone()
+
+
+def _owns_memory(tensor: torch.Tensor) -> bool:
+    """Whether no other tensor shares the memory of a tensor."""
+    storage = tensor.untyped_storage()
+    here = 1  # `storage` itself
+    return bool(torch._C._storage_Use_Count(storage._cdata) == here + 1)
+
+
 def assign_all(tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
     """`assign` the results of an operator to those of its operands that they replace.
 

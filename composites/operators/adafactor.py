@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
+from composites.in_place import InPlace, Written
 from composites.operators.opmath import opmath_type
 from composites.operators.optimizers import Scalars, require_own_memory, require_plain
-from composites.torch_internals import assign_all
 
 
 def adafactor_update(
@@ -104,7 +104,7 @@ def adafactor(
     eps2: float,
     maximize: bool,
     has_complex: bool,
-) -> None:
+) -> InPlace:
     """Adapt `torch.optim.Adafactor` without `foreach`, which is its default. Step counts on the
     device stay there."""
     numbers = (d, lr, beta2_decay, weight_decay, eps1, eps2)
@@ -139,9 +139,10 @@ def adafactor(
                 maximize=maximize,
             )
         )
-    for i, updated in enumerate(updates):
-        state_steps[i].copy_(steps[i])
-        assign_all((params[i], *states[i]), updated)
+    for state_step, step in zip(state_steps, steps, strict=True):
+        state_step.copy_(step)
+    targets = ((param, *state) for param, state in zip(params, states, strict=True))
+    return InPlace([*map(Written, targets, updates)], grads)
 
 
 def _schedule(step: Tensor, lr: Any, beta2_decay: float, param: Tensor) -> tuple[Any, Any]:

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
+from composites.in_place import InPlace, Written
 from composites.operators.optimizers import (
     Scalars,
     adam_update,
     require_own_memory,
     require_plain,
 )
-from composites.torch_internals import assign_all
 
 
 def fused_adam_update(
@@ -71,11 +71,11 @@ def fused_adamw(
     *arguments: Any,
     decoupled_weight_decay: bool,
     **keywords: Any,
-) -> None:
+) -> InPlace:
     """Adapt `torch.optim.AdamW`, with `foreach=True` or without."""
     if not decoupled_weight_decay:
         raise UnsupportedCallError("the call is for Adam, not AdamW")
-    _fused(composite, *arguments, decoupled=True, **keywords)
+    return _fused(composite, *arguments, decoupled=True, **keywords)
 
 
 def fused_adam(
@@ -83,11 +83,11 @@ def fused_adam(
     *arguments: Any,
     decoupled_weight_decay: bool,
     **keywords: Any,
-) -> None:
+) -> InPlace:
     """Adapt `torch.optim.Adam`, with `foreach=True` or without."""
     if decoupled_weight_decay:
         raise UnsupportedCallError("the call is for AdamW, not Adam")
-    _fused(composite, *arguments, decoupled=False, **keywords)
+    return _fused(composite, *arguments, decoupled=False, **keywords)
 
 
 def _fused(
@@ -112,7 +112,7 @@ def _fused(
     capturable: bool,
     differentiable: bool,
     decoupled: bool,
-) -> None:
+) -> InPlace:
     require_plain(
         (beta1, beta2, lr, weight_decay, eps), (grad_scale, found_inf), has_complex=has_complex
     )
@@ -124,7 +124,7 @@ def _fused(
         groups.setdefault((param.dtype, state_steps[i].item() + 1), []).append(i)
     states = (params, exp_avgs, exp_avg_sqs, *((max_exp_avg_sqs,) if amsgrad else ()))
     scalars = Scalars()
-    updates: list[tuple[list[Tensor], Sequence[Tensor]]] = []
+    updates: list[Written] = []
     # Everything is computed before anything is written: if the call falls back to the stock
     # lowering, its tensors must be unchanged.
     for (_, step), members in groups.items():
@@ -142,8 +142,8 @@ def _fused(
             weight_decay=0.0 if decoupled else float(weight_decay),
             maximize=maximize,
         )
-        updates.append(([state[i] for state in states for i in members], updated))
+        targets = [state[i] for state in states for i in members]
+        updates.append(Written(targets, updated, parameters=len(members)))
     for step_count in state_steps:
         step_count.add_(1)
-    for tensors, updated in updates:
-        assign_all(tensors, updated)
+    return InPlace(updates, grads)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
+from composites.in_place import InPlace, Written
 from composites.operators.optimizers import Scalars, require_own_memory, require_plain
-from composites.torch_internals import assign_all
 
 
 def zeropower_via_newtonschulz(
@@ -101,7 +101,7 @@ def muon(
     eps: float,
     adjust_lr_fn: str | None,
     has_complex: bool,
-) -> None:
+) -> InPlace:
     """Adapt `torch.optim.Muon`."""
     require_plain((lr, weight_decay, momentum, eps), has_complex=has_complex)
     if any(grad.dim() != 2 for grad in grads) or ns_steps >= 100 or len(ns_coefficients) != 3:
@@ -123,8 +123,8 @@ def muon(
         )
         for i, param in enumerate(params)
     ]
-    for param, buffer, updated in zip(params, muon_momentum_bufs, updates, strict=True):
-        assign_all((param, buffer), updated)
+    targets = zip(params, muon_momentum_bufs, strict=True)
+    return InPlace([*map(Written, targets, updates)], grads)
 
 
 def _adjusted(lr: Any, adjust_lr_fn: str | None, param: Tensor) -> float:

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
+from composites.in_place import InPlace, Written
 from composites.operators.opmath import opmath_type
-from composites.torch_internals import assign_all, share_memory
+from composites.torch_internals import share_memory
 
 Update = Callable[..., Sequence[Tensor]]
 
@@ -188,20 +189,22 @@ def sgd_update(
 
 def adamw(
     composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any
-) -> None:
+) -> InPlace:
     """Adapt `torch.optim.AdamW` without `foreach` and `fused`, which is its default for XLA
     tensors."""
     if not decoupled_weight_decay:
         raise UnsupportedCallError("the call is for Adam, not AdamW")
-    _adam(composite, *arguments, decoupled=True, **keywords)
+    return _adam(composite, *arguments, decoupled=True, **keywords)
 
 
-def adam(composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any) -> None:
+def adam(
+    composite: Update, *arguments: Any, decoupled_weight_decay: bool, **keywords: Any
+) -> InPlace:
     """Adapt `torch.optim.Adam` without `foreach` and `fused`, which is its default for XLA
     tensors."""
     if decoupled_weight_decay:
         raise UnsupportedCallError("the call is for AdamW, not Adam")
-    _adam(composite, *arguments, decoupled=False, **keywords)
+    return _adam(composite, *arguments, decoupled=False, **keywords)
 
 
 def _adam(
@@ -226,7 +229,7 @@ def _adam(
     capturable: bool,
     differentiable: bool,
     decoupled: bool,
-) -> None:
+) -> InPlace:
     require_plain(
         (beta1, beta2, lr, weight_decay, eps), (grad_scale, found_inf), has_complex=has_complex
     )
@@ -260,9 +263,10 @@ def _adam(
                 capturable=capturable,
             )
         )
-    for i, updated in enumerate(updates):
-        state_steps[i].copy_(steps[i])
-        assign_all((params[i], exp_avgs[i], exp_avg_sqs[i], *max_exp_avg_sqs[i : i + 1]), updated)
+    for state_step, step in zip(state_steps, steps, strict=True):
+        state_step.copy_(step)
+    states = (params, exp_avgs, exp_avg_sqs, *((max_exp_avg_sqs,) if amsgrad else ()))
+    return InPlace([*map(Written, zip(*states, strict=True), updates)], grads)
 
 
 def sgd(
@@ -280,7 +284,7 @@ def sgd(
     nesterov: bool,
     maximize: bool,
     has_sparse_grad: bool,
-) -> None:
+) -> InPlace:
     """Adapt `torch.optim.SGD` without `foreach` and `fused`, which is its default for XLA
     tensors."""
     has_complex = any(param.is_complex() for param in params)
@@ -305,16 +309,16 @@ def sgd(
         )
         for i, param in enumerate(params)
     ]
+    written: list[Written] = []
     for i, (param, updated) in enumerate(zip(params, updates, strict=True)):
         if momentum == 0:
-            assign_all((param,), updated)
-            continue
-        buffer = momentum_buffer_list[i]
-        if buffer is None:
-            assign_all((param,), updated[:1])
+            written.append(Written([param], updated))
+        elif (buffer := momentum_buffer_list[i]) is None:
+            written.append(Written([param], updated[:1]))
             momentum_buffer_list[i] = updated[1]
         else:
-            assign_all((param, buffer), updated)
+            written.append(Written([param, buffer], updated))
+    return InPlace(written, grads)
 
 
 def lion_update(
@@ -351,7 +355,7 @@ def lion(
     wd: float,
     beta1: float,
     beta2: float,
-) -> None:
+) -> InPlace:
     """Adapt the update of `lion_pytorch.Lion` without Triton."""
     require_plain((lr, wd, beta1, beta2), has_complex=p.is_complex())
     scalars = Scalars()
@@ -364,7 +368,7 @@ def lion(
         beta1=float(beta1),
         beta2=float(beta2),
     )
-    assign_all((p, exp_avg), updated)
+    return InPlace([Written([p, exp_avg], updated)], [grad])
 
 
 class Scalars:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from composites.in_place import InPlace
 from composites.registry.operators import Operator
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.stablehlo import Module
@@ -355,6 +356,8 @@ class Frontend:
     dispatching: Dispatching
     graph: Graph
     tracing: Tracing
+    write: Callable[[InPlace], None]
+    """Gives tensors new values in place."""
     compiled_graphs: CompiledGraphs | None = None
     """None: torch.compile does not keep composites in its graphs."""
     random_numbers: RandomNumbers | None = None
@@ -364,6 +367,6 @@ class Frontend:
     running: Running | None = None
     """None: entries cannot be verified."""
     labels: Labels | None = None
+    """None: it cannot be said which call an instruction comes from."""
     dynamic_sizes: DynamicSizes | None = None
     """None: no size varies."""
-    """None: it cannot be said which call an instruction comes from."""

@@ -28,6 +28,7 @@ from composites.errors import (
     UnusableFunctionError,
 )
 from composites.functions import find_function, import_module
+from composites.in_place import InPlace
 from composites.registry.alternatives import check_functions
 from composites.registry.catalog import Catalog
 from composites.registry.model import STOCK, Alternative, Composite, Registry
@@ -48,6 +49,7 @@ from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.dynamo.functions import Replacement, traced_function
 from lowering.dispatch.statistics import Statistics, written_operands
+from lowering.frontends.in_place import copy_each
 from lowering.frontends.protocols import Frontend, Kernel, Override
 from lowering.installation.overriding import guard_of, owner_of
 from lowering.installation.patches import Wrapper, patch_copies, patch_function
@@ -392,7 +394,8 @@ class _Installer:
     def _adapter(self, entry: Composite) -> Kernel:
         """The entry's `adapt` function, with the composite as its first argument."""
         assert entry.adapt is not None
-        return partial(find_function(entry.adapt), self.as_function(entry, _decline))
+        adapt = partial(find_function(entry.adapt), self.as_function(entry, _decline))
+        return _writing(adapt, self.frontend.write)
 
     def _traced_adapter(self, entry: Composite) -> Kernel:
         """The same function for torch.compile to trace, with the composite as one node."""
@@ -407,7 +410,7 @@ class _Installer:
         node = traced_function(
             entry, meaning, target, hook, _decline, owns, self.statistics.of(entry)
         )
-        return partial(find_function(entry.adapt), node)
+        return _writing(partial(find_function(entry.adapt), node), copy_each)
 
     def as_function(self, entry: Composite, otherwise: Kernel) -> Kernel:
         """The composite as a function with its decomposition's signature."""
@@ -503,6 +506,16 @@ def _tried(function: Kernel, otherwise: Kernel) -> Kernel:
             return otherwise(*arguments, **keywords)
 
     return kernel
+
+
+def _writing(adapt: Kernel, write: Callable[[InPlace], None]) -> Kernel:
+    """An adapting function, and what it says that it writes."""
+
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        found = adapt(*arguments, **keywords)
+        return write(found) if isinstance(found, InPlace) else found
+
+    return called
 
 
 def _decline(*arguments: Any, **keywords: Any) -> Any:

@@ -13,6 +13,7 @@ from lowering.frontends.fx.recorder import FxRecording
 from lowering.frontends.fx.runner import FxRunning
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.fx.tracer import FxTracing
+from lowering.frontends.in_place import copy_each
 from lowering.frontends.protocols import Frontend
 
 
@@ -33,6 +34,7 @@ def make_frontend() -> Frontend:
         dispatching=FxDispatching(),
         graph=graph,
         tracing=FxTracing(graph),
+        write=copy_each,
         random_numbers=FxRandomNumbers(),
         recording=recording,
         running=FxRunning(recording),

@@ -6,6 +6,7 @@ from lowering.frontends.protocols import Frontend
 from lowering.frontends.torch_xla.dispatcher import XlaDispatching
 from lowering.frontends.torch_xla.dynamic_sizes import XlaDynamicSizes
 from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.in_place import write
 from lowering.frontends.torch_xla.labels import XlaLabels
 from lowering.frontends.torch_xla.random import XlaRandomNumbers
 from lowering.frontends.torch_xla.recorder import XlaRecording
@@ -27,6 +28,7 @@ def make_frontend() -> Frontend:
         compiled_graphs=dispatching,
         graph=graph,
         tracing=XlaTracing(graph, random_numbers),
+        write=write,
         random_numbers=random_numbers,
         recording=XlaRecording(graph),
         running=XlaRunning(),

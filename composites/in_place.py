@@ -1,0 +1,34 @@
+"""What a function that adapts arguments writes to them, which it says and does not do.
+
+Results of a graph get the memory of its arguments in the order in which they were written. So the
+order decides whether a parameter stays where it is, or is copied; the frontend knows which is best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Tensors and their new values, which one composite computes from them."""
+
+    targets: Sequence[Tensor]
+    """In the order of the composite's operands. No two of them share memory."""
+    values: Sequence[Tensor]
+    """Of the targets' shapes."""
+    parameters: int = 1
+    """So many of the targets, the first ones, are parameters. The others are an optimizer's state,
+    which no gradient is computed from."""
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """What the step of an optimizer writes. An adapting function of one returns this."""
+
+    written: Sequence[Written]
+    gradients: Sequence[Tensor]
+    """Those that the values are computed from."""
