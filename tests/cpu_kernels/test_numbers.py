@@ -132,6 +132,8 @@ SAMPLES: Mapping[str, Sample] = {
     "attention, five dimensions": attention(*[(2, 3, 2, 20, 8)] * 3, is_causal=True),
     "attention, bf16": attention(*THREE, is_causal=True, dtype=BF16),
     "attention, f16": attention(*THREE, dtype=F16),
+    "loss, large": loss(180, 50257),  # written past the caches, from 32 MB on
+    "loss, large, bf16": loss(353, 50257, label_smoothing=0.1, dtype=BF16),
     "loss": loss(),
     "loss, many classes": loss(3, 70001),
     "loss, sum": loss(reduction="sum"),

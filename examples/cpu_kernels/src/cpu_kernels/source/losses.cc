@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kMean = 1;
 constexpr int64_t kBlock = 2048;  // so many numbers are added in f32 before they go to f64
+constexpr int64_t kStreamed = 2048;  // so many are computed before they go past the caches
 
 template <typename T>
 float Maximum(const T* row, int64_t classes) {
@@ -57,6 +58,23 @@ double WeightedSum(const T* row, const float* weights, int64_t classes, float la
     total += sum;
   }
   return total;
+}
+
+// Writes value(j) to each element of a row, which is a part of a large result or not.
+template <typename T, typename F>
+void Fill(T* row, int64_t classes, bool large, const F& value) {
+  if (!large) {
+#pragma omp simd
+    for (int64_t j = 0; j < classes; ++j) Store(row + j, value(j));
+    return;
+  }
+  T block[kStreamed];
+  for (int64_t start = 0; start < classes; start += kStreamed) {
+    const int64_t count = std::min(kStreamed, classes - start);
+#pragma omp simd
+    for (int64_t j = 0; j < count; ++j) Store(block + j, value(start + j));
+    Stream(row + start, block, count * sizeof(T));
+  }
 }
 
 // What both directions share of a call.
@@ -142,6 +160,7 @@ ffi::Error Backward(ffi::ThreadPool& pool, const Call& call, const T* grads, con
   const bool mean = call.reduction == kMean, each = call.reduction == 0;
   const float kept = 1.0f - call.smoothing;
   const float divisor = mean ? static_cast<float>(call.of_rows) : 1.0f;
+  const bool large = call.rows * call.classes * sizeof(T) >= kLarge;
   Parallel(pool, call.rows, Grain(4 * call.classes), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const T* row = logits + i * call.classes;
@@ -155,19 +174,17 @@ ffi::Error Backward(ffi::ThreadPool& pool, const Call& call, const T* grads, con
       const float smooth = call.smoothing / static_cast<float>(call.classes) * (grad / divisor);
       const float total = factor + smooth * static_cast<float>(call.all_weights);
       const float largest = maxima[i], log_sum = log_sums[i];
+      const auto probability = [=](int64_t j) {
+        return Exp((ToFloat(row[j]) - largest) - log_sum);
+      };
       if (call.smoothing == 0) {
-#pragma omp simd
-        for (int64_t j = 0; j < call.classes; ++j)
-          Store(out + j, Exp((ToFloat(row[j]) - largest) - log_sum) * factor);
+        Fill(out, call.classes, large, [=](int64_t j) { return probability(j) * factor; });
       } else if (call.weights == nullptr) {
-#pragma omp simd
-        for (int64_t j = 0; j < call.classes; ++j)
-          Store(out + j, Exp((ToFloat(row[j]) - largest) - log_sum) * total - smooth);
+        Fill(out, call.classes, large, [=](int64_t j) { return probability(j) * total - smooth; });
       } else {
-#pragma omp simd
-        for (int64_t j = 0; j < call.classes; ++j)
-          Store(out + j, Exp((ToFloat(row[j]) - largest) - log_sum) * total -
-                             smooth * call.weights[j]);
+        const float* weights = call.weights;
+        Fill(out, call.classes, large,
+             [=](int64_t j) { return probability(j) * total - smooth * weights[j]; });
       }
       const int64_t label = call.labels[i];
       const float log = (ToFloat(row[label]) - largest) - log_sum;
@@ -178,6 +195,7 @@ ffi::Error Backward(ffi::ThreadPool& pool, const Call& call, const T* grads, con
       }
       Store(out + label, of_label);
     }
+    FinishStreams();
   });
   return ffi::Error::Success();
 }
