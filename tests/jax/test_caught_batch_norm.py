@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composites_testing.jax_calls import composite_names
+from composites_testing.jax_calls import bits, composite_names
 from flax import nnx
 
 import composites.jax
@@ -48,16 +48,12 @@ NORMS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def _bits(values: Any) -> list[bytes]:
-    return [np.asarray(value).tobytes() for value in jax.tree.leaves(values)]
-
-
 def _with_and_without(program: Callable[..., Any], *arguments: Any) -> str:
     """The program while the entry is on. Bits are those without."""
     compiled = jax.jit(program)
-    before = _bits(compiled(*arguments))
+    before = bits(compiled(*arguments))
     with composites.jax.enabled(NAME):
-        assert _bits(compiled(*arguments)) == before
+        assert bits(compiled(*arguments)) == before
         return compiled.lower(*arguments).as_text()
 
 
@@ -112,9 +108,9 @@ def test_fallback(name: str) -> None:
     module = nn.BatchNorm(**{"use_running_average": True, **options})
     variables = module.init(jax.random.key(1), IMAGE)
     program = partial(module.apply, variables, IMAGE, mutable=["batch_stats"])
-    before = _bits(program())
+    before = bits(program())
     with composites.jax.enabled(NAME):
-        assert _bits(program()) == before
+        assert bits(program()) == before
     found = composites.jax.stats().entries[FORWARD].fallbacks
     assert any(reason in fallback.reason for fallback in found)
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composites_testing.jax_calls import composite_names
+from composites_testing.jax_calls import bits, composite_names
 from flax import nnx
 
 import composites.jax
@@ -62,16 +62,12 @@ NORMS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def _bits(values: Any) -> list[bytes]:
-    return [np.asarray(value).tobytes() for value in jax.tree.leaves(values)]
-
-
 def _with_and_without(program: Callable[..., Any], *arguments: Any) -> str:
     """The program while both entries are on. Bits are those without."""
     compiled = jax.jit(program)
-    before = _bits(compiled(*arguments))
+    before = bits(compiled(*arguments))
     with composites.jax.enabled(*BOTH):
-        assert _bits(compiled(*arguments)) == before
+        assert bits(compiled(*arguments)) == before
         return compiled.lower(*arguments).as_text()
 
 
@@ -159,9 +155,9 @@ def test_averages_or_batch_is_a_question_as_in_flax(call: Callable[[], Any]) -> 
 
 def test_initialization_is_left_alone() -> None:
     module = nn.BatchNorm(use_running_average=False)
-    expected = _bits(module.init(jax.random.key(1), IMAGE))
+    expected = bits(module.init(jax.random.key(1), IMAGE))
     with composites.jax.enabled(*BOTH):
-        assert _bits(module.init(jax.random.key(1), IMAGE)) == expected
+        assert bits(module.init(jax.random.key(1), IMAGE)) == expected
 
 
 def test_a_network_trains_as_without() -> None:
@@ -176,7 +172,7 @@ def test_a_network_trains_as_without() -> None:
     network = Network()
     variables = network.init(jax.random.key(0), IMAGE, train=True)
 
-    def trained() -> tuple[list[bytes], str]:
+    def trained() -> tuple[list[Any], str]:
         def step(variables: Any, x: Any) -> Any:
             def loss(params: Any) -> Any:
                 logits, changed = network.apply(
@@ -194,7 +190,7 @@ def test_a_network_trains_as_without() -> None:
             loss, state = compiled(state, IMAGE)
             losses.append(loss)
         answer = network.apply(state, IMAGE, train=False)
-        return _bits((losses, state, answer)), compiled.lower(state, IMAGE).as_text()
+        return bits((losses, state, answer)), compiled.lower(state, IMAGE).as_text()
 
     expected, _ = trained()
     with composites.jax.enabled(*BOTH):

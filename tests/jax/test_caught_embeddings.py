@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from composites_testing.jax_calls import composite_names
+from composites_testing.jax_calls import bits, composite_names
 from flax import nnx
 
 import composites.jax
@@ -47,14 +47,10 @@ def _weighted(embed: Callable[[Any, Any], Any], variables: Any, indices: Any) ->
 def _with_and_without(program: Callable[..., Any], *arguments: Any) -> list[str]:
     """The composites of the program. Bits are those without."""
     compiled = jax.jit(program)
-    before = _bits(compiled(*arguments))
+    before = bits(compiled(*arguments))
     with composites.jax.enabled(NAME):
-        assert _bits(compiled(*arguments)) == before
+        assert bits(compiled(*arguments)) == before
         return composite_names(compiled.lower(*arguments).as_text())
-
-
-def _bits(values: Any) -> list[bytes]:
-    return [np.asarray(value).tobytes() for value in jax.tree.leaves(values)]
 
 
 @MAKERS

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from composites_testing.jax_calls import composite_names
+from composites_testing.jax_calls import bits, composite_names
 from flax import nnx
 
 import composites.jax
@@ -69,16 +69,12 @@ def _residual(norm: Callable[[Any, Any], Any], x: Any, parameters: Any) -> Any:
     return (jnp.sin(x + norm(x, parameters)) * x).astype(jnp.float32).sum()
 
 
-def _bits(values: Any) -> list[bytes]:
-    return [np.asarray(value).tobytes() for value in jax.tree.leaves(values)]
-
-
 def _with_and_without(program: Callable[..., Any], *arguments: Any) -> Counter[str]:
     """The composites of a program while the entry is on. Bits are those without."""
     compiled = jax.jit(program)
-    before = _bits(compiled(*arguments))
+    before = bits(compiled(*arguments))
     with composites.jax.enabled(NAME):
-        assert _bits(compiled(*arguments)) == before
+        assert bits(compiled(*arguments)) == before
         found = composite_names(compiled.lower(*arguments).as_text())
     assert "stablehlo.composite" not in compiled.lower(*arguments).as_text()
     return Counter(found)
@@ -182,9 +178,9 @@ def test_symbolic_sizes() -> None:
 def test_outside_of_jit() -> None:
     norm, parameters = _linen(IMAGE, 4)
     gradient = jax.grad(partial(_weighted, norm), (0, 1))
-    before = _bits([norm(IMAGE, parameters), gradient(IMAGE, parameters)])
+    before = bits([norm(IMAGE, parameters), gradient(IMAGE, parameters)])
     with composites.jax.enabled(NAME):
-        assert _bits([norm(IMAGE, parameters), gradient(IMAGE, parameters)]) == before
+        assert bits([norm(IMAGE, parameters), gradient(IMAGE, parameters)]) == before
 
 
 class Block(nn.Module):
@@ -212,7 +208,7 @@ def test_training_of_convolutions() -> None:
         values = parameters, optimizer.init(parameters)
         for _ in range(3):
             values = step(*values)
-        return _bits(values)
+        return bits(values)
 
     before = train()
     with composites.jax.enabled(NAME):
@@ -256,9 +252,9 @@ FALLBACKS: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("name", FALLBACKS)
 def test_fallback(name: str) -> None:
     program, reason = FALLBACKS[name]
-    before = _bits(program())
+    before = bits(program())
     with composites.jax.enabled(NAME):
-        assert _bits(program()) == before
+        assert bits(program()) == before
     found = composites.jax.stats().entries[FORWARD].fallbacks
     assert any(__file__ in site for f in found if reason in f.reason for site in f.sites)
 

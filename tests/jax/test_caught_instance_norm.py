@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composites_testing.jax_calls import composite_names
+from composites_testing.jax_calls import bits, composite_names
 from flax import nnx
 
 import composites.jax
@@ -52,16 +52,12 @@ NORMS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def _bits(values: Any) -> list[bytes]:
-    return [np.asarray(value).tobytes() for value in jax.tree.leaves(values)]
-
-
 def _with_and_without(program: Callable[..., Any], *arguments: Any) -> list[str]:
     """The composites of the program. Bits are those without."""
     compiled = jax.jit(program)
-    before = _bits(compiled(*arguments))
+    before = bits(compiled(*arguments))
     with composites.jax.enabled(NAME):
-        assert _bits(compiled(*arguments)) == before
+        assert bits(compiled(*arguments)) == before
         return composite_names(compiled.lower(*arguments).as_text())
 
 
@@ -114,8 +110,8 @@ def test_fallback(name: str) -> None:
         program = lambda: jax.vmap(  # noqa: E731
             lambda x: nn.InstanceNorm(**options).apply(parameters, x), axis_name="batch"
         )(x[None])
-    before = _bits(program())
+    before = bits(program())
     with composites.jax.enabled(NAME):
-        assert _bits(program()) == before
+        assert bits(program()) == before
     found = composites.jax.stats().entries[FORWARD].fallbacks
     assert any(reason in fallback.reason for fallback in found)

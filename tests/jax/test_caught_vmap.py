@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from composites_testing.jax_calls import composite_names
+from composites_testing.jax_calls import bits, composite_names
 
 import composites.jax
 from lowering.frontends.jax.internals import knows_sums
@@ -93,16 +93,12 @@ def mapped(request: pytest.FixtureRequest) -> Mapped:
     return request.param
 
 
-def _bits(values: Any) -> list[bytes]:
-    return [np.asarray(value).tobytes() for value in jax.tree.leaves(values)]
-
-
 def _with_and_without(program: Callable[..., Any], *arrays: Any) -> str:
     """The program's text while the entries are on. Its bits are those without."""
     compiled = jax.jit(program)
-    before = _bits(compiled(*arrays))
+    before = bits(compiled(*arrays))
     with composites.jax.enabled("cross_entropy_loss", "dot_product_attention"):
-        assert _bits(compiled(*arrays)) == before
+        assert bits(compiled(*arrays)) == before
         return compiled.lower(*arrays).as_text()
 
 

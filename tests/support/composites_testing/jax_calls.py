@@ -185,6 +185,15 @@ def composite_names(text: str) -> list[str]:
     return sorted(signature(c).name for c in composites_of(module.ir))
 
 
+def bits(values: Any) -> list[Any]:
+    """What results are to the last bit: for each, whether it is of JAX, its type, and its bytes."""
+    return [
+        (isinstance(x, jax.Array), getattr(x, "weak_type", None), np.asarray(x).dtype,
+         np.shape(x), np.asarray(x).tobytes())
+        for x in jax.tree.leaves(values)
+    ]  # fmt: skip
+
+
 def differentiable(arrays: Sequence[Any]) -> list[int]:
     """The numbers of those arrays that can have a gradient."""
     return [n for n, a in enumerate(arrays) if np.issubdtype(np.asarray(a).dtype, np.inexact)
@@ -207,6 +216,7 @@ __all__ = [
     "Entries",
     "TorchCall",
     "array_of",
+    "bits",
     "calls",
     "composite_names",
     "differentiable",
