@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from composites.errors import UnsupportedCallError
 
 
-def floats(x: Any) -> Any:
-    """An array of floats. JAX computes integers and numbers in another type, PyTorch does not."""
+def is_array(x: Any) -> bool:
+    """Whether a value is an array of JAX or numpy."""
     import numpy as np
     from jax import Array
+
+    return isinstance(x, Array | np.ndarray)
+
+
+def floats(x: Any) -> Any:
+    """An array of floats. JAX computes integers and numbers in another type, PyTorch does not."""
     from jax.numpy import floating, issubdtype
 
-    if not isinstance(x, Array | np.ndarray) or not issubdtype(x.dtype, floating):
+    if not is_array(x) or not issubdtype(x.dtype, floating):
         raise UnsupportedCallError("the input is no array of floats")
     return x
 
 
 def number(value: Any, name: str) -> float:
     """A Python number, as attributes need it."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        # jax.jit makes one of each argument that is not static.
-        raise UnsupportedCallError(
-            f"{name} is an array, since JAX traces an argument that is given"
-        )
+    if type(value) not in (int, float):
+        # jax.jit makes an array of each argument that is not static, and numbers of numpy have a
+        # type that Python's have not.
+        raise UnsupportedCallError(f"{name} is an array, or no plain number of Python")
+    if math.isnan(value):
+        raise UnsupportedCallError(f"{name} is not a number")
     return float(value)

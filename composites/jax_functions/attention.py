@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import UnsupportedCallError
+from composites.jax_functions.arguments import is_array
 
 Options = tuple[tuple[str, Any], ...]
 """Keyword arguments that are no arrays."""
@@ -55,7 +56,7 @@ def of_jax(
         raise UnsupportedCallError(f"the program asks for the implementation {implementation!r}")
     if return_residual:
         raise UnsupportedCallError("the logarithms of sums are a result too")
-    if mask is not None and not (_is_array(mask) and mask.dtype == bool):
+    if mask is not None and not (is_array(mask) and mask.dtype == bool):
         raise UnsupportedCallError("the mask is no array of booleans")
     if _type_of(query, key, value).itemsize > 4:
         raise UnsupportedCallError("JAX computes the softmax of f64 in f32")
@@ -195,19 +196,12 @@ def _type_of(query: Any, key: Any, value: Any) -> Any:
 def _has_floats(array: Any) -> bool:
     from jax.numpy import floating, issubdtype
 
-    return _is_array(array) and bool(issubdtype(array.dtype, floating))
-
-
-def _is_array(value: Any) -> bool:
-    import numpy as np
-    from jax import Array
-
-    return isinstance(value, Array | np.ndarray)
+    return is_array(array) and bool(issubdtype(array.dtype, floating))
 
 
 def _boolean(mask: Any) -> Any:
     """A mask of booleans. Masks of flax may be numbers, of which 0 excludes."""
-    if not _is_array(mask):
+    if not is_array(mask):
         raise UnsupportedCallError("the mask is no array")
     return mask if mask.dtype == bool else mask != 0
 

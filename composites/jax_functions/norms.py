@@ -1,11 +1,19 @@
-"""Norms of flax, in both of its interfaces: `flax.linen` and `flax.nnx`."""
+"""Norms of flax, in both of its interfaces: `flax.linen` and `flax.nnx`.
+
+A decomposition calls the function that is caught, `LayerNorm.__call__` for instance, with a module
+that stands for the one of the program. It does not call the module itself: what subclasses,
+interceptors of flax and other decorators put around the function is in the program already.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from composites.errors import UnsupportedCallError
+from composites.jax_functions.arguments import floats, number
 
 # In the order of the entries' arguments.
 _PARAMETERS = ("scale", "bias")
@@ -13,57 +21,88 @@ _AVERAGES = ("mean", "var")
 
 
 @dataclass(frozen=True)
-class _OfLinen:
-    """A module of flax.linen as a function of its input and parameters."""
+class _StandIn:
+    """What the function of flax.linen sees as its module: other arrays, and else the module's
+    attributes."""
 
     module: Any
-    """Without a parent and a name."""
-    parameters: tuple[str, ...]
-    averages: tuple[str, ...] = ()
-    """Given after the parameters."""
-    in_training: bool = False
-    """Whether the averages change. They are further results then."""
+    held: dict[str, SimpleNamespace]
+    """The arrays by name, each as `value`."""
 
-    def __call__(self, x: Any, *arrays: Any) -> Any:
-        count = len(self.parameters)
-        variables = {"params": dict(zip(self.parameters, arrays[:count], strict=True))}
-        if not self.averages:
-            return self.module.apply(variables, x)
-        variables["batch_stats"] = dict(zip(self.averages, arrays[count:], strict=True))
-        if not self.in_training:
-            return self.module.apply(variables, x, use_running_average=True)
-        result, changed = self.module.apply(
-            variables, x, use_running_average=False, mutable=["batch_stats"]
-        )
-        return [result, *(changed["batch_stats"][name] for name in self.averages)]
+    def param(self, name: str, initializer: Any, shape: Any, *_: Any) -> Any:
+        array = self.held[name].value
+        if array.shape != tuple(shape):  # an error in flax
+            raise UnsupportedCallError(f"{name} has another shape")
+        return array
+
+    def variable(self, collection: str, name: str, *_: Any) -> SimpleNamespace:
+        return self.held[name]
+
+    def is_initializing(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.module, name)
 
 
 @dataclass(frozen=True)
-class _OfNnx:
-    """A module of flax.nnx as a function of its input and parameters."""
+class _Linen:
+    """A module of flax.linen without its arrays."""
+
+    module: Any
+    """Without a parent and a name."""
+
+    def holding(self, arrays: dict[str, Any]) -> Any:
+        """What stands for the module with these arrays."""
+        held = {name: SimpleNamespace(value=array) for name, array in arrays.items()}
+        return _StandIn(self.module, held)
+
+    def held(self, module: Any, name: str) -> Any:
+        """An array of what `holding` returned."""
+        return module.held[name].value
+
+
+@dataclass(frozen=True)
+class _Nnx:
+    """A module of flax.nnx without its arrays."""
 
     graph: Any
     structure: Any
-    """Of its state, whose arrays are the parameters."""
-    places: tuple[int, ...]
-    """For each array of the state, its place among the parameters."""
-    averages: tuple[str, ...] = ()
-    in_training: bool = False
+    """Of its state."""
 
-    def __call__(self, x: Any, *arrays: Any) -> Any:
+    def holding(self, arrays: dict[str, Any]) -> Any:
+        """What stands for the module with these arrays."""
         import jax
         from flax import nnx
 
-        state = jax.tree.unflatten(self.structure, [arrays[place] for place in self.places])
-        module = nnx.merge(self.graph, state)
-        if not self.averages:
-            return module(x)
-        result = module(x, use_running_average=not self.in_training)
-        if not self.in_training:
-            return result
-        changed = dict(zip(self.places, jax.tree.leaves(nnx.state(module)), strict=True))
-        first = len(changed) - len(self.averages)
-        return [result, *(changed[place] for place in range(first, len(changed)))]
+        blank = jax.tree.unflatten(self.structure, [None] * self.structure.num_leaves)
+        module = nnx.merge(self.graph, blank)
+        for name, array in arrays.items():
+            setattr(module, name, nnx.Variable(array))
+        return module
+
+    def held(self, module: Any, name: str) -> Any:
+        """An array of what `holding` returned."""
+        return getattr(module, name)[...]
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """A norm of flax as a function of its input and arrays."""
+
+    function: Callable[..., Any]
+    """The function that is caught, of the module, the input and the options."""
+    module: _Linen | _Nnx
+    names: tuple[str, ...]
+    """Of the arrays."""
+    options: tuple[tuple[str, Any], ...]
+    changed: tuple[str, ...]
+    """The arrays that the call changes, which are further results."""
+
+    def __call__(self, x: Any, *arrays: Any) -> list[Any]:
+        module = self.module.holding(dict(zip(self.names, arrays, strict=True)))
+        result = self.function(module, x, **dict(self.options))
+        return [result, *(self.module.held(module, name) for name in self.changed)]
 
 
 @dataclass(frozen=True)
@@ -71,7 +110,7 @@ class _WithMoments:
     """A layer norm whose results are those of PyTorch's: output, mean, and reciprocal standard
     deviation. Nothing but the backward takes the last two."""
 
-    norm: Any
+    norm: Callable[..., list[Any]]
     axes: tuple[int, ...]
     eps: float
 
@@ -83,15 +122,15 @@ class _WithMoments:
         mean = wide.mean(self.axes, keepdims=True)
         variance = jnp.square(wide - mean).mean(self.axes, keepdims=True)
         scale = lax.rsqrt(variance + self.eps)
-        return [self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
+        return [*self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
 
 
 @dataclass(frozen=True)
-class _OfGroups:
+class _WithMomentsOfGroups:
     """A group norm whose results are those of PyTorch's: output, mean, and reciprocal standard
     deviation. Nothing but the backward takes the last two."""
 
-    norm: Any
+    norm: Callable[..., list[Any]]
     groups: int
     eps: float
 
@@ -104,54 +143,44 @@ class _OfGroups:
         mean = grouped.mean((1, 3))
         variance = jnp.square(grouped - mean[:, None, :, None]).mean((1, 3))
         scale = lax.rsqrt(variance + self.eps)
-        return [self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
+        return [*self.norm(x, *arrays), mean.astype(x.dtype), scale.astype(x.dtype)]
 
 
 @dataclass(frozen=True)
-class _OfAverages:
+class _WithEmptyMoments:
     """A batch norm by its moving averages, whose results are those of PyTorch's: output, and two
     empty arrays."""
 
-    norm: Any
+    norm: Callable[..., list[Any]]
 
     def __call__(self, x: Any, *arrays: Any) -> Any:
         import jax.numpy as jnp
 
         empty = jnp.zeros((0,), x.dtype)
-        return [self.norm(x, *arrays), empty, empty]
-
-
-@dataclass(frozen=True)
-class _OfBatch:
-    """A batch norm in training as a function of arrays in the entry's order, in which the moving
-    averages come before the parameters."""
-
-    norm: Any
-
-    def __call__(self, x: Any, mean: Any, variance: Any, *parameters: Any) -> Any:
-        return self.norm(x, *parameters, mean, variance)
+        return [*self.norm(x, *arrays), empty, empty]
 
 
 def layer_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     """`LayerNorm.__call__` of flax.linen and flax.nnx."""
-    axes = _axes(self, x, mask)
-    norm, parameters = _taken_apart(self)
+    epsilon = _checked(self, x, mask)
+    axes = _last_axes(self, x)
+    norm, arrays = _taken_apart(composite, self, _PARAMETERS)
     return composite(
         x,
         [x.shape[axis] for axis in axes],
-        parameters.get("scale"),
-        parameters.get("bias"),
-        float(self.epsilon),
-        decomposition=_WithMoments(norm, axes, float(self.epsilon)),
+        arrays.get("scale"),
+        arrays.get("bias"),
+        epsilon,
+        decomposition=_WithMoments(norm, axes, epsilon),
     )[0]
 
 
 def rms_norm(composite: Any, self: Any, x: Any, mask: Any = None) -> Any:
     """`RMSNorm.__call__` of flax.linen and flax.nnx."""
-    axes = _axes(self, x, mask)
-    norm, parameters = _taken_apart(self)
-    shape = [x.shape[axis] for axis in axes]
-    return composite(x, shape, parameters.get("scale"), float(self.epsilon), decomposition=norm)
+    epsilon = _checked(self, x, mask)
+    shape = [x.shape[axis] for axis in _last_axes(self, x)]
+    norm, arrays = _taken_apart(composite, self, ("scale",))
+    return composite(x, shape, arrays.get("scale"), epsilon, decomposition=norm)
 
 
 def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
@@ -159,7 +188,7 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     the second one in the composite."""
     import math
 
-    _check(self, x, mask)
+    epsilon = _checked(self, x, mask)
     if x.ndim < 2:
         raise UnsupportedCallError("the input has no batch")
     if not all(isinstance(size, int) for size in x.shape):
@@ -170,39 +199,37 @@ def group_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
         raise UnsupportedCallError("its axes are not all but the first one")
     channels = x.shape[-1]
     groups = channels // self.group_size if self.group_size else self.num_groups
-    norm, parameters = _taken_apart(self)
-    front = _channels_in_front(x)
+    norm, arrays = _taken_apart(composite, self, _PARAMETERS)
     return composite(
         x,
-        parameters.get("scale"),
-        parameters.get("bias"),
+        arrays.get("scale"),
+        arrays.get("bias"),
         x.shape[0],
         channels,
         math.prod(x.shape[1:-1]),
         groups,
-        float(self.epsilon),
-        decomposition=_OfGroups(norm, groups, float(self.epsilon)),
-        orders=((front, *(None for _ in parameters)), (front, None, None)),
+        epsilon,
+        decomposition=_WithMomentsOfGroups(norm, groups, epsilon),
+        orders=_orders(x, arrays, further=2),
     )[0]
 
 
 def instance_norm(composite: Any, self: Any, x: Any, *, mask: Any = None) -> Any:
     """`InstanceNorm.__call__` of flax.linen and flax.nnx. Channels are the last dimension there,
     and the second one in the composite."""
-    _check(self, x, mask)
+    epsilon = _checked(self, x, mask)
     if x.ndim < 3 or _positive(self.feature_axes, x) != [x.ndim - 1]:
         raise UnsupportedCallError("channels are not the last one of at least three dimensions")
     if 0 in x.shape:
         raise UnsupportedCallError("the input has no elements")
-    norm, parameters = _taken_apart(self)
-    front = _channels_in_front(x)
+    norm, arrays = _taken_apart(composite, self, _PARAMETERS)
     return composite(
         x,
-        parameters.get("scale"),
-        parameters.get("bias"),
-        eps=float(self.epsilon),
+        arrays.get("scale"),
+        arrays.get("bias"),
+        eps=epsilon,
         decomposition=norm,
-        orders=((front, *(None for _ in parameters)), (front,)),
+        orders=_orders(x, arrays, further=0),
     )
 
 
@@ -213,11 +240,12 @@ def batch_norm_by_averages(
     dimension there, and the second one in the composite."""
     if not _uses_averages(self, use_running_average):
         raise UnsupportedCallError("it uses the statistics of the batch")
-    _check_channels(self, x, mask)
-    norm, arrays = _taken_apart(self, _AVERAGES)
-    if isinstance(norm, _OfNnx) and x.dtype != arrays["mean"].dtype:
+    epsilon = _checked_channels(self, x, mask)
+    norm, arrays = _taken_apart(
+        composite, self, (*_PARAMETERS, *_AVERAGES), use_running_average=True
+    )
+    if isinstance(norm.module, _Nnx) and x.dtype != arrays["mean"].dtype:
         raise UnsupportedCallError("flax.nnx rounds the moving averages to another type first")
-    front = _channels_in_front(x)
     return composite(
         x,
         arrays.get("scale"),
@@ -226,10 +254,10 @@ def batch_norm_by_averages(
         arrays["var"],
         False,
         0.0,  # the momentum, which is for training
-        float(self.epsilon),
-        decomposition=_OfAverages(norm),
+        epsilon,
+        decomposition=_WithEmptyMoments(norm),
         has_backward=False,
-        orders=((front, *(None for _ in arrays)), (front, None, None)),
+        orders=_orders(x, arrays, further=2),
     )[0]
 
 
@@ -240,73 +268,59 @@ def batch_norm_in_training(
     of the module, which the composite has as results."""
     if _uses_averages(self, use_running_average):
         raise UnsupportedCallError("it uses the moving averages")
-    _check_channels(self, x, mask)
+    epsilon = _checked_channels(self, x, mask)
     if 0 in x.shape:
         raise UnsupportedCallError("an empty batch has no statistics")
-    norm, arrays = _taken_apart(self, _AVERAGES, in_training=True)
-    parameters = {name: array for name, array in arrays.items() if name in _PARAMETERS}
-    front = _channels_in_front(x)
+    norm, arrays = _taken_apart(
+        composite, self, (*_AVERAGES, *_PARAMETERS), changed=_AVERAGES, use_running_average=False
+    )
     result, mean, variance = composite(
         x,
         arrays["mean"],
         arrays["var"],
-        parameters.get("scale"),
-        parameters.get("bias"),
-        momentum=1 - float(self.momentum),
-        eps=float(self.epsilon),
-        decomposition=_OfBatch(norm),
-        orders=((front, None, None, *(None for _ in parameters)), (front, None, None)),
+        arrays.get("scale"),
+        arrays.get("bias"),
+        momentum=1 - number(self.momentum, "momentum"),
+        eps=epsilon,
+        decomposition=norm,
+        orders=_orders(x, arrays, further=2),
     )
-    _change_averages(self, {"mean": mean, "var": variance})
+    _change(self, {"mean": mean, "var": variance})
     return result
 
 
 def _uses_averages(module: Any, of_call: Any) -> bool:
     """Whether a batch norm uses its moving averages."""
+    import numpy as np
     from flax import linen
 
     of_module = module.use_running_average
     if of_call is not None and of_module is not None and isinstance(module, linen.Module):
         raise UnsupportedCallError("use_running_average is given twice, which flax refuses")
-    if of_call is None and of_module is None:
-        raise UnsupportedCallError("use_running_average is not given, which flax refuses")
-    return bool(of_module if of_call is None else of_call)
+    chosen = of_module if of_call is None else of_call
+    if not isinstance(chosen, bool | np.bool_):
+        raise UnsupportedCallError("use_running_average is not given, or is no plain boolean")
+    return bool(chosen)
 
 
-def _change_averages(module: Any, arrays: dict[str, Any]) -> None:
-    """Change the moving averages of a batch norm, as flax does in training."""
-    from flax import linen
-
-    if isinstance(module, linen.Module):
-        for name, array in arrays.items():
-            module.put_variable("batch_stats", name, array)
-        return
-    import jax
-    from flax import nnx
-
-    def changed(path: Any, _: Any) -> Any:
-        written = jax.tree_util.keystr(path)
-        return next(array for name, array in arrays.items() if f"'{name}'" in written)
-
-    state = nnx.state(module, nnx.BatchStat)
-    nnx.update(module, jax.tree_util.tree_map_with_path(changed, state))
-
-
-def _check_channels(module: Any, x: Any, mask: Any) -> None:
-    """Check that a batch norm has its channels last."""
-    _check(module, x, mask)
+def _checked_channels(module: Any, x: Any, mask: Any) -> float:
+    """The epsilon of a batch norm that has its channels last."""
+    epsilon = _checked(module, x, mask)
     if x.ndim < 2 or _positive(module.axis, x) != [x.ndim - 1]:
         raise UnsupportedCallError("channels are not the last one of several dimensions")
+    return epsilon
 
 
-def _channels_in_front(x: Any) -> tuple[int, ...]:
-    """The order of dimensions that puts the last one behind the batch."""
-    return (0, x.ndim - 1, *range(1, x.ndim - 1))
+def _checked(module: Any, x: Any, mask: Any) -> float:
+    """The epsilon of a norm, which has what the entries need of all norms."""
+    if mask is not None or module.axis_name is not None:
+        raise UnsupportedCallError("it has a mask, or the name of an axis")
+    floats(x)
+    return number(module.epsilon, "epsilon")
 
 
-def _axes(module: Any, x: Any, mask: Any) -> tuple[int, ...]:
+def _last_axes(module: Any, x: Any) -> tuple[int, ...]:
     """The axes of a norm, which are the last ones."""
-    _check(module, x, mask)
     reduced, features = (
         _positive(axes, x) for axes in (module.reduction_axes, module.feature_axes)
     )
@@ -315,81 +329,100 @@ def _axes(module: Any, x: Any, mask: Any) -> tuple[int, ...]:
     return tuple(reduced)
 
 
-def _check(module: Any, x: Any, mask: Any) -> None:
-    """Check what all norms have in common."""
-    import jax.numpy as jnp
-
-    if mask is not None or module.axis_name is not None:
-        raise UnsupportedCallError("it has a mask, or the name of an axis")
-    if not hasattr(x, "ndim") or not jnp.issubdtype(x.dtype, jnp.floating):
-        raise UnsupportedCallError("the input is no array of floats")
-
-
 def _positive(axes: Any, x: Any) -> list[int]:
     """Axes in order, counted from the front."""
-    return sorted(axis % x.ndim for axis in (axes if isinstance(axes, list | tuple) else (axes,)))
+    listed = axes if isinstance(axes, list | tuple) else (axes,)
+    if not all(isinstance(axis, int) and -x.ndim <= axis < x.ndim for axis in listed):
+        raise UnsupportedCallError("an axis is no dimension of the input")
+    return sorted(axis % x.ndim for axis in listed)
+
+
+def _orders(x: Any, arrays: dict[str, Any], *, further: int) -> Any:
+    """The orders of dimensions where the first array and the first result have their last one
+    behind the batch, of a composite with further results."""
+    front = (0, x.ndim - 1, *range(1, x.ndim - 1))
+    return (front, *(None,) * len(arrays)), (front, *(None,) * further)
 
 
 def _taken_apart(
-    module: Any, averages: tuple[str, ...] = (), *, in_training: bool = False
-) -> tuple[Any, dict[str, Any]]:
-    """A module as a function of its input, parameters and moving averages, and these by name."""
+    composite: Any,
+    module: Any,
+    names: tuple[str, ...],
+    *,
+    changed: tuple[str, ...] = (),
+    **options: Any,
+) -> tuple[_Norm, dict[str, Any]]:
+    """The function that is caught, of the input and of arrays, and these by name.
+
+    Args:
+        names: the arrays that the function may read. Those that the module goes without are left
+            out.
+        changed: those that it changes.
+        options: further arguments of the function.
+    """
+    import jax
     from flax import linen
 
     take = _of_linen if isinstance(module, linen.Module) else _of_nnx
-    return take(module, averages, in_training)
+    without, arrays = take(module, names, changed)
+    if not all(isinstance(array, jax.Array) for array in arrays.values()):
+        raise UnsupportedCallError("a parameter is no plain array")
+    norm = _Norm(composite.original, without, tuple(arrays), tuple(options.items()), changed)
+    return norm, arrays
 
 
 def _of_linen(
-    module: Any, averages: tuple[str, ...], in_training: bool
-) -> tuple[Any, dict[str, Any]]:
+    module: Any, names: tuple[str, ...], changed: tuple[str, ...]
+) -> tuple[_Linen, dict[str, Any]]:
+    from flax import linen
+
+    if any(getattr(type(module), m) is not getattr(linen.Module, m) for m in ("param", "variable")):
+        raise UnsupportedCallError("its class has parameters of its own kind")
     if module.is_initializing():
         raise UnsupportedCallError("its parameters are not initialized")
-    if in_training and not module.is_mutable_collection("batch_stats"):
+    if changed and not module.is_mutable_collection(_collection(changed[0])):
         raise UnsupportedCallError("its moving averages cannot change, which flax refuses")
-    found = {
-        name: module.get_variable("params", name)
-        for name in _PARAMETERS
-        if module.has_variable("params", name)
-    }
-    parameters = tuple(found)
-    for name in averages:
-        if not module.has_variable("batch_stats", name):
-            raise UnsupportedCallError("it has no moving averages")
-        found[name] = module.get_variable("batch_stats", name)
-    pure = module.clone(parent=None, name=None)
-    if averages:  # as of the call, and not of the module
-        pure = pure.clone(use_running_average=None)
-    return _OfLinen(pure, parameters, averages, in_training), _arrays(found)
+    used = [name for name in names if getattr(module, f"use_{name}", True)]
+    if not all(module.has_variable(_collection(name), name) for name in used):
+        raise UnsupportedCallError("a parameter or a moving average is not there")
+    arrays = {name: module.get_variable(_collection(name), name) for name in used}
+    alone = module.clone(parent=None, name=None)
+    if hasattr(alone, "use_running_average"):  # which flax takes from the module or from the call
+        alone = alone.clone(use_running_average=None)
+    return _Linen(alone), arrays
 
 
 def _of_nnx(
-    module: Any, averages: tuple[str, ...], in_training: bool
-) -> tuple[Any, dict[str, Any]]:
+    module: Any, names: tuple[str, ...], changed: tuple[str, ...]
+) -> tuple[_Nnx, dict[str, Any]]:
     import jax
     from flax import nnx
+    from flax.nnx.nn.dtypes import promote_dtype
 
+    if module.promote_dtype is not promote_dtype:
+        raise UnsupportedCallError("the program gives a function for types")
+    found = {name: getattr(module, name) for name in names}
+    variables = {name: variable for name, variable in found.items() if variable is not None}
+    if not all(isinstance(v, nnx.Variable) and not v.hijax for v in variables.values()):
+        raise UnsupportedCallError("a parameter is no plain variable of flax")
+    if len(set(map(id, variables.values()))) < len(variables):
+        raise UnsupportedCallError("two of its parameters are one variable")
     graph, state = nnx.split(module)
-    flat, structure = jax.tree_util.tree_flatten_with_path(state)
-    names = (*_PARAMETERS, *averages)
-    by_name = {
-        name: (number, leaf)
-        for number, (path, leaf) in enumerate(flat)
-        for name in names
-        if f"'{name}'" in jax.tree_util.keystr(path)
-    }
-    found = {name: by_name[name] for name in names if name in by_name}
-    if len(found) != len(flat):
-        raise UnsupportedCallError("the module has more than its parameters")
-    order = [number for number, _ in found.values()]
-    places = tuple(order.index(number) for number in range(len(flat)))
-    arrays = {name: leaf for name, (_, leaf) in found.items()}
-    return _OfNnx(graph, structure, places, averages, in_training), _arrays(arrays)
+    arrays = {name: variable[...] for name, variable in variables.items()}
+    return _Nnx(graph, jax.tree.structure(state)), arrays
 
 
-def _arrays(found: dict[str, Any]) -> dict[str, Any]:
-    import jax
+def _change(module: Any, arrays: dict[str, Any]) -> None:
+    """Change arrays of a module, as flax does."""
+    from flax import linen
 
-    if not all(isinstance(value, jax.Array) for value in found.values()):
-        raise UnsupportedCallError("a parameter is no plain array")
-    return found
+    for name, array in arrays.items():
+        if isinstance(module, linen.Module):
+            module.put_variable(_collection(name), name, array)
+        else:
+            getattr(module, name)[...] = array
+
+
+def _collection(name: str) -> str:
+    """Where flax.linen has an array."""
+    return "batch_stats" if name in _AVERAGES else "params"

@@ -92,6 +92,8 @@ class Catcher:
 
 def _adapted(claim: Claim, composite: CaughtComposite) -> Any:
     try:
+        # Where the function itself has other arguments, its error is the program's.
+        inspect.signature(composite.original).bind(*composite.arguments, **composite.keywords)
         inspect.signature(claim.adapter).bind(composite, *composite.arguments, **composite.keywords)
     except TypeError as error:
         raise UnsupportedCallError(f"an argument that the entry does not have: {error}") from error

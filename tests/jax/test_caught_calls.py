@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from composites_testing.jax_calls import composite_names
+from composites_testing.jax_calls import bits, composite_names
 from flax import nnx
 
 import composites.jax
@@ -120,10 +120,6 @@ def scanned(function: Callable[[Any], Any], x: Any) -> Any:
         return total + weighted(function, x * factor), None
 
     return jax.lax.scan(step, jnp.zeros(()), jnp.arange(3.0))[0]
-
-
-def bits(values: Any) -> list[bytes]:
-    return [np.asarray(value).tobytes() for value in jax.tree.leaves(values)]
 
 
 def assert_same_bits(found: Any, expected: Any) -> None:
@@ -317,9 +313,7 @@ FALLBACKS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     ),
     "other axes": (
         "layer_norm",
-        lambda x: nn.LayerNorm(False, use_scale=False, use_bias=False, reduction_axes=0).apply(
-            {}, x
-        ),
+        lambda x: nn.LayerNorm(use_scale=False, use_bias=False, reduction_axes=0).apply({}, x),
         "its axes are not the last ones",
     ),
     "other type": (
