@@ -7,6 +7,7 @@ function that states its purpose, so that adapting to a new PyTorch release mean
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch._C._dynamo import eval_frame
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._prims_common import wrappers
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad, grad_mode
@@ -521,6 +523,24 @@ def fake_mode(shapes: Any = None) -> AbstractContextManager[Any]:
     `shapes` is a `ShapeEnv`, if some sizes are symbols.
     """
     return FakeTensorMode(allow_non_fake_inputs=True, shape_env=shapes)
+
+
+@contextmanager
+def without_logged_failures() -> Iterator[None]:
+    """A context in which operators that refuse tensors without values only raise, in this thread.
+
+    PyTorch logs the traceback as well, also where the caller goes on without the operator.
+    """
+    logger, thread = logging.getLogger(fake_tensor.__name__), threading.get_ident()
+
+    def is_of_another(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    logger.addFilter(is_of_another)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_of_another)
 
 
 def is_metadata_check(target: Any) -> bool:

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from composites.errors import UnsupportedCallError
-from composites.jax_functions.arguments import floats, number
+from composites.jax_functions.arguments import floats, is_array, number
+
+_NO_LABEL = -(2**31)
+"""The class whose rows PyTorch does not count. Negative labels of optax count from the last class,
+and no logits have so many."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +33,24 @@ def with_integer_labels(
     composite: Any, logits: Any, labels: Any, axis: Any = -1, where: Any = None
 ) -> Any:
     """`optax.softmax_cross_entropy_with_integer_labels`, the loss of each row."""
+    from jax.numpy import int32, int64
+
     if where is not None:
         raise UnsupportedCallError("`where` is given")
-    if axis not in (-1, logits.ndim - 1):
+    _check_floats(logits)
+    if not is_array(labels) or labels.dtype not in (int32, int64):
+        raise UnsupportedCallError("the labels are no array of i32 or i64, as PyTorch's are")
+    if not isinstance(axis, int) or axis not in (-1, logits.ndim - 1):
         raise UnsupportedCallError("classes are not the last dimension")
+    if logits.shape[-1:] in ((), (0,)):
+        raise UnsupportedCallError("there are no classes")
     if labels.shape != logits.shape[:-1]:
         raise UnsupportedCallError("labels and logits are broadcast")
     losses = composite(
         logits.reshape(-1, logits.shape[-1]),
         labels.reshape(-1),
         reduction=0,
+        ignore_index=_NO_LABEL,
         decomposition=_InRows(composite.original, tuple(labels.shape)),
         many="merged",
     )
@@ -54,23 +66,34 @@ def squared_error(composite: Any, predictions: Any, targets: Any = None) -> Any:
 def huber_loss(composite: Any, predictions: Any, targets: Any = None, *, delta: Any = 1.0) -> Any:
     """`optax.huber_loss`."""
     _check_alike(predictions, targets)
-    return composite(predictions, targets, reduction=0, delta=number(delta, "delta"))
+    if number(delta, "delta") <= 0:
+        raise UnsupportedCallError("delta is not above 0, which PyTorch refuses")
+    return composite(predictions, targets, reduction=0, delta=float(delta))
 
 
 def sigmoid_binary_cross_entropy(composite: Any, logits: Any, labels: Any) -> Any:
     """`optax.sigmoid_binary_cross_entropy`, which takes labels of all types."""
-    from jax.numpy import asarray
+    from jax.numpy import asarray, iscomplexobj
 
-    labels = asarray(labels, floats(logits).dtype)
+    _check_floats(logits)
+    if not is_array(labels) or iscomplexobj(labels):
+        raise UnsupportedCallError("the labels are no array of real numbers")
+    labels = asarray(labels, logits.dtype)
     _check_alike(logits, labels)
     return composite(logits, labels, reduction=0, decomposition=composite.original)
 
 
 def _check_alike(predictions: Any, targets: Any) -> None:
     """Check that both are arrays of floats, of one shape and type."""
-    if targets is None:
-        raise UnsupportedCallError("there are no targets")
-    floats(predictions)
+    _check_floats(predictions)
     floats(targets)
     if (predictions.shape, predictions.dtype) != (targets.shape, targets.dtype):
         raise UnsupportedCallError("predictions and targets have other shapes or types")
+
+
+def _check_floats(x: Any) -> None:
+    """Check that something is an array of floats, of JAX: numpy computes with its own itself."""
+    from jax import Array
+
+    if not isinstance(floats(x), Array):
+        raise UnsupportedCallError("the predictions are an array of numpy")

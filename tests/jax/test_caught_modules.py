@@ -3,6 +3,7 @@ that are traced. Results are those without composites, and so are errors."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -290,3 +291,11 @@ def test_an_axis_that_is_no_dimension_is_left_alone() -> None:
     program, variables = _linen(NORMS[-1], axis=-5)
     assert not _with_and_without(program, variables, IMAGE)
     assert any("no dimension of the input" in reason for reason in _reasons("batch_norm_training"))
+
+
+def test_calls_that_torch_refuses_log_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    embed = nn.Embed(10, 4)
+    variables = jax.tree.map(lambda v: jnp.stack([v, v + 1]), embed.init(KEY, INDICES))
+    with caplog.at_level(logging.DEBUG):
+        assert not _with_and_without(jax.vmap(embed.apply), variables, INDICES)
+    assert not [record for record in caplog.records if "failed while" in record.getMessage()]
