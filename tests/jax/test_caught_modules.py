@@ -299,3 +299,24 @@ def test_calls_that_torch_refuses_log_nothing(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.DEBUG):
         assert not _with_and_without(jax.vmap(embed.apply), variables, INDICES)
     assert not [record for record in caplog.records if "failed while" in record.getMessage()]
+
+
+# ---- sums of what a composite returns ----
+
+
+@EACH_NORM
+def test_the_order_of_sums_is_that_without(norm: Norm) -> None:
+    """XLA adds up an array in its order in memory, where channels in front must leave no trace."""
+    x = jax.random.normal(jax.random.key(2), (8, 8, 8, 64))
+    options = {**norm.options, **({"num_groups": 32} if norm.name == "GroupNorm" else {})}
+    module = getattr(nn, norm.name)(**options)
+    variables = module.init(KEY, x)
+
+    def summed(variables: Any, x: Any) -> Any:
+        return jnp.sin(module.apply(variables, x, mutable=RESULTS)[0]).sum()
+
+    compiled = jax.jit(summed)
+    expected = bits(compiled(variables, x))
+    with composites.jax.enabled(norm.entry):
+        assert bits(compiled(variables, x)) == expected
+        assert composite_names(compiled.lower(variables, x).as_text()) == [f"ptxla.{norm.entry}"]

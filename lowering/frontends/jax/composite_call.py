@@ -139,7 +139,10 @@ def ordered(array: Any, order: Order | Split) -> Any:
             return array.reshape(size * array.shape[1], *array.shape[2:])
         case Split(size):
             return array.reshape(size, array.shape[0] // size, *array.shape[1:])
-    return jax.lax.transpose(array, order)
+    # XLA keeps the order in memory through a transpose, and adds up the program's own sums of the
+    # result in that order. A shape with one more dimension has the usual order again.
+    moved = jax.lax.transpose(array.reshape(1, *array.shape), (0, *(n + 1 for n in order)))
+    return moved.reshape(moved.shape[1:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
