@@ -101,7 +101,7 @@ def _reasons(entry: str) -> list[str]:
 def _more(base: Any) -> Any:
     """A class that adds to what the norm computes."""
 
-    class More(base):  # type: ignore[misc]
+    class More(base):
         def __call__(self, x: Any) -> Any:
             return 2 * super().__call__(x) + x
 
@@ -172,7 +172,7 @@ def test_a_momentum_by_schedule_is_left_alone() -> None:
 # ---- arrays ----
 
 
-class _Hooked(nnx.Variable):  # type: ignore[type-arg]
+class _Hooked(nnx.Variable):
     """Reads and writes other values than it holds."""
 
     def get_value(self, **keywords: Any) -> Any:
