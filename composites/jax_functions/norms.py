@@ -386,10 +386,9 @@ def _of_linen(
     if not all(module.has_variable(_collection(name), name) for name in used):
         raise UnsupportedCallError("a parameter or a moving average is not there")
     arrays = {name: module.get_variable(_collection(name), name) for name in used}
-    alone = module.clone(parent=None, name=None)
-    if hasattr(alone, "use_running_average"):  # which flax takes from the module or from the call
-        alone = alone.clone(use_running_average=None)
-    return _Linen(alone), arrays
+    # flax takes this from the module or from the call, and the call of the function gives it.
+    unset = {"use_running_average": None} if hasattr(module, "use_running_average") else {}
+    return _Linen(module.clone(parent=None, name=None, **unset)), arrays
 
 
 def _of_nnx(

@@ -203,6 +203,19 @@ def test_operands_are_what_the_module_reads() -> None:
     np.testing.assert_allclose(program(state, IMAGE)[0], expected, rtol=2e-5, atol=2e-5)
 
 
+def test_further_parameters_are_no_operands() -> None:
+    def change(module: Any) -> None:
+        module.gate = nnx.Param(jnp.ones(3))
+
+    program, state = _nnx(NORMS[-1], change=change)
+    assert _with_and_without(program, state, IMAGE) == {"ptxla.batch_norm_training": 1}
+    with composites.jax.enabled(*ENTRIES):
+        text = jax.jit(program).lower(state, IMAGE).as_text()
+    (line,) = [line for line in text.splitlines() if "stablehlo.composite" in line]
+    assert line.count("tensor<8xf32>") == 6  # four operands and two results
+    assert "tensor<3xf32>" not in line
+
+
 def _one_variable(module: Any) -> None:
     module.var = module.mean
 
