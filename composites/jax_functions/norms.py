@@ -398,12 +398,14 @@ def _of_nnx(
     from flax import nnx
     from flax.nnx.nn.dtypes import promote_dtype
 
-    if module.promote_dtype is not promote_dtype:
+    # flax 0.12.0 has neither such functions nor such variables.
+    if getattr(module, "promote_dtype", promote_dtype) is not promote_dtype:
         raise UnsupportedCallError("the program gives a function for types")
     found = {name: getattr(module, name) for name in names}
     variables = {name: variable for name, variable in found.items() if variable is not None}
-    if not all(isinstance(v, nnx.Variable) and not v.hijax for v in variables.values()):
-        raise UnsupportedCallError("a parameter is no plain variable of flax")
+    for variable in variables.values():
+        if not isinstance(variable, nnx.Variable) or getattr(variable, "hijax", False):
+            raise UnsupportedCallError("a parameter is no plain variable of flax")
     if len(set(map(id, variables.values()))) < len(variables):
         raise UnsupportedCallError("two of its parameters are one variable")
     graph, state = nnx.split(module)

@@ -4,6 +4,7 @@ that are traced. Results are those without composites, and so are errors."""
 from __future__ import annotations
 
 import logging
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -194,12 +195,14 @@ def test_averages_in_other_variables_change(kind: Any) -> None:
 
 def test_operands_are_what_the_module_reads() -> None:
     def change(module: Any) -> None:
-        module.scale = _Hooked(jnp.ones(8))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # flax advises against such hooks
+            module.scale = nnx.Param(jnp.ones(8), on_get_value=lambda variable, value: value + 1)
 
     program, state = _nnx(NORMS[0], change=change)
     assert _with_and_without(program, state, IMAGE) == {"ptxla.layer_norm": 1}
-    scale = state["scale"].get_value()
-    expected = composites.jax.layer_norm(IMAGE, [8], scale, state["bias"][...], 1e-6)[0]
+    bias, scale = jax.tree.leaves(state)
+    expected = composites.jax.layer_norm(IMAGE, [8], scale + 1, bias, 1e-6)[0]
     np.testing.assert_allclose(program(state, IMAGE)[0], expected, rtol=2e-5, atol=2e-5)
 
 
@@ -224,17 +227,12 @@ def _with_function(module: Any) -> None:
     module.promote_dtype = lambda arrays, dtype: tuple(a if a is None else 2 * a for a in arrays)
 
 
-def _with_array(module: Any) -> None:
-    module.scale = jnp.full(8, 2.0)
-
-
 @pytest.mark.parametrize(
     ("norm", "change", "reason"),
     [
         (NORMS[-1], _one_variable, "two of its parameters are one variable"),
         (NORMS[-1], _with_function, "gives a function for types"),
         (NORMS[0], _with_function, "gives a function for types"),
-        (NORMS[-1], _with_array, "is no plain variable"),
     ],
 )
 def test_other_modules_are_left_alone(
