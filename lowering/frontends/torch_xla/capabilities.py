@@ -16,6 +16,7 @@ from composites.errors import MissingPackageError
 NEEDED: Mapping[str, Sequence[str]] = {
     "torch.library": ("Library", "fallthrough_kernel", "get_kernel", "register_fake"),
     "torch_xla": (
+        "_XLAC._check_tensor_need_materialization",
         "_XLAC._get_base_seed_as_tensor",
         "_XLAC._get_ir_debug",
         "_XLAC._get_stablehlo",
