@@ -13,11 +13,11 @@
 #include <sys/mman.h>
 #endif
 
+constexpr size_t kLarge = size_t{32} << 20;  // in bytes: more than the caches hold
+
 // Asks for large pages under a result that is about to be written. XLA allocates large buffers anew
 // for each run, and Linux then clears them page by page: with pages of 4 KiB, this takes longer than
 // to compute the gradient of 200 MB of logits. Smaller ones malloc mostly has from before.
-constexpr size_t kLarge = size_t{32} << 20;
-
 inline void PrepareResult(void* data, size_t bytes) {
 #ifdef MADV_HUGEPAGE
   if (bytes < kLarge) return;
