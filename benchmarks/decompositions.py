@@ -57,7 +57,7 @@ from benchmarks.timing import (
     conditions,
     milliseconds,
     ratio,
-    seconds,
+    samples_of,
     seconds_compiling,
     settle,
     typical,
@@ -139,8 +139,7 @@ def time_row(
 
     def samples(side: Side, count: int) -> list[float]:
         with on(comparison, side):
-            step(side)  # fills caches
-            return [seconds(partial(step, side))[0] for _ in range(count)]
+            return samples_of(partial(step, side), count)
 
     sides: list[Side] = [*sides_of(comparison)]
     compiles = {side: _compile_time(comparison, side, partial(step, side)) for side in sides}

@@ -44,6 +44,7 @@ from benchmarks.timing import (
     conditions,
     milliseconds,
     ratio,
+    samples_of,
     seconds,
     typical,
 )
@@ -140,16 +141,11 @@ def measure(name: str, consumer: Consumer, repeats: int, budget: float) -> Row:
     results = [[np.asarray(array) for array in runs[side]()] for side in SIDES]
     step = sum(seconds(runs[side])[0] for side in SIDES)
     blocks, samples = affordable(step, budget, FEWEST, repeats)
-    sides = [partial(_samples, runs[side]) for side in SIDES]
+    sides = [partial(samples_of, runs[side]) for side in SIDES]
     timed = alternated(sides, blocks, samples)
     return Row(
         name, consumer, dict(zip(SIDES, timed, strict=True)), compiles, _difference(*results)
     )
-
-
-def _samples(run: Run, count: int) -> list[float]:
-    run()
-    return [seconds(run)[0] for _ in range(count)]
 
 
 def _difference(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> float:

@@ -77,7 +77,7 @@ from benchmarks.timing import (
     conditions,
     milliseconds,
     ratio,
-    seconds,
+    samples_of,
     typical,
 )
 from composites.functions import find_function
@@ -346,12 +346,7 @@ def measured_step(
     }
     makers = {"eager": _eager, "torch.compile": _compiled, "torch_xla": _torch_xla}
     runs |= {side: maker(case) for side, maker in makers.items() if side in sides}
-
-    def samples(run: Callable[[], object], count: int) -> list[float]:
-        run()  # fills caches
-        return [seconds(run)[0] for _ in range(count)]
-
-    called = [partial(samples, run) for run in runs.values()]
+    called = [partial(samples_of, run) for run in runs.values()]
     together = sum(min(each(1)) for each in called)
     blocks = alternated(called, *affordable(together, budget, FEWEST, repeats))
     uses = steps["auto"].kernels

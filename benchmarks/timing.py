@@ -73,6 +73,12 @@ def alternated(
     return blocks
 
 
+def samples_of(run: Callable[[], Any], count: int) -> list[float]:
+    """The seconds of each of `count` runs, after one that fills the caches."""
+    run()
+    return [seconds(run)[0] for _ in range(count)]
+
+
 def affordable(step: float, budget: float, fewest: int, most: int) -> tuple[int, int]:
     """How many blocks each side has within about `budget` seconds, and samples of each block.
 
