@@ -12,7 +12,8 @@ composite on.
 
 - All sides are timed in one process, in alternating blocks, as benchmarks/timing.py says. `faster`
   is stock's time to that of the side, the median over pairs of blocks.
-- `compile` is what torch_xla counts as XLA's time for the step's graph, once.
+- `compile` is what torch_xla counts as XLA's time for the step's graph: the median of several
+  times, for which the sides take turns.
 - `memory` is what XLA reports of the buffers of the step's program: parameters, results and all in
   between. `process` is the peak of a process that runs two steps and nothing else.
   Each has a process of its own.
@@ -28,14 +29,13 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
@@ -48,8 +48,9 @@ from rich.table import Table
 
 import composites
 from benchmarks import memory, records
-from benchmarks.calls import builtin_entries
+from benchmarks.calls import Call, Placed, builtin_entries
 from benchmarks.decomposition_cases import ALL, QUICK, Comparison, comparisons
+from benchmarks.processes import alone, environment, xla_flags
 from benchmarks.timing import (
     Ratio,
     affordable,
@@ -58,16 +59,23 @@ from benchmarks.timing import (
     milliseconds,
     ratio,
     samples_of,
+    seconds,
     seconds_compiling,
     settle,
     typical,
 )
+from benchmarks.training_steps import PlacedTraining
 
 Side = Literal["stock", "fast", "small", "eager"]
+OnDevice = Call | Placed | PlacedTraining
 FEWEST = 3
 """Blocks of each side, however long they take."""
 STEPS = 2
 """The first step of an optimizer makes its state, and is another graph."""
+COMPILES = 7
+"""Times that the graph of each side is compiled, at most; at least `FEWEST`."""
+ONE_PROGRAM = {"XLA_COMPILATION_CACHE_SIZE": "1"}
+"""With this in its environment, torch_xla keeps one compiled program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,47 +126,70 @@ def on(comparison: Comparison, side: Side) -> AbstractContextManager[None]:
 
 def time_row(
     comparison: Comparison, repeats: int, budget: float
-) -> tuple[dict[Side, list[list[float]]], dict[Side, float], list[str]]:
-    """Blocks and compile times of all sides, and the alternatives that calls had."""
-    composites.disable()  # whatever XLA_COMPOSITE_OP turned on: the other side is stock
-    device = torch_xla.device()
-    made, mode = comparison.make(), comparison.mode
-    torch.manual_seed(0)
-    on_device = made.placed(lambda tensor: tensor.to(device))
-    settle()
+) -> tuple[dict[Side, list[list[float]]], list[str]]:
+    """Blocks of all sides, and the alternatives that calls had."""
+    on_device = _placed(comparison)
     torch.manual_seed(0)
     on_cpu = (comparison.on_cpu or comparison.make)().placed(torch.clone)
 
     def step(side: Side) -> None:
         if side == "eager":
-            on_cpu.traced(mode)
-            return
-        results = on_device.traced(mode)
-        settle()
-        del results
+            on_cpu.traced(comparison.mode)
+        else:
+            _step(on_device, comparison)
 
     def samples(side: Side, count: int) -> list[float]:
         with on(comparison, side):
             return samples_of(partial(step, side), count)
 
-    sides: list[Side] = [*sides_of(comparison)]
-    compiles = {side: _compile_time(comparison, side, partial(step, side)) for side in sides}
-    sides.append("eager")
+    sides: list[Side] = [*sides_of(comparison), "eager"]
+    for side in sides:
+        with on(comparison, side):
+            for _ in range(STEPS):
+                step(side)
     together = sum(min(samples(side, 1)) for side in sides)
     pairs, count = affordable(together, budget, FEWEST, repeats)
     found = alternated([partial(samples, side) for side in sides], pairs, count)
-    return dict(zip(sides, found, strict=True)), compiles, _alternatives()
+    return dict(zip(sides, found, strict=True)), _alternatives()
 
 
-def _compile_time(comparison: Comparison, side: Side, step: Callable[[], None]) -> float:
-    """XLA's time for the graph of the last of the first steps."""
-    spent = 0.0
-    with on(comparison, side):
-        for _ in range(STEPS):
-            before = seconds_compiling()
-            step()
-            spent = seconds_compiling() - before or spent
-    return spent
+def compile_row(comparison: Comparison, budget: float) -> dict[Side, float]:
+    """XLA's time for the graph of each side's step, in a process of `ONE_PROGRAM`."""
+    placed = _placed(comparison)
+
+    def compiled(side: Side) -> float:
+        (torch.ones(1, device="xla") + 1).cpu()  # takes the place of the program
+        before = seconds_compiling()
+        with on(comparison, side):
+            _step(placed, comparison)
+        return seconds_compiling() - before
+
+    def turn() -> dict[Side, float]:
+        return {side: compiled(side) for side in sides_of(comparison)}
+
+    for _ in range(STEPS - 1):
+        turn()
+    spent, first = seconds(turn)
+    count = max(FEWEST, min(COMPILES, int(budget / spent)))
+    turns: list[dict[Side, float]] = [first, *(turn() for _ in range(count - 1))]
+    return {side: median(each[side] for each in turns) for side in first}
+
+
+def _placed(comparison: Comparison) -> OnDevice:
+    """The call or the model on torch_xla's device."""
+    composites.disable()  # whatever XLA_COMPOSITE_OP turned on: the other side is stock
+    device = torch_xla.device()
+    made = comparison.make()
+    torch.manual_seed(0)
+    placed = made.placed(lambda tensor: tensor.to(device))
+    settle()
+    return placed
+
+
+def _step(placed: OnDevice, comparison: Comparison) -> None:
+    results = placed.traced(comparison.mode)
+    settle()
+    del results
 
 
 def _alternatives() -> list[str]:
@@ -172,16 +203,10 @@ def _alternatives() -> list[str]:
 
 def size_row(comparison: Comparison, side: Side, folder: Path) -> tuple[int | None, int]:
     """Bytes of the buffers of the step's program, and of this process at its peak."""
-    composites.disable()
-    torch.manual_seed(0)
-    device = torch_xla.device()
-    placed = comparison.make().placed(lambda tensor: tensor.to(device))
-    settle()
+    placed = _placed(comparison)
     with on(comparison, side):
         for _ in range(STEPS):
-            results = placed.traced(comparison.mode)
-            settle()
-            del results
+            _step(placed, comparison)
     return memory.of_last_program(folder), memory.peak_of_process()
 
 
@@ -194,26 +219,18 @@ def empty_process() -> int:
 # ---- in the process that asks ----
 
 
-def alone(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a process of its own."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as process:
-        return process.submit(function, *arguments).result()
-
-
 def measure(number: int, quick: bool, repeats: int, budget: float) -> Row:
     """One row, in several processes."""
     comparison = chosen(quick)[number]
-    blocks, compiles, taken = alone(_time_row, number, quick, repeats, budget)
+    blocks, taken = alone(_time_row, number, quick, repeats, budget)
+    with environment(ONE_PROGRAM):
+        compiles = alone(_compile_row, number, quick, budget)
     buffers: dict[Side, int] = {}
     processes: dict[Side, int] = {}
-    flags = os.environ.get("XLA_FLAGS", "")
     for side in sides_of(comparison):
         with tempfile.TemporaryDirectory() as folder:
-            os.environ["XLA_FLAGS"] = f"{flags} {memory.DUMP.format(folder=folder)}"
-            try:
+            with environment(xla_flags(memory.DUMP.format(folder=folder))):
                 found = alone(_size_row, number, quick, side, Path(folder))
-            finally:
-                os.environ["XLA_FLAGS"] = flags
             size, processes[side] = found
             if size is not None:
                 buffers[side] = size
@@ -227,6 +244,10 @@ def chosen(quick: bool) -> tuple[Comparison, ...]:
 
 def _time_row(number: int, quick: bool, repeats: int, budget: float) -> Any:
     return time_row(chosen(quick)[number], repeats, budget)
+
+
+def _compile_row(number: int, quick: bool, budget: float) -> Any:
+    return compile_row(chosen(quick)[number], budget)
 
 
 def _size_row(number: int, quick: bool, side: Side, folder: Path) -> tuple[int | None, int]:

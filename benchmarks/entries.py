@@ -29,13 +29,11 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -53,6 +51,7 @@ import composites
 from benchmarks import records
 from benchmarks.calls import BOTH, FORWARD, GRADIENT, UPDATE, Call, Case, Mode, Placed
 from benchmarks.entry_cases import CASES, NOT_MEASURED
+from benchmarks.processes import new_process
 from benchmarks.timing import (
     CLOCKS,
     Ratio,
@@ -251,7 +250,7 @@ def measured(
         # (python/cpython#115634).
         left = list(names[start : start + CASES_OF_A_PROCESS])
         while left:
-            with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            with new_process() as process:
                 try:
                     for found in process.map(one, left):
                         del left[0]

@@ -20,11 +20,9 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +36,7 @@ from torch import Tensor, nn
 
 import composites
 from benchmarks import records, training_steps
+from benchmarks.processes import alone
 from benchmarks.timing import (
     affordable,
     alternated,
@@ -206,8 +205,7 @@ def rows(names: Sequence[str], options: argparse.Namespace) -> Iterator[Row]:
         row = there.get((name, consumer))
         if row is None:
             # A process for each: what one has compiled stays in it.
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-                row = pool.submit(measure, name, consumer, options.repeats, options.budget).result()
+            row = alone(measure, name, consumer, options.repeats, options.budget)
             records.append(options.results, [row])
         yield row
 

@@ -20,17 +20,14 @@ sharding, on both sides.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import memory
+from benchmarks.processes import alone, environment, xla_flags
 from benchmarks.sharding_cases import CASES, Sharded
 
 Side = Literal["stock", "composites"]
@@ -205,22 +203,9 @@ def _step(case: Sharded, mesh: Any) -> tuple[list[Any], int]:
 def rows_of(names: Sequence[str], devices: int) -> list[Row]:
     """Measure in a process that has this number of devices."""
     with tempfile.TemporaryDirectory() as folder:
-        changed = {
-            "PJRT_DEVICE": "CPU",
-            "CPU_NUM_DEVICES": str(devices),
-            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {memory.DUMP.format(folder=folder)}",
-        }
-        before = {name: os.environ.get(name) for name in changed}
-        os.environ.update(changed)
-        try:
-            with ProcessPoolExecutor(1, get_context("spawn")) as process:
-                return process.submit(measure, names, devices, Path(folder)).result()
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+        changed = {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(devices)}
+        with environment(changed | xla_flags(memory.DUMP.format(folder=folder))):
+            return alone(measure, names, devices, Path(folder))
 
 
 COLUMNS = (

@@ -12,13 +12,10 @@ each device, and `memory` is what XLA plans there: arguments, results and all in
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from glob import escape
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +23,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.processes import alone, environment, xla_flags
 from benchmarks.sharding import COLLECTIVES, SIDES, Side, Traffic, traffic_of
 from benchmarks.sharding_cases import AXES, Parallelism, build, spec
 
@@ -140,17 +138,9 @@ def _fits(parameter: Any, axes: Mapping[str, int]) -> bool:
 
 def row_of(model: str, kind: Parallelism, devices: int) -> Row:
     """Measure in a process that has this number of devices."""
-    before = os.environ.get("XLA_FLAGS")
     flag = f"--xla_force_host_platform_device_count={devices}"
-    os.environ["XLA_FLAGS"] = f"{before or ''} {flag}"
-    try:
-        with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            return process.submit(measure, model, kind, devices).result()
-    finally:
-        if before is None:
-            del os.environ["XLA_FLAGS"]
-        else:
-            os.environ["XLA_FLAGS"] = before
+    with environment(xla_flags(flag)):
+        return alone(measure, model, kind, devices)
 
 
 COLUMNS = ("step of", "devices", "side", *COLLECTIVES, "all", "bytes", "memory")

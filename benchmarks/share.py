@@ -28,10 +28,8 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +42,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.processes import new_process
 from benchmarks.training_models import ARCHITECTURES, MODELS, Model
 from lowering.activation import exactly
 from lowering.emission import hlo_proto
@@ -116,7 +115,7 @@ def measure(name: str) -> Row:
 def measured(names: Sequence[str]) -> Iterator[Row]:
     """The rows of models, measured in processes of their own."""
     for start in range(0, len(names), MODELS_OF_A_PROCESS):
-        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        with new_process() as process:
             yield from process.map(measure, names[start : start + MODELS_OF_A_PROCESS])
 
 
