@@ -49,7 +49,10 @@ def check_mesh(mesh: Any, described: DeviceMesh) -> None:
     from jax.sharding import Mesh
 
     if not isinstance(mesh, Mesh):
-        raise ProgramError(f"mesh must be a jax.sharding.Mesh, not {mesh!r}")
+        raise ProgramError(
+            "mesh must be a jax.sharding.Mesh, such as"
+            f" jax.make_mesh({described.sizes}, {described.names}), not {mesh!r}"
+        )
     if dict(mesh.shape) != dict(described.axes):
         raise ProgramError(
             f"the mesh has the axes {dict(mesh.shape)}, and the program"
@@ -122,14 +125,11 @@ class DividedProgram:
 
         Args:
             described: the mesh that the shardings of inputs and outputs refer to.
-            mesh: a `jax.sharding.Mesh`. What has no sharding is whole on every device.
-
-        Raises:
-            ProgramError: the mesh is not one of jax, or has other axes.
+            mesh: a `jax.sharding.Mesh` with its axes; see `check_mesh`. What has no sharding is
+                whole on every device.
         """
         import jax
 
-        check_mesh(mesh, described)
         given = tuple(sharding_on(mesh, value) for value in inputs)
         step = jax.jit(
             jax_function(

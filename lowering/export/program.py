@@ -29,7 +29,7 @@ from lowering.export import manifest
 from lowering.export.arrays import array, check_type, dtype_name
 from lowering.export.dimensions import Dimension, checked_sizes, evaluated, sizes_of
 from lowering.export.manifest import Manifest, Value
-from lowering.export.partitioning import DividedProgram, annotation
+from lowering.export.partitioning import DividedProgram, annotation, check_mesh
 from lowering.export.shardings import DeviceMesh
 from lowering.export.step import Kernels, Step, candidates_of
 from lowering.stablehlo import (
@@ -365,6 +365,7 @@ class Program:
                 "the program says nothing about several devices; export it with mesh= and"
                 " shardings="
             )
+        check_mesh(mesh, self.mesh)  # what is no mesh may be no key either
         cache: dict[Any, DividedProgram] = self.__dict__.setdefault("_divided_programs", {})
         if mesh not in cache:
             cache[mesh] = DividedProgram.of(self.module, self.mesh, self.inputs, self.outputs, mesh)

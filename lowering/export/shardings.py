@@ -14,7 +14,7 @@ last_tile_dim_replicate}` (HloSharding in xla/hlo/ir/hlo_sharding.h), the newer 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import permutations, product
@@ -26,6 +26,9 @@ from composites.errors import ExportError, did_you_mean
 Spec = tuple[tuple[str, ...], ...]
 """The axes of each dimension, the outermost first."""
 Form = Literal["gspmd", "shardy"]
+
+LISTED = 8
+"""So many inputs are named in a message."""
 
 _TILES = re.compile(
     r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))"
@@ -66,7 +69,9 @@ class DeviceMesh:
             if not (isinstance(name, str) and name.isidentifier()):
                 raise ExportError(f"mesh: {name!r} is not the name of an axis; use letters")
             if type(size) is not int or size < 1:
-                raise ExportError(f"mesh: the size of {name} must be a number, not {size!r}")
+                raise ExportError(
+                    f"mesh: the size of {name} must be a number, 1 or more, not {size!r}"
+                )
         return cls(tuple(sizes.items()))
 
     @property
@@ -97,24 +102,25 @@ class DeviceMesh:
         """A spec as somebody writes it, for a value of a shape.
 
         Args:
-            given: an axis, several, or None for each dimension; the last ones may be missing.
+            given: an axis, several, or None for each dimension; the last ones may be missing. A
+                `jax.sharding.PartitionSpec` is one too, without dimensions that it leaves open.
             name: of the value, for messages.
 
         Raises:
             ExportError: it does not fit the mesh or the shape.
         """
-        if isinstance(given, str) or not isinstance(given, Sequence):
+        if isinstance(given, str | Mapping | Set) or not isinstance(given, Iterable):
+            raise ExportError(_no_spec(given, name))
+        parts = tuple(given)
+        if len(parts) > len(shape):
             raise ExportError(
-                f"the sharding of {name} must have an axis or None for each dimension, such as"
-                f" ('model', None), not {given!r}"
-            )
-        if len(given) > len(shape):
-            raise ExportError(
-                f"the sharding of {name} has {len(given)} dimensions, {given!r}, and the value"
+                f"the sharding of {name} has {len(parts)} dimensions, {given!r}, and the value"
                 f" {len(shape)}"
             )
         found = []
-        for part in given:
+        for part in parts:
+            if part is not None and not isinstance(part, str | Sequence):
+                raise ExportError(_no_spec(given, name))
             axes = () if part is None else (part,) if isinstance(part, str) else tuple(part)
             found.append(axes)
         found += [()] * (len(shape) - len(found))
@@ -194,6 +200,13 @@ class DeviceMesh:
         return _transposed(self.sizes, self._tiles(spec)[1])
 
 
+def _no_spec(given: Any, name: str) -> str:
+    return (
+        f"the sharding of {name} must have an axis or None for each dimension, such as"
+        f" ('model', None), not {given!r}"
+    )
+
+
 def _transposed(sizes: Sequence[int], order: Sequence[int]) -> list[int]:
     import numpy as np
 
@@ -257,11 +270,12 @@ def of_inputs(
     """
     found: dict[str, Spec] = {}
     for pattern, spec in given.items():
+        if not isinstance(pattern, str):
+            raise ExportError(f"shardings: a pattern must be a string, not {pattern!r}")
         names = [name for name in shapes if _means(pattern, name)]
         if not names:
-            known = [name.removeprefix("param:") for name in shapes]
             raise ExportError(
-                f"shardings: no input has the name {pattern!r}{did_you_mean(pattern, known)}"
+                f"shardings: no input has the name {pattern!r}{_names_near(pattern, shapes)}"
             )
         for name in names:
             found[name] = mesh.spec(spec, shapes[name], name)
@@ -270,6 +284,17 @@ def of_inputs(
         if name not in found and parameter in found and shapes[parameter] == shape:
             found[name] = found[parameter]
     return found
+
+
+def _names_near(pattern: str, inputs: Iterable[str]) -> str:
+    """What a pattern that means no input may have been meant for, for messages."""
+    known = [name.removeprefix("param:") for name in inputs]
+    close = did_you_mean(pattern, known)
+    if close:
+        return close
+    listed = [name for name in known if not name.startswith("state:")]
+    more = ", …" if len(listed) > LISTED else ""
+    return f"; the inputs are {', '.join(listed[:LISTED])}{more}"
 
 
 def _means(pattern: str, name: str) -> bool:

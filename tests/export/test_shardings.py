@@ -125,6 +125,15 @@ def test_inputs_and_what_follows_them(form: Form) -> None:
     assert named["loss"] is None
 
 
+def test_a_spec_may_be_one_of_jax() -> None:
+    given = {"first.*": PartitionSpec("model"), "arg:0": PartitionSpec(("data", "model"), None)}
+    program = exported(shardings=given)
+    named = {value.name: value.sharding for value in program.inputs}
+    assert named["param:first.weight"] == (("model",), ())
+    assert named["param:first.bias"] == (("model",),)
+    assert named["arg:0"] == (("data", "model"), ())
+
+
 @pytest.mark.parametrize("form", TEXT)
 def test_passes_keep_them(form: Form) -> None:
     program = exported(form, passes=[drop_cast_roundtrips])
@@ -174,12 +183,31 @@ def test_a_folder(form: Form, tmp_path: Path) -> None:
         ({"mesh": 4}, "mesh: write names and sizes of its axes"),
         ({"mesh": {}}, "mesh: write names and sizes of its axes"),
         ({"mesh": {"a b": 2}}, "'a b' is not the name of an axis"),
-        ({"mesh": {"model": "2"}}, "the size of model must be a number, not '2'"),
+        ({"mesh": {"model": "2"}}, "the size of model must be a number, 1 or more, not '2'"),
+        ({"mesh": {"model": 0}}, "the size of model must be a number, 1 or more, not 0"),
         ({"shardings": {"frist.weight": ()}}, "no input has the name 'frist.weight'; did you mean"),
+        (
+            {"shardings": {"*.kernel": ("model",)}},
+            "no input has the name '*.kernel'; the inputs are first.weight, first.bias,"
+            " second.weight, second.bias, arg:0",
+        ),
+        ({"shardings": {1: ("model",)}}, "a pattern must be a string, not 1"),
         ({"shardings": {"first.*": ("modle",)}}, "names the axis 'modle'; did you mean 'model'"),
         ({"shardings": {"first.bias": (None, "model")}}, "has 2 dimensions"),
         ({"shardings": {"first.weight": ("model", "model")}}, "names the axis 'model' twice"),
         ({"shardings": {"first.weight": "model"}}, "must have an axis or None for each dimension"),
+        (
+            {"shardings": {"first.weight": (0, None)}},
+            "must have an axis or None for each dimension",
+        ),
+        (
+            {"shardings": {"first.weight": {"model": 0}}},
+            "must have an axis or None for each dimension",
+        ),
+        (
+            {"shardings": {"first.bias": PartitionSpec(PartitionSpec.UNCONSTRAINED)}},
+            "must have an axis or None for each dimension",
+        ),
         ({"shardings": {"second.bias": ("all",)}, "mesh": {"all": 4}}, "which leaves a rest"),
         ({"shardings": [("model",)]}, "shardings must be a mapping from patterns"),
         ({"sharding_form": "sdy"}, "sharding_form must be 'gspmd' or 'shardy', not 'sdy'"),
@@ -203,8 +231,10 @@ def test_a_program_is_run_on_its_own_mesh() -> None:
     found = program.run(values, mesh=one)
     assert isinstance(found["out:0"], jax.Array)
     np.testing.assert_allclose(found["out:0"], plain.run(values)["out:0"], rtol=1e-6)
-    with pytest.raises(ProgramError, match=r"must be a jax\.sharding\.Mesh, not 4"):
-        program.run(values, mesh=4)
+    wrong: tuple[Any, ...] = (4, {"model": 1})
+    for mesh in wrong:
+        with pytest.raises(ProgramError, match=r"jax\.make_mesh\(\(1,\), \('model',\)\), not"):
+            program.run(values, mesh=mesh)
     other = Mesh(np.array(jax.devices()[:1]), ("data",))
     with pytest.raises(ProgramError, match="make one with the program's"):
         program.run(values, mesh=other)
