@@ -122,6 +122,25 @@ def test_a_tensor_of_another_device(computed: Any, x: torch.Tensor) -> None:
 
 
 @pytest.mark.torch_xla
+def test_attention_of_tensors_on_two_devices(computed: Any, x: torch.Tensor) -> None:
+    # PyTorch compares the devices, before torch_xla sees the call.
+    module = computed(
+        lambda self, x: torch.nn.functional.scaled_dot_product_attention(x, torch.ones(2, 4), x)
+    )
+    message = refused(lambda: composites.export(module, (x,)))
+    assert message.startswith(f"{__file__}:")
+    assert "an operator combines a traced tensor with a tensor on another device (Exp" in message
+    assert message.endswith("torch.ones(n, device=x.device), or register it as a buffer")
+
+
+@pytest.mark.torch_xla
+def test_a_composite_of_tensors_on_two_devices(computed: Any) -> None:
+    module = computed(lambda self, x: torch._int_mm(x, torch.ones(8, 8, dtype=torch.int8)))
+    message = refused(lambda: composites.export(module, (torch.ones(32, 8, dtype=torch.int8),)))
+    assert "this call of aten::mm.dtype, which has a tensor on cpu too, and would" in message
+
+
+@pytest.mark.torch_xla
 def test_an_operator_that_runs_on_the_cpu(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: torch.linalg.cholesky(x @ x.mT))
     line = inspect.getsourcelines(test_an_operator_that_runs_on_the_cpu)[1] + 2

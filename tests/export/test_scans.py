@@ -12,7 +12,7 @@ from torch_xla.experimental.scan import scan
 from torch_xla.experimental.scan_layers import scan_layers
 
 import composites
-from composites import Program
+from composites import ExportError, Program
 
 
 class Block(nn.Module):
@@ -127,6 +127,33 @@ def test_a_loop_has_one_composite_each_way_in_its_body(name: str, train: bool) -
         program.composites
     )
     assert program.mlir.count("stablehlo.while") == loops * len(suffixes)
+
+
+class Closure(nn.Module):
+    """A loop whose function reads a parameter that it is not given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def step(state: torch.Tensor, slice_: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            state = state + slice_ * self.weight
+            return state, state
+
+        return scan(step, torch.zeros_like(x[0]), x)[1]
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_a_function_that_reads_a_tensor_from_outside(train: bool) -> None:
+    module = Loss(Closure()) if train else Closure()
+    with pytest.raises(ExportError) as raised:
+        composites.export(module, (torch.randn(4, 8),), train=train)
+    assert str(raised.value).startswith(f"{__file__}:")
+    assert str(raised.value).endswith(
+        "the function of a loop (scan, scan_layers) reads a tensor from outside; pass it to the"
+        " loop, in the carry or as an argument of the layers"
+    )
 
 
 def test_an_export_leaves_no_graph_for_a_run() -> None:

@@ -40,8 +40,13 @@ _DRAWN_AGAIN = (
     " dropout, draw outside of the part, or leave out its checkpoint"
 )
 
-_OTHER_DEVICE = "XLA tensor"
-"""This text is in every message of torch_xla 2.9 about a tensor on another device."""
+_OTHER_DEVICE = ("XLA tensor", "same device")
+"""Every message about a tensor on another device has one of these: torch_xla 2.9's the first one,
+PyTorch's the second one."""
+
+_NOT_FAKE = "allow_non_fake_inputs"
+"""AOTAutograd's message about a tensor that a function reads and is not given has this text. Scans
+trace their functions with it."""
 
 
 class XlaRecording:
@@ -64,14 +69,11 @@ class XlaRecording:
                 own_graphs(),
             ):
                 yield
-        except RuntimeError as error:
-            if _OTHER_DEVICE not in str(error):
+        except (RuntimeError, AssertionError) as error:
+            message = _of_foreign_data(str(error))
+            if message is None:
                 raise
-            raise ForeignDataError(
-                "an operator combines a traced tensor with a tensor on another device"
-                f" ({str(error).splitlines()[0]}); make it on the device of the module's arguments,"
-                " as in torch.ones(n, device=x.device), or register it as a buffer"
-            ) from error
+            raise ForeignDataError(message) from error
 
     def unchanged(
         self, tensors: Sequence[torch.Tensor], placeholders: Sequence[torch.Tensor]
@@ -130,6 +132,22 @@ class XlaRecording:
         operands = [parameters[number] for number in sorted(parameters)]
         results: Sequence[torch.Tensor] = self._graph.insert("composites::graph", operands, handle)
         return results
+
+
+def _of_foreign_data(text: str) -> str | None:
+    """What is said in place of an error's text; None if the error is not about foreign data."""
+    if any(part in text for part in _OTHER_DEVICE):
+        return (
+            "an operator combines a traced tensor with a tensor on another device"
+            f" ({text.splitlines()[0]}); make it on the device of the module's arguments,"
+            " as in torch.ones(n, device=x.device), or register it as a buffer"
+        )
+    if _NOT_FAKE in text:
+        return (
+            "the function of a loop (scan, scan_layers) reads a tensor from outside; pass it to the"
+            " loop, in the carry or as an argument of the layers"
+        )
+    return None
 
 
 def _constant(tensor: torch.Tensor, type_: TensorType) -> Any:

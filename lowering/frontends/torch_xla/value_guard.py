@@ -8,7 +8,7 @@ threads can read values meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -75,7 +75,7 @@ def _fallbacks() -> dict[str, int]:
     }
 
 
-def _fallback_error() -> ValueReadError:
+def _fallback_error(operands: Sequence[torch.Tensor]) -> ValueReadError:
     """What is said of the operator that torch_xla is about to compute on the CPU. It was just
     counted."""
     now = _fallbacks()
@@ -86,9 +86,12 @@ def _fallback_error() -> ValueReadError:
         return ValueReadError(
             f"the result of {' or '.join(sized)} has a size that depends on values"
         )
+    # A composite, which may have taken the call otherwise, leaves these alone.
+    others = sorted({str(t.device) for t in operands if t.dim() and not t.is_xla})  # type: ignore[attr-defined]
+    mixed = f", which has a tensor on {' and '.join(others)} too," if others else ""
     return NoKernelError(
-        f"torch_xla has no lowering for this call of {' or '.join(names) or 'an operator'} and"
-        " would compute it on the CPU, but a traced tensor has no value"
+        f"torch_xla has no lowering for this call of {' or '.join(names) or 'an operator'}{mixed}"
+        " and would compute it on the CPU, but a traced tensor has no value"
     )
 
 
@@ -119,7 +122,7 @@ def _refusing(name: str) -> Kernel:
         if not on_xla or _stays_on_xla(name, arguments, keywords):
             return overload.redispatch(keys.remove(GUARD), *arguments, **keywords)
         if name == "_to_cpu":
-            raise _fallback_error()
+            raise _fallback_error(read)
         raise ValueReadError(
             f"aten::{name} reads the value of a tensor, but a traced tensor has no value"
         )
