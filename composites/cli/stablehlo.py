@@ -166,7 +166,7 @@ def _on_file(
 ) -> None:
     """Do the work of a command, in a child process if the application has a way to have one."""
     with clear_errors():
-        data = file.read_bytes()  # here, because a child may have another stdin
+        data = _bytes_of(file)  # here, because a child may have another stdin
 
         def reported() -> None:
             with clear_errors():
@@ -176,6 +176,13 @@ def _on_file(
             reported()
         else:
             context.obj(reported, str(file), Limits(seconds, int(memory * 2**30)))
+
+
+def _bytes_of(file: Path) -> bytes:
+    text = file / "program.mlir"
+    if text.is_file():  # a folder that `composites export` wrote
+        fail(f"{file} is a folder; write {text}, or program.mlirbc for its artifact")
+    return file.read_bytes()
 
 
 def _parameters() -> Iterator[signatures.Parameter]:

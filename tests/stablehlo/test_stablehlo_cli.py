@@ -150,6 +150,17 @@ def test_files_that_cannot_be_read(command: list[str], tmp_path: Path) -> None:
     assert not Path("out.mlir").exists()
 
 
+@pytest.mark.parametrize("command", [["inspect"], ["lower", "-o", "out.mlir"]])
+def test_a_folder_of_an_export_is_no_file(command: list[str], tmp_path: Path) -> None:
+    text = tmp_path / "program.mlir"
+    code, _, err = invoke(*command, tmp_path)
+    assert (code, err) == (1, f"error: {tmp_path}: Is a directory\n")
+    text.write_bytes(Path(BLOCK).read_bytes())
+    code, _, err = invoke(*command, tmp_path)
+    assert code == 1
+    assert err.startswith(f"error: {tmp_path} is a folder; write {text}, or program.mlirbc")
+
+
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     code, _, err = invoke("lower", BLOCK, "-o", tmp_path / "nowhere" / "out.mlir")
     assert code == 1
