@@ -105,7 +105,7 @@ class Kernel(TypedDict):
 def listed_kernels(catalog: Catalog) -> list[Kernel]:
     """The kernels of a catalog as data, by composite and platform, the first one that is asked
     first."""
-    produced = {(entry.composite_name, entry.version) for entry in catalog}
+    produced = {produced for entry in catalog for produced in _produced(entry)}
     names = {name for name, _ in produced}
     kernels = [kernel for registry in catalog.registries for kernel in registry.kernels]
     kernels += [kernel for entry in catalog for kernel in entry.kernels]
@@ -129,6 +129,13 @@ def listed_kernels(catalog: Catalog) -> list[Kernel]:
         )
         for kernel in kernels
     ]
+
+
+def _produced(entry: Composite) -> Iterator[tuple[str, int]]:
+    """The composites that an entry makes, each with its version."""
+    yield entry.composite_name, entry.version
+    if entry.derives:
+        yield f"{entry.composite_name}_backward", entry.version
 
 
 def kernels_table(kernels: Iterable[Kernel]) -> Table:

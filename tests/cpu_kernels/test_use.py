@@ -49,6 +49,7 @@ def test_the_registry_is_right_and_listed(registry: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     listed = runner.invoke(app, ["list", "--kernels"], env={"COLUMNS": "300"})
     assert "cpu_kernels.losses:cross_entropy_loss" in listed.stdout
+    assert "no entry produces it" not in listed.stdout
 
 
 def test_small_attention_keeps_its_decomposition() -> None:

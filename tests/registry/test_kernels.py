@@ -90,6 +90,16 @@ def test_list(file: Path) -> None:
     assert "no entry produces it" in table.stdout
 
 
+def test_a_derived_backward_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "acme.yaml"
+    names = ("layer_norm_backward@1", "layer_norm_backward@9", "layer_norm_backwards")
+    kernels = "".join(f"  ptxla.{name}: {{cpu: [{{target: t}}]}}\n" for name in names)
+    path.write_text(f"schema: 1\nnamespace: acme\ncomposites: {{}}\nkernels:\n{kernels}")
+    runner = CliRunner(env={"XLA_COMPOSITE_REGISTRY": str(path)})
+    rows = json.loads(runner.invoke(app, ["list", "--kernels", "--json"]).stdout)["kernels"]
+    assert [row["known"] for row in rows] == [True, False, False]
+
+
 def test_check(tmp_path: Path) -> None:
     """A function that is missing is a problem; a module that is not here is a remark."""
     path = tmp_path / "acme.yaml"
