@@ -221,6 +221,28 @@ def test_without_a_compiler_the_error_says_what_to_do(
         library.compiled("pooling")
 
 
+@pytest.mark.parametrize("folder", ["file", "file/folder"])
+def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(
+    folder: str, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CPU_KERNELS_CACHE", str(tmp_path / folder))
+    with pytest.raises(library.CompilationError, match=f"kept in .*{folder} .*CPU_KERNELS_CACHE"):
+        library.compiled("pooling")
+
+
+def test_a_damaged_library_is_an_error_that_says_what_to_do(
+    library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = tmp_path / "pooling.so"
+    damaged.write_text("no library")
+    monkeypatch.setattr(library, "compiled", lambda *_, **__: damaged)
+    library.register.cache_clear()
+    with pytest.raises(library.CompilationError, match=r"cannot be loaded .*remove .*pooling\.so"):
+        library.register("pooling")
+    library.register.cache_clear()
+
+
 def test_a_step_without_a_compiler_names_composite_and_kernel(
     library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

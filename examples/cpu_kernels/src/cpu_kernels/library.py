@@ -30,11 +30,12 @@ FLAGS = (
     # No kernel reads errno or the floating-point flags. NaN and infinity keep their meaning.
     *("-fno-math-errno", "-fno-trapping-math"),
 )
+_OTHERWISE = "run the step without this package's kernels, as with compile(kernels=None)"
 _HANDLER = re.compile(r"^XLA_FFI_DEFINE_HANDLER_SYMBOL\(\s*(\w+)", re.MULTILINE)
 
 
 class CompilationError(RuntimeError):
-    """The kernels cannot be compiled on this machine."""
+    """The kernels cannot be compiled on this machine, kept or loaded."""
 
 
 def cache_folder() -> Path:
@@ -54,24 +55,34 @@ def register(name: str, *, needs_torch: bool = False) -> None:
 
     Raises:
         UnsupportedCallError: it calls ATen, and torch is not installed.
-        CompilationError: there is no compiler, or it fails.
+        CompilationError: there is no compiler, it fails, or the library cannot be kept or loaded.
     """
     if needs_torch:
         if find_spec("torch") is None:
             raise UnsupportedCallError("is ATen's, and needs torch: pip install torch")
         import torch  # noqa: F401  loads ATen, which the library then finds
 
-    library = ctypes.CDLL(str(compiled(name, needs_torch=needs_torch)))
+    library = _loaded(compiled(name, needs_torch=needs_torch))
     for target in _HANDLER.findall((SOURCES / f"{name}.cc").read_text(encoding="utf-8")):
         handler = jax.ffi.pycapsule(getattr(library, target))
         jax.ffi.register_ffi_target(target, handler, platform="cpu")
+
+
+def _loaded(library: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        raise CompilationError(
+            f"the compiled kernels cannot be loaded ({error}): remove {library}, so that they are"
+            f" compiled again, name another folder with CPU_KERNELS_CACHE, or {_OTHERWISE}"
+        ) from error
 
 
 def compiled(name: str, *, needs_torch: bool = False) -> Path:
     """The shared library of source/NAME.cc, compiled if the cache lacks it.
 
     Raises:
-        CompilationError: there is no compiler, or it fails.
+        CompilationError: there is no compiler, it fails, or the library cannot be kept.
     """
     flags = [*FLAGS, "-isystem", jax.ffi.include_dir()]
     linked: list[str] = []
@@ -79,8 +90,18 @@ def compiled(name: str, *, needs_torch: bool = False) -> Path:
         torch_flags, linked = _torch_flags()
         flags += torch_flags
     library = cache_folder() / f"{name}-{_key(name, flags, needs_torch)}.so"
-    if library.exists():
-        return library
+    try:
+        if not library.exists():
+            _compile(name, library, flags, linked)
+    except OSError as error:
+        raise CompilationError(
+            f"compiled kernels cannot be kept in {library.parent} ({error.strerror}): name a folder"
+            f" that can be written to with CPU_KERNELS_CACHE, or {_OTHERWISE}"
+        ) from error
+    return library
+
+
+def _compile(name: str, library: Path, flags: list[str], linked: list[str]) -> None:
     library.parent.mkdir(parents=True, exist_ok=True)
     # In a folder of its own: other processes may compile the same, and the last one counts.
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
@@ -89,11 +110,10 @@ def compiled(name: str, *, needs_torch: bool = False) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise CompilationError(
-                f"{compiler()} cannot compile {name}.cc: {done.stderr.strip()[-2000:]}; run the"
-                " step without this package's kernels, as with compile(kernels=None)"
+                f"{compiler()} cannot compile {name}.cc: {done.stderr.strip()[-2000:]};"
+                f" {_OTHERWISE}"
             )
         made.replace(library)
-    return library
 
 
 def compiler() -> str:
@@ -137,8 +157,7 @@ def _of_compiler(path: str) -> str:
             raise CompilationError(
                 f"the kernels are compiled at their first use, and the C++ compiler {path!r} does"
                 f" not run ({error}): install g++ (apt install g++), name a compiler of GNU's with"
-                " CXX, or run the step without this package's kernels, as with"
-                " compile(kernels=None)"
+                f" CXX, or {_OTHERWISE}"
             ) from error
         found.append(done.stdout)
     return "\0".join(found)
