@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from composites.errors import ProgramError, did_you_mean
 from lowering.export import checkpoint
@@ -445,13 +445,21 @@ def candidates_of(
         # Their conditions were measured on the CPU.
         asked = with_alternatives(found) if alternatives and platform == "cpu" else found
         return asked, f"{NOT_LISTED} for {platform}"
-    if isinstance(kernels, str) or not isinstance(kernels, Collection):
+    if not _are_names(kernels):
         raise ProgramError(
             "kernels must be 'auto', None, names of composites with listed kernels, or a mapping"
             f" from composites to JAX functions or FFI targets, not {kernels!r}"
         )
     named = listed_kernels(module, platform, tuple(kernels))
     return named, "its listed kernels are not among those that were named"
+
+
+def _are_names(kernels: object) -> TypeGuard[Collection[str]]:
+    return (
+        isinstance(kernels, Collection)
+        and not isinstance(kernels, str)
+        and all(isinstance(name, str) for name in kernels)
+    )
 
 
 def _suspects(kernels: PlacedKernels, message: str, platform: str) -> str:

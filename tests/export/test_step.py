@@ -504,6 +504,8 @@ WRONG_KERNELS: dict[str, tuple[Any, type[Exception], str]] = {
     "no kernel": ({"ptxla.gelu": 3}, StableHLOError, "must be a JAX function or the name"),
     "name": (["ptxla.gelu"], ProgramError, "no kernel is listed for cpu that is for 'ptxla.gelu'"),
     "text": ("gelu", ProgramError, "kernels must be 'auto'"),
+    "number": (3, ProgramError, "kernels must be 'auto'"),
+    "number as name": ([gelu], ProgramError, "kernels must be 'auto'"),
 }
 
 
