@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .bindings import find_operations, string_value
 from .comparison.isolate import call_module
 from .composites import Signature, by_version, ignored_attributes, name_and_version, signature
 from .dtypes import static_tensor
@@ -16,7 +17,15 @@ from .passes.bind import Binding, bind_calls, callable_name
 from .passes.decompose import decompose
 from .passes.to_custom_call import replace_calls
 from .run import compile_module
-from .symbols import COMPOSITE, callees_first, functions, is_private, target, walk_uses
+from .symbols import (
+    COMPOSITE,
+    CUSTOM_CALL,
+    callees_first,
+    functions,
+    is_private,
+    target,
+    walk_uses,
+)
 
 Kernel: TypeAlias = Callable[..., Any] | str
 """A JAX function, as `bind` takes it, or a target of XLA's typed FFI, as `to_custom_call` does."""
@@ -253,20 +262,39 @@ def _refused(candidate: Candidate, reason: str | None) -> str:
 
 
 def failing_calls(placed: PlacedKernels, message: str, platform: str) -> tuple[KernelUse, ...]:
-    """The calls whose kernels a message of XLA names, or else those whose kernels fail alone.
+    """The calls whose kernels a message of XLA names, themselves or a target of theirs, or else
+    those whose kernels fail alone.
 
-    A kernel may fail for some values only, and is then not found.
+    A kernel that fails for some values only, and is not named, is not found.
     """
     having = [use for use in placed.uses if use.kernel is not None]
-    named = [use for use in having if _mentions(message, use.kernel)]
-    if named:
-        return tuple(named)
     calls = {str(placed.use(call, 0)): call for call in placed.taken}
-    return tuple(use for use in having if _fails_alone(placed, calls[str(use)], platform))
+
+    def named(use: KernelUse) -> bool:
+        return use.kernel is not None and _mentions(message, use.kernel)
+
+    def target_named(use: KernelUse) -> bool:
+        targets = _targets(put_alone(placed, calls[str(use)], platform))
+        return any(_mentions(message, name) for name in targets)
+
+    def fails(use: KernelUse) -> bool:
+        return _fails_alone(placed, calls[str(use)], platform)
+
+    for condition in (named, target_named, fails):
+        found = tuple(filter(condition, having))
+        if found:
+            return found
+    return ()
 
 
-def _mentions(message: str, name: str | None) -> bool:
-    return name is not None and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) is not None
+def _mentions(message: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) is not None
+
+
+def _targets(module: Module) -> set[str]:
+    """The targets of the typed FFI that a module calls."""
+    calls = find_operations(module.ir.operation, CUSTOM_CALL)
+    return {string_value(call.attributes["call_target_name"]) for call in calls}
 
 
 def _fails_alone(placed: PlacedKernels, call: Signature, platform: str) -> bool:

@@ -142,6 +142,18 @@ def test_a_label_out_of_range_is_an_error(label: int) -> None:
         step(step.init({}), logits, target)
 
 
+def test_the_kernel_that_refuses_a_label_is_named_among_others() -> None:
+    """None of them fails on operands of ones, so the message is all that tells which one did."""
+    model, batch = causal_gpt(160, 512, 128, 1)
+    step = composites.export(model, (), kwargs=dict(batch), train=True).compile("cpu")
+    assert sum(use.kernel is not None for use in step.kernels) > 2
+    labels = torch.full_like(batch["labels"], 512)
+    with pytest.raises(RunError, match="label 512 of row 0") as raised:
+        step(step.init(model), **{**batch, "labels": labels})
+    _, told = str(raised.value).split("; the kernel that fails is ")
+    assert re.findall(r"ptxla\.\w+", told) == ["ptxla.cross_entropy_loss"]
+
+
 def test_an_index_out_of_range_is_an_error() -> None:
     table = torch.nn.Embedding(2048, 192)
 

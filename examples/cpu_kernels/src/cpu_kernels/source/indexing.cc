@@ -18,8 +18,9 @@ ffi::Error Sum(ffi::ThreadPool& pool, const T* grads, const int64_t* indices, in
   std::vector<int64_t> start(rows + 1), order(count);
   for (int64_t i = 0; i < count; ++i) {
     if (indices[i] < 0 || indices[i] >= rows) {
-      return ffi::Error::InvalidArgument("embedding: index " + std::to_string(indices[i]) +
-                                         " is not in 0.." + std::to_string(rows - 1));
+      return ffi::Error::InvalidArgument(
+          "cpu_kernels_embedding_backward: index " + std::to_string(indices[i]) +
+          " is not in 0.." + std::to_string(rows - 1));
     }
     ++start[indices[i] + 1];
   }

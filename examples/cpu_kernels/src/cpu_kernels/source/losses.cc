@@ -89,12 +89,13 @@ struct Call {
   float Weight(int64_t row) const { return weights == nullptr ? 1.0f : weights[labels[row]]; }
   bool Ignored(int64_t row) const { return labels[row] == ignored; }
 
-  ffi::Error Check() {
+  // The step that fails finds the kernel by the target's name.
+  ffi::Error Check(const std::string& target) {
     for (int64_t i = 0; i < rows; ++i) {
       if (Ignored(i)) continue;
       if (labels[i] < 0 || labels[i] >= classes) {
         return ffi::Error::InvalidArgument(
-            "cross entropy: label " + std::to_string(labels[i]) + " of row " + std::to_string(i) +
+            target + ": label " + std::to_string(labels[i]) + " of row " + std::to_string(i) +
             " is neither in 0.." + std::to_string(classes - 1) + " nor ignore_index = " +
             std::to_string(ignored));
       }
@@ -206,7 +207,7 @@ ffi::Error CrossEntropy(ffi::ThreadPool pool, ffi::AnyBuffer logits,
                         ffi::ResultBuffer<ffi::F32> log_sums, int64_t reduction, int64_t ignored,
                         float smoothing) {
   Call call = MakeCall(logits, labels, rest, 0, rest.size() > 0, reduction, ignored, smoothing);
-  if (ffi::Error error = call.Check(); error.failure()) return error;
+  if (ffi::Error error = call.Check("cpu_kernels_cross_entropy"); error.failure()) return error;
   return ForFloats(logits.element_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     return Forward<T>(pool, call, static_cast<const T*>(logits.untyped_data()),
@@ -222,7 +223,8 @@ ffi::Error CrossEntropyBackward(ffi::ThreadPool pool, ffi::AnyBuffer grad, ffi::
                                 int64_t ignored, float smoothing) {
   const bool weighted = rest.size() > 2;
   Call call = MakeCall(logits, labels, rest, 0, weighted, reduction, ignored, smoothing);
-  if (ffi::Error error = call.Check(); error.failure()) return error;
+  if (ffi::Error error = call.Check("cpu_kernels_cross_entropy_backward"); error.failure())
+    return error;
   const float* maxima = rest.get<ffi::Buffer<ffi::F32>>(weighted)->typed_data();
   const float* log_sums = rest.get<ffi::Buffer<ffi::F32>>(weighted + 1)->typed_data();
   PrepareResult(result->untyped_data(), result->size_bytes());
