@@ -403,6 +403,38 @@ def test_results_that_are_never_finite_are_no_comparison() -> None:
     assert "gives no finite number for normal operands" in problem(comparison)
 
 
+def test_random_operands_of_a_backward_need_not_belong_together() -> None:
+    """A kernel takes the saved square where the decomposition computes it again."""
+    module = Module.parse(
+        """
+        module {
+          func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+            %0 = stablehlo.multiply %x, %x : tensor<4xf32>
+            %1 = stablehlo.composite "acme.square_backward" %x, %0 {decomposition = @d}
+              : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+            return %1 : tensor<4xf32>
+          }
+          func.func private @d(%x: tensor<4xf32>, %0: tensor<4xf32>) -> tensor<4xf32> {
+            %1 = stablehlo.multiply %x, %x : tensor<4xf32>
+            return %1 : tensor<4xf32>
+          }
+        }
+        """
+    )
+    kernels = {"acme.square_backward": lambda x, square: square}
+    told = problem(compare(module, kernels))
+    assert told.endswith("give inputs of the program, from which all operands follow)")
+    x = np.arange(4, dtype=np.float32)
+    assert compare(module, kernels, inputs=[x]).problems == ()
+    assert problem(compare(module, {"acme.square_backward": seven_of}, inputs=[x])).endswith(
+        "is allowed"
+    )
+
+
+def seven_of(x: Any, square: Any) -> Any:
+    return x * 7
+
+
 def test_real_inputs_reach_the_calls(load: Load) -> None:
     def right_for_ones(x: Any, axis: int, scale: float) -> Any:
         return jnp.ones_like(x) * scale
