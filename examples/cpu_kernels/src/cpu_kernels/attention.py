@@ -10,7 +10,7 @@ from jax import Array
 
 from composites import UnsupportedCallError
 from cpu_kernels.library import register
-from cpu_kernels.types import check_floats, same
+from cpu_kernels.types import check_floats, check_shape, same
 
 
 def attention(
@@ -39,7 +39,7 @@ def attention(
     """
     _check(query, key, value, dropout_p, enable_gqa)
     q, k, v = _four(query), _four(key), _four(value)
-    masks = _mask(mask, query, key)
+    masks = _mask(mask, query, key, is_causal)
     register("attention", needs_torch=True)
     row = jax.ShapeDtypeStruct(q.shape[:-1], np.float32)
     call = jax.ffi.ffi_call("cpu_kernels_attention", (same(q), row))
@@ -73,12 +73,15 @@ def attention_backward(
         raise UnsupportedCallError("computes the gradients of query, key and value")
     *mask, result, sums = saved
     q, k, v = _four(query), _four(key), _four(value)
-    masks = _mask(mask, query, key)
+    masks = _mask(mask, query, key, is_causal)
+    for name, given in (("a gradient", grad_output), ("a result", result)):
+        check_shape(name, given, query.shape)
+    check_shape("logarithms of sums", sums, query.shape[:-1])
     register("attention", needs_torch=True)
     types = (same(q), same(k), same(v))
     call = jax.ffi.ffi_call("cpu_kernels_attention_backward", types)
-    given = (_four(grad_output), q, k, v, *masks, _four(result), sums.reshape(q.shape[:-1]))
-    found = call(*given, **_attributes(is_causal, scale, query))
+    operands = (_four(grad_output), q, k, v, *masks, _four(result), sums.reshape(q.shape[:-1]))
+    found = call(*operands, **_attributes(is_causal, scale, query))
     return [
         gradient.reshape(operand.shape)
         for gradient, operand in zip(found, (query, key, value), strict=True)
@@ -91,6 +94,8 @@ def _check(query: Array, key: Array, value: Array, dropout_p: float, enable_gqa:
         raise UnsupportedCallError("takes no dropout, whose random numbers are XLA's")
     if query.ndim < 3 or query.shape[:-3] != key.shape[:-3] or key.shape != value.shape:
         raise UnsupportedCallError("takes key and value of one shape, with the batch of query")
+    if query.shape[-1] != key.shape[-1]:
+        raise UnsupportedCallError("takes query and key with heads of one size")
     heads, of_key = query.shape[-3], key.shape[-3]
     if query.size == 0 or key.size == 0 or heads % of_key or not (enable_gqa or heads == of_key):
         raise UnsupportedCallError("takes heads of which those of key are a divisor")
@@ -101,17 +106,24 @@ def _four(x: Array) -> Array:
     return x.reshape(math.prod(x.shape[:-3]), *x.shape[-3:])
 
 
-def _mask(mask: tuple[Array, ...] | list[Array], query: Array, key: Array) -> list[Array]:
+def _mask(
+    mask: tuple[Array, ...] | list[Array], query: Array, key: Array, is_causal: bool
+) -> list[Array]:
     """A mask as `[N or 1, H or 1, L or 1, S or 1]`."""
     if not mask:
         return []
     (given,) = mask
+    if is_causal:
+        raise UnsupportedCallError("takes a mask, or is causal, but not both")
     if given.dtype not in (np.bool_, query.dtype):
         raise UnsupportedCallError("takes a mask of i1, or of the type of query")
     shape = (1,) * (query.ndim - given.ndim) + given.shape
     batch = query.shape[:-3]
     if len(shape) > len(batch) + 3 or shape[:-3] not in (batch, (1,) * len(batch)):
         raise UnsupportedCallError("takes a mask for the whole batch, or for each part of it")
+    scores = (*query.shape[-3:-1], key.shape[-2])
+    if any(size not in (1, whole) for size, whole in zip(shape[-3:], scores, strict=True)):
+        raise UnsupportedCallError(f"takes a mask for scores of {scores}, not of {given.shape}")
     return [given.reshape(math.prod(shape[:-3]), *shape[-3:])]
 
 

@@ -8,7 +8,7 @@ from jax import Array
 
 from composites import UnsupportedCallError
 from cpu_kernels.library import register
-from cpu_kernels.types import check_floats, same
+from cpu_kernels.types import check_floats, check_shape, same
 
 
 def embedding_dense_backward(
@@ -29,11 +29,12 @@ def embedding_dense_backward(
         `[num_weights, D]`; the sums are in f32.
 
     Raises:
-        UnsupportedCallError: for indices of other types.
+        UnsupportedCallError: for indices of other types, and a gradient of another shape.
     """
     check_floats(grad_output)
     if indices.dtype != np.int64 or grad_output.size == 0 or num_weights == 0:
         raise UnsupportedCallError("takes indices of i64, at least one")
+    check_shape("a gradient", grad_output, (*indices.shape, grad_output.shape[-1]))
     register("indexing")
     result = same(grad_output, (num_weights, grad_output.shape[-1]))
     call = jax.ffi.ffi_call("cpu_kernels_embedding_backward", result)

@@ -9,7 +9,7 @@ from jax import Array
 
 from composites import UnsupportedCallError
 from cpu_kernels.library import register
-from cpu_kernels.types import check_floats, same
+from cpu_kernels.types import check_floats, check_shape, same
 
 
 def cross_entropy_loss(
@@ -37,12 +37,13 @@ def cross_entropy_loss(
         UnsupportedCallError: for probabilities as target, and logits of other ranks.
     """
     _check(logits, target, weight)
+    attributes = _attributes(reduction, ignore_index, label_smoothing)
     register("losses")
     row = jax.ShapeDtypeStruct(target.shape, np.float32)
     loss = same(logits, target.shape if reduction == 0 else ())
     call = jax.ffi.ffi_call("cpu_kernels_cross_entropy", (loss, row, row))
     given = [logits, target] if weight is None else [logits, target, weight]
-    return list(call(*given, **_attributes(reduction, ignore_index, label_smoothing)))
+    return list(call(*given, **attributes))
 
 
 def cross_entropy_loss_backward(
@@ -67,9 +68,13 @@ def cross_entropy_loss_backward(
     _check(logits, target, weight)
     if output_mask != (True, False, False):
         raise UnsupportedCallError("computes the gradient of the logits only")
+    check_floats(grad_output, logits)
+    check_shape("a gradient", grad_output, target.shape if reduction == 0 else ())
+    for name, row in zip(("maxima", "logarithms of sums"), saved[-2:], strict=True):
+        check_shape(name, row, target.shape)
+    attributes = _attributes(reduction, ignore_index, label_smoothing)
     register("losses")
     call = jax.ffi.ffi_call("cpu_kernels_cross_entropy_backward", same(logits))
-    attributes = _attributes(reduction, ignore_index, label_smoothing)
     return call(grad_output, logits, target, *saved, **attributes)
 
 
@@ -164,11 +169,19 @@ def _check(logits: Array, target: Array, weight: Array | None) -> None:
         raise UnsupportedCallError("takes logits of two dimensions, and classes")
     if 0 in logits.shape:
         raise UnsupportedCallError("takes at least one logit")
-    if weight is not None and weight.dtype != np.float32:
+    check_shape("classes", target, logits.shape[:1])
+    if weight is None:
+        return
+    check_shape("weights", weight, logits.shape[1:])
+    if weight.dtype != np.float32:
         raise UnsupportedCallError("takes weights of f32")
 
 
 def _attributes(reduction: int, ignore_index: int, label_smoothing: float) -> dict[str, np.generic]:
+    if reduction not in (0, 1, 2):
+        raise UnsupportedCallError(f"takes a reduction of 0, 1 or 2, not {reduction}")
+    if not 0 <= label_smoothing <= 1:
+        raise UnsupportedCallError(f"takes a label_smoothing from 0 to 1, not {label_smoothing:g}")
     return {
         "reduction": np.int64(reduction),
         "ignore_index": np.int64(ignore_index),

@@ -8,7 +8,7 @@ from jax import Array
 
 from composites import UnsupportedCallError
 from cpu_kernels.library import register
-from cpu_kernels.types import check_floats, same
+from cpu_kernels.types import check_floats, check_shape, same
 
 
 def group_norm_backward(
@@ -32,13 +32,24 @@ def group_norm_backward(
         eps: what the forward has added to the variance, which is in `saved`.
 
     Raises:
-        UnsupportedCallError: without weight or bias, and where a gradient is not wanted.
+        UnsupportedCallError: without weight or bias, where a gradient is not wanted, and where the
+            sizes are not those of the operands.
     """
     del eps
     check_floats(grad_output, x, weight, *saved)
     if len(saved) != 3 or weight.ndim != 1 or output_mask != (True, True, True) or x.size == 0:
         raise UnsupportedCallError("computes the gradients of x, weight and bias")
     bias, mean, rstd = saved
+    if x.shape[:2] != (N, C) or x.size != N * C * HxW or group < 1 or C % group:
+        raise UnsupportedCallError(
+            f"takes sizes that are those of x, and groups that divide the channels, not N = {N},"
+            f" C = {C}, HxW = {HxW} and group = {group} for {x.shape}"
+        )
+    check_shape("a gradient", grad_output, x.shape)
+    for name, channels in (("a weight", weight), ("a bias", bias)):
+        check_shape(name, channels, (C,))
+    for name, groups in (("a mean", mean), ("a standard deviation", rstd)):
+        check_shape(name, groups, (N, group))
     register("norms")
     call = jax.ffi.ffi_call("cpu_kernels_group_norm_backward", (same(x), same(weight), same(bias)))
     sizes = {"batch": N, "channels": C, "size": HxW, "groups": group}
@@ -74,6 +85,12 @@ def layer_norm_backward(
     if output_mask != (True, True, True):
         raise UnsupportedCallError("computes the gradients of x, weight and bias")
     bias, mean, rstd = saved
+    axes = x.ndim - weight.ndim
+    check_shape("x", x, (*x.shape[:axes], *normalized_shape))
+    check_shape("a gradient", grad_output, x.shape)
+    check_shape("a bias", bias, weight.shape)
+    for name, rows in (("a mean", mean), ("a standard deviation", rstd)):
+        check_shape(name, rows, (*x.shape[:axes], *(1 for _ in normalized_shape)))
     mean, rstd = (statistic.astype(np.float32) for statistic in (mean, rstd))
     register("norms")
     call = jax.ffi.ffi_call("cpu_kernels_layer_norm_backward", (same(x), same(weight), same(bias)))

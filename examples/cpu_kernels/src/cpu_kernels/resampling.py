@@ -8,7 +8,7 @@ from jax import Array
 
 from composites import UnsupportedCallError
 from cpu_kernels.library import register
-from cpu_kernels.types import check_floats, same
+from cpu_kernels.types import check_floats, check_shape, same
 
 
 def upsample_bilinear2d(
@@ -60,6 +60,7 @@ def upsample_bilinear2d_backward(
     """
     check_floats(grad_output)
     _check(input_size, output_size, scales_h, scales_w)
+    check_shape("a gradient", grad_output, (*input_size[:2], *output_size))
     register("resampling")
     call = jax.ffi.ffi_call("cpu_kernels_bilinear_backward", same(grad_output, tuple(input_size)))
     return call(grad_output, align_corners=np.bool_(align_corners))
@@ -71,7 +72,9 @@ def _check(
     scales_h: float | None,
     scales_w: float | None,
 ) -> None:
-    if 0 in shape or 0 in output_size:
+    if len(shape) != 4 or len(output_size) != 2:
+        raise UnsupportedCallError("takes four dimensions, two of which it resamples")
+    if min(*shape, *output_size) < 1:
         raise UnsupportedCallError("takes at least one pixel")
     for size, wanted, scale in zip(shape[2:], output_size, (scales_h, scales_w), strict=True):
         if scale is not None and size * scale != wanted:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -25,3 +27,13 @@ def check_floats(*operands: Array) -> None:
     if len(types) > 1 or not types <= set(FLOATS):
         names = ", ".join(sorted(str(found) for found in types))
         raise UnsupportedCallError(f"takes operands of f32, of bf16 or of f16, not {names}")
+
+
+def check_shape(name: str, x: Array, shape: Sequence[int]) -> None:
+    """The kernels count in one operand what they read of another, and would read past its end.
+
+    Raises:
+        UnsupportedCallError: `x` has another shape.
+    """
+    if x.shape != tuple(shape):
+        raise UnsupportedCallError(f"takes {name} of shape {tuple(shape)}, not {x.shape}")

@@ -1,0 +1,151 @@
+"""Calls whose attributes or shapes do not belong together: kernels would read past the end of
+memory, so they refuse them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from composites import UnsupportedCallError
+from composites.functions import find_function
+from lowering.stablehlo.run import enable_x64
+
+
+def f32(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.dtype("float32"))
+
+
+def i64(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.dtype("int64"))
+
+
+def i1(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.dtype("bool"))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One that a kernel takes, and how it is changed to one that it must not take."""
+
+    kernel: str
+    operands: tuple[jax.ShapeDtypeStruct, ...]
+    attributes: Mapping[str, Any]
+    changed: Mapping[str | int, Any] = field(default_factory=dict)
+    """Attributes by name, and operands by number."""
+    reason: str = ""
+
+    def but(self, reason: str, changed: Mapping[str | int, Any]) -> Call:
+        return Call(self.kernel, self.operands, self.attributes, changed, reason)
+
+
+ALL = {"output_mask": (True, True, True)}
+OF_LOSS = {"reduction": 1, "ignore_index": -100, "label_smoothing": 0.0}
+LOSS = Call("losses:cross_entropy_loss", (f32(4, 5), i64(4), f32(5)), OF_LOSS)
+LOSS_BACKWARD = Call(
+    "losses:cross_entropy_loss_backward",
+    (f32(), f32(4, 5), i64(4), f32(4), f32(4)),
+    {**OF_LOSS, "output_mask": (True, False, False)},
+)
+OF_GRID = {"interpolation_mode": 0, "padding_mode": 0, "align_corners": False}
+GRID = Call("grid_sampling:grid_sampler_2d", (f32(2, 3, 4, 4), f32(2, 5, 6, 2)), OF_GRID)
+GRID_BACKWARD = Call(
+    "grid_sampling:grid_sampler_2d_backward",
+    (f32(2, 3, 5, 6), f32(2, 3, 4, 4), f32(2, 5, 6, 2)),
+    {**OF_GRID, "output_mask": (True, True)},
+)
+POOL = Call(
+    "pooling:max_pool2d_backward",
+    (f32(1, 2, 3, 3), f32(1, 2, 6, 6)),
+    {
+        "kernel_size": (2, 2),
+        "stride": (2, 2),
+        "padding": (0, 0),
+        "dilation": (1, 1),
+        "ceil_mode": False,
+        "output_mask": (True,),
+    },
+)
+GROUP_NORM = Call(
+    "norms:group_norm_backward",
+    (f32(2, 4, 3, 3), f32(2, 4, 3, 3), f32(4), f32(4), f32(2, 2), f32(2, 2)),
+    {"N": 2, "C": 4, "HxW": 9, "group": 2, "eps": 1e-5, **ALL},
+)
+LAYER_NORM = Call(
+    "norms:layer_norm_backward",
+    (f32(3, 4), f32(3, 4), f32(4), f32(4), f32(3, 1), f32(3, 1)),
+    {"normalized_shape": (4,), "eps": 1e-5, **ALL},
+)
+EMBEDDING = Call(
+    "indexing:embedding_dense_backward",
+    (f32(3, 4), i64(3)),
+    {"num_weights": 4, "padding_idx": -1, "scale_grad_by_freq": False},
+)
+BILINEAR = Call(
+    "resampling:upsample_bilinear2d_backward",
+    (f32(1, 2, 8, 8),),
+    {"output_size": (8, 8), "input_size": (1, 2, 4, 4), "align_corners": False},
+)
+OF_ATTENTION = {"dropout_p": 0.0, "is_causal": False, "enable_gqa": False}
+HEADS = f32(2, 3, 4, 8)
+ATTENTION = Call("attention:attention", (HEADS, HEADS, HEADS, i1(4, 4)), OF_ATTENTION)
+ATTENTION_BACKWARD = Call(
+    "attention:attention_backward",
+    (HEADS, HEADS, HEADS, HEADS, HEADS, f32(2, 3, 4)),
+    {**OF_ATTENTION, "output_mask": (True, True, True, False)},
+)
+
+CALLS = {
+    "a loss of another reduction": LOSS.but("reduction of 0, 1 or 2, not 7", {"reduction": 7}),
+    "too much label smoothing": LOSS.but("from 0 to 1, not 2", {"label_smoothing": 2.0}),
+    "no number as label smoothing": LOSS.but("not nan", {"label_smoothing": float("nan")}),
+    "fewer classes than rows": LOSS.but(r"classes of shape \(4,\), not \(3,\)", {1: i64(3)}),
+    "fewer weights than classes": LOSS.but(r"weights of shape \(5,\)", {2: f32(4)}),
+    "one gradient for each row": LOSS_BACKWARD.but(r"gradient of shape \(\)", {0: f32(4)}),
+    "a gradient of another type": LOSS_BACKWARD.but(
+        "not bfloat16, float32", {0: jax.ShapeDtypeStruct((), jnp.dtype("bfloat16"))}
+    ),
+    "fewer sums than rows": LOSS_BACKWARD.but(r"sums of shape \(4,\), not \(3,\)", {4: f32(3)}),
+    "an unknown interpolation": GRID.but("not 5 and 0", {"interpolation_mode": 5}),
+    "an unknown padding": GRID.but("not 0 and 9", {"padding_mode": 9}),
+    "fewer grids than images": GRID.but(r"grid of shape \(2, 5, 6, 2\)", {1: f32(1, 5, 6, 2)}),
+    "points of three numbers": GRID.but(r"not \(2, 5, 6, 3\)", {1: f32(2, 5, 6, 3)}),
+    "a gradient of fewer points": GRID_BACKWARD.but(
+        r"gradient of shape \(2, 3, 5, 6\)", {0: f32(2, 3, 5, 5)}
+    ),
+    "no stride": POOL.but("takes a kernel and a stride", {"stride": (0, 0)}),
+    "more padding than half a kernel": POOL.but("half the kernel", {"padding": (2, 2)}),
+    "a gradient of more windows": POOL.but(
+        r"gradient of shape \(1, 2, 3, 3\), not \(1, 2, 9, 9\)", {0: f32(1, 2, 9, 9)}
+    ),
+    "more pixels than x has": GROUP_NORM.but("not N = 2, C = 4, HxW = 900", {"HxW": 900}),
+    "groups that do not divide the channels": GROUP_NORM.but("group = 3", {"group": 3}),
+    "fewer means than groups": GROUP_NORM.but(r"mean of shape \(2, 2\)", {4: f32(2, 1)}),
+    "another normalized shape": LAYER_NORM.but(r"x of shape \(3, 4\)", {1: f32(3, 5)}),
+    "fewer means than rows": LAYER_NORM.but(r"mean of shape \(3, 1\)", {4: f32(1, 1)}),
+    "more indices than gradients": EMBEDDING.but(r"gradient of shape \(300, 4\)", {1: i64(300)}),
+    "a gradient of another size": BILINEAR.but(
+        r"gradient of shape \(1, 2, 8, 8\)", {0: f32(1, 2, 4, 4)}
+    ),
+    "no pixels": BILINEAR.but("at least one pixel", {"output_size": (-1, 8)}),
+    "a mask of fewer scores": ATTENTION.but(r"scores of \(3, 4, 4\)", {3: i1(3, 3)}),
+    "a mask of what is causal": ATTENTION.but("not both", {"is_causal": True}),
+    "heads of another size": ATTENTION.but("heads of one size", {0: f32(2, 3, 4, 16)}),
+    "fewer logarithms than queries": ATTENTION_BACKWARD.but(
+        r"sums of shape \(2, 3, 4\)", {5: f32(2, 3, 3)}
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_what_does_not_belong_together_is_refused(call: Call) -> None:
+    operands = [call.changed.get(number, given) for number, given in enumerate(call.operands)]
+    attributes = {name: call.changed.get(name, given) for name, given in call.attributes.items()}
+    function = partial(find_function(f"cpu_kernels.{call.kernel}"), **attributes)
+    with enable_x64(), pytest.raises(UnsupportedCallError, match=call.reason):
+        jax.eval_shape(function, *operands)
