@@ -219,3 +219,19 @@ def test_transformations_of_many() -> None:
         assert of_one == expected if knows_sums() else set(of_one) <= {LOSS}
     np.testing.assert_allclose(found[0], before, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found[1], kept(LOGITS), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("name", ["softmax", "dot_product_attention"])
+def test_symbolic_sizes(name: str, mapped: bool) -> None:
+    """JAX maps the softmax of its attention over the batch. JAX can have no composite there."""
+    program = jax.grad(lambda x: jnp.square(attention(x, 2 * x, x + 1)).sum())
+    program = jax.vmap(program) if mapped else program
+    values = QUERY if mapped else QUERY[0]
+    (batch,) = jax.export.symbolic_shape("batch")
+    type_ = jax.ShapeDtypeStruct((batch, *values.shape[1:]), values.dtype)
+    before = jax.export.export(jax.jit(program))(type_)
+    with composites.jax.enabled(name):
+        exported = jax.export.export(jax.jit(program))(type_)
+    assert "stablehlo.composite" not in exported.mlir_module()
+    np.testing.assert_allclose(exported.call(values), before.call(values), rtol=1e-5, atol=1e-5)

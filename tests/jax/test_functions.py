@@ -148,3 +148,12 @@ def test_symbolic_sizes_leave_the_decomposition() -> None:
     assert "stablehlo.composite" not in exported.mlir_module()  # JAX cannot have one there
     values = np.ones((5, 6), np.float32)
     np.testing.assert_allclose(exported.call(values), jax.nn.gelu(values), rtol=1e-5)
+
+
+def test_symbolic_sizes_under_vmap() -> None:
+    rows = jax.vmap(lambda x: composites.jax.softmax(x, 0, False))
+    (batch,) = export.symbolic_shape("b")
+    exported = export.export(jax.jit(rows))(jax.ShapeDtypeStruct((batch, 6), jnp.float32))
+    assert "stablehlo.composite" not in exported.mlir_module()
+    values = np.arange(30.0, dtype=np.float32).reshape(5, 6)
+    np.testing.assert_allclose(exported.call(values), jax.nn.softmax(values), rtol=1e-5)

@@ -323,7 +323,9 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     axes = tuple(None if dim is None else 0 for dim in dims)
     # JAX adds up gradients of an array that is given twice in an order of its own.
     is_repeated = kind.uncompiled is not None and len(set(map(id, operands))) < len(operands)
-    found = None if kind.rules is None or is_repeated else kind.rules.batched(size, axes)
+    # A module with symbolic sizes has no composites, and symbols cannot be compared as sizes are.
+    rules = None if is_repeated or any(map(_is_symbolic, moved)) else kind.rules
+    found = None if rules is None else rules.batched(size, axes)
     if found is None:
         results = jax.vmap(kind.decomposition, in_axes=axes)(*moved)
     else:
@@ -335,6 +337,10 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
             ]
         results = bind(batched, moved)
     return results, [0] * len(results)
+
+
+def _is_symbolic(array: Any) -> bool:
+    return not all(isinstance(size, int) for size in array.shape)
 
 
 def _lower_call(context: Any, *operands: Any, kind: Kind) -> Any:
