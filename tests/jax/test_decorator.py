@@ -539,6 +539,7 @@ def test_the_pytorch_decorator_warns_of_arrays_once() -> None:
     assert '@composites.jax.composite("acme.scaled")' in str(caught[0].message)
 
 
+@pytest.mark.torch_xla
 def test_the_pytorch_decorator_warns_of_nothing_else() -> None:
     @composites.composite("acme.quiet")
     def quiet(x: Any, other: Any = None) -> Any:
