@@ -176,6 +176,16 @@ def layer_norm(rows: int, columns: int) -> Case:
     )
 
 
+def softmax(rows: int, columns: int, *, logarithm: bool = False) -> Case:
+    name = "log_softmax" if logarithm else "softmax"
+    function = functional.log_softmax if logarithm else functional.softmax
+    return Case(
+        f"{name} {rows}x{columns}",
+        partial(function, dim=-1),
+        lambda: {"x": torch.randn(rows, columns)},
+    )
+
+
 def grid_sampling(
     *shape: int, mode: str = "bilinear", padding: str = "zeros", dtype: torch.dtype = torch.float32
 ) -> Case:
@@ -224,6 +234,9 @@ CASES: Sequence[Case] = (
     group_norm(4, 64, 64, 64),
     layer_norm(1024, 384),
     layer_norm(4096, 768),
+    softmax(6144, 512),
+    softmax(1024, 16384),
+    softmax(6144, 512, logarithm=True),
     images("dropout", functional.dropout, 4, 64, 64, 64),
     embedding(1024, 50257),
     conv(4, 64, 64, 64, channels=64),
@@ -302,6 +315,16 @@ GROWING: Sequence[Growing] = (
         [layer_norm(rows, 384) for rows in (4, 16, 64, 256, 1024)],
         "x.numel()",
         _numbers,
+    ),
+    *(
+        Growing(
+            "log_softmax" if logarithm else "softmax",
+            ("log_softmax_backward" if logarithm else "softmax_backward",),
+            [softmax(rows, 256, logarithm=logarithm) for rows in (4, 16, 64, 256, 1024)],
+            "output.numel()",
+            _numbers,
+        )
+        for logarithm in (False, True)
     ),
     Growing(
         "dropout",

@@ -92,6 +92,12 @@ def layer_norm(x: tuple[int, ...], normal: tuple[int, ...], dtype: torch.dtype =
     return Sample(call, [x, normal, normal], dtype=dtype, kernels=1)
 
 
+def softmax(
+    function: Callable[..., Tensor], x: tuple[int, ...], dtype: torch.dtype = F32
+) -> Sample:
+    return Sample(function, [x], dtype=dtype, keywords={"dim": -1}, kernels=1)
+
+
 def some_kept() -> Tensor:
     return torch.rand(2, 1, 1, 33) < 0.6
 
@@ -211,6 +217,13 @@ SAMPLES: Mapping[str, Sample] = {
     "layer norm, one row": layer_norm((50,), (50,)),
     "layer norm, bf16": layer_norm((2, 41, 30), (30,), BF16),
     "layer norm, f16": layer_norm((2, 41, 30), (30,), F16),
+    "softmax": softmax(functional.softmax, (2, 41, 30)),
+    "softmax, one row": softmax(functional.softmax, (9000,)),
+    "softmax, bf16": softmax(functional.softmax, (2, 41, 30), BF16),
+    "softmax, f16": softmax(functional.softmax, (2, 41, 30), F16),
+    "log_softmax": softmax(functional.log_softmax, (2, 41, 30)),
+    "log_softmax, long rows": softmax(functional.log_softmax, (3, 9000)),
+    "log_softmax, bf16": softmax(functional.log_softmax, (2, 41, 30), BF16),
     "convolution": conv(functional.conv2d, (4, 6, 9, 10), (8, 6, 3, 3), (8,), padding=1),
     "convolution, no bias": conv(functional.conv2d, (2, 3, 9, 10), (4, 3, 3, 2)),
     "convolution, images without gradient": Sample(

@@ -81,6 +81,7 @@ LAYER_NORM = Call(
     (f32(3, 4), f32(3, 4), f32(4), f32(4), f32(3, 1), f32(3, 1)),
     {"normalized_shape": (4,), "eps": 1e-5, **ALL},
 )
+SOFTMAX = Call("softmax:softmax_backward", (f32(3, 4), f32(3, 4)), {"dim": 1})
 EMBEDDING = Call(
     "indexing:embedding_dense_backward",
     (f32(3, 4), i64(3)),
@@ -128,6 +129,8 @@ CALLS = {
     "fewer means than groups": GROUP_NORM.but(r"mean of shape \(2, 2\)", {4: f32(2, 1)}),
     "another normalized shape": LAYER_NORM.but(r"x of shape \(3, 4\)", {1: f32(3, 5)}),
     "fewer means than rows": LAYER_NORM.but(r"mean of shape \(3, 1\)", {4: f32(1, 1)}),
+    "softmax over the first dimension": SOFTMAX.but("takes the last dimension", {"dim": 0}),
+    "a gradient of fewer rows": SOFTMAX.but(r"gradient of shape \(3, 4\)", {0: f32(2, 4)}),
     "more indices than gradients": EMBEDDING.but(r"gradient of shape \(300, 4\)", {1: i64(300)}),
     "a gradient of another size": BILINEAR.but(
         r"gradient of shape \(1, 2, 8, 8\)", {0: f32(1, 2, 4, 4)}
