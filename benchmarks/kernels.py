@@ -1,7 +1,8 @@
 """Kernels beside the decompositions that they replace: examples/cpu_kernels on the CPU.
 
     python -m benchmarks.kernels [--parts calls,growing,updates,steps,others] [--names REGEX]
-        [--seconds 2] [--repeats 8] [--budget 150] [--markdown benchmarks/KERNELS.md]
+        [--seconds 2] [--repeats 8] [--budget 150] [--results FILE]
+        [--markdown benchmarks/KERNELS.md]
 
 - calls: each distinct call of a composite alone, with stock's decomposition, with the faster
   alternative where the entry has one, and with the kernel.
@@ -15,6 +16,9 @@
   kernels alone, and as `auto` chooses kernels and faster alternatives; PyTorch eager,
   torch.compile, and torch_xla.
 - others: programs that nothing was tuned for, with stock's decompositions and on `auto`.
+
+With `--results`, cases are written to a file of JSON lines as soon as they are known, and cases
+that are in it are not measured again.
 
 On a GPU, the kernels are those of examples/gpu_kernels:
 
@@ -45,12 +49,12 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
@@ -58,7 +62,7 @@ import numpy as np
 import torch
 
 import composites
-from benchmarks import gpu_kernels
+from benchmarks import gpu_kernels, records
 from benchmarks.kernel_cases import (
     CASES,
     GROWING,
@@ -94,7 +98,6 @@ from lowering.stablehlo.kernels import Candidate, outer_calls, place_kernels, pu
 PACKAGE = Path(__file__).parents[1] / "examples" / "cpu_kernels" / "src"
 FEWEST = 3
 """Blocks of steps on each side, however long they take."""
-PARTS = ("calls", "growing", "updates", "steps", "others")
 SIDES = ("decompositions", "auto", "kernels", "eager", "torch.compile", "torch_xla")
 
 
@@ -213,6 +216,26 @@ class Stepped:
     def gain(self) -> Ratio:
         """The time with stock's decompositions to that of `auto`."""
         return ratio(self.blocks["auto"], self.blocks["decompositions"])
+
+
+Part = Literal["calls", "growing", "updates", "steps", "others"]
+Row = Call | Growth | Update | Stepped
+KINDS: Mapping[Part, type[Row]] = {
+    "calls": Call,
+    "growing": Growth,
+    "updates": Update,
+    "steps": Stepped,
+    "others": Stepped,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one case of a part has given."""
+
+    part: Part
+    name: str
+    rows: Sequence[Row]
 
 
 # ---- calls ----
@@ -483,13 +506,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
 
 
-def markdown(
-    calls: Sequence[Call],
-    grown: Sequence[Growth],
-    updates: Sequence[Update],
-    steps: Sequence[Stepped],
-    described: str,
-) -> str:
+CELLS: Mapping[Part, Callable[[Any], tuple[str, ...]]] = {
+    "calls": call_cells,
+    "growing": growth_cells,
+    "updates": update_cells,
+    "steps": step_cells,
+    "others": step_cells,
+}
+
+
+def markdown(rows: Mapping[Part, Sequence[Row]], described: str) -> str:
     """The page."""
     text = [
         "# Kernels beside decompositions, on the CPU",
@@ -500,18 +526,20 @@ def markdown(
         described,
         "",
     ]
-    if calls:
-        text += ["## Single calls", "", "![Times](KERNELS.svg)", ""]
-        text += table(CALLS_HEAD, [call_cells(call) for call in calls])
-    if grown:
-        text += ["## Where kernels pay", ""]
-        text += table(GROWTH_HEAD, [growth_cells(each) for each in grown])
-    if updates:
-        text += ["## Updates of AdamW", ""]
-        text += table(UPDATES_HEAD, [update_cells(each) for each in updates])
-    if steps:
-        text += ["## Training steps", ""]
-        text += table(STEPS_HEAD, [step_cells(step) for step in steps])
+    sections: Sequence[tuple[str, Sequence[str], Sequence[Part]]] = (
+        ("Single calls", CALLS_HEAD, ("calls",)),
+        ("Where kernels pay", GROWTH_HEAD, ("growing",)),
+        ("Updates of AdamW", UPDATES_HEAD, ("updates",)),
+        ("Training steps", STEPS_HEAD, ("steps", "others")),
+    )
+    for title, head, parts in sections:
+        cells = [CELLS[part](row) for part in parts for row in rows.get(part, ())]
+        if not cells:
+            continue
+        text += [f"## {title}", ""]
+        if "calls" in parts:
+            text += ["![Times](KERNELS.svg)", ""]
+        text += table(head, cells)
     return "\n".join(text)
 
 
@@ -566,14 +594,52 @@ def on_gpu(options: argparse.Namespace) -> None:
         options.markdown.write_text(gpu_kernels.page(tables), encoding="utf-8")
 
 
+def cases(options: argparse.Namespace) -> Iterator[tuple[Part, str, Callable[[], Iterable[Row]]]]:
+    """Of each case its part, its name, and what measures it."""
+    for case in CASES:
+        yield "calls", case.name, partial(measured_calls, case, options.seconds)
+    for growing in GROWING:
+        yield "growing", growing.name, partial(growth, growing, options.seconds / 4)
+    for shape in UPDATES:
+        name = "AdamW " + "x".join(map(str, shape))
+        yield "updates", name, partial(_one, measured_update, shape, options.seconds)
+    given = options.repeats, options.budget
+    for step in STEPS:
+        yield "steps", step.name, partial(_one, measured_step, step, *given)
+    for other in OTHERS:
+        yield "others", other.name, partial(_one, measured_step, other, *given, SIDES[:2])
+
+
+def _one(measure: Callable[..., Row], *given: Any) -> list[Row]:
+    return [measure(*given)]
+
+
+def read(path: Path | None) -> list[Measured]:
+    """The cases of an earlier run."""
+    return [
+        Measured(found["part"], found["name"], [_row(found["part"], row) for row in found["rows"]])
+        for found in records.read(path)
+    ]
+
+
+def _row(part: Part, data: dict[str, Any]) -> Row:
+    if part != "growing":
+        return KINDS[part](**data)
+    # JSON has texts where the mapping has sizes.
+    for name in ("gains", "over_stock"):
+        data[name] = {int(size): gain for size, gain in data[name].items()}
+    return Growth(**data)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--names", default="", help="only rows whose name matches")
+    parser.add_argument("--parts", default=",".join(KINDS), help="comma-separated")
+    parser.add_argument("--names", default="", help="only cases whose name matches")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each side of a call")
     parser.add_argument("--repeats", type=int, default=8, help="blocks of steps on each side")
     parser.add_argument("--budget", type=float, default=150.0, help="seconds for a step, about")
-    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--results", type=Path, help="JSON lines; go on with an earlier run")
+    parser.add_argument("--markdown", type=Path, help="write the page to this file")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--prepare", type=Path, help="with cuda: write programs, measure nothing")
     parser.add_argument("--prepared", type=Path, help="with cuda: read these programs")
@@ -582,38 +648,27 @@ def main() -> None:
     if options.device == "cuda":
         on_gpu(options)
         return
-    use_package()
     parts = options.parts.split(",")
-    wanted = re.compile(options.names).search
-    calls: list[Call] = []
-    grown: list[Growth] = []
-    updates: list[Update] = []
-    steps: list[Stepped] = []
-
-    def shown(cells: Sequence[str]) -> None:
-        print(" | ".join(cells), flush=True)
-
-    for case in CASES if "calls" in parts else ():
-        for call in measured_calls(case, options.seconds) if wanted(case.name) else ():
-            calls.append(call)
-            shown(call_cells(call))
-    for growing in GROWING if "growing" in parts else ():
-        for found in growth(growing, options.seconds / 4) if wanted(growing.name) else ():
-            grown.append(found)
-            shown(growth_cells(found))
-    for shape in UPDATES if "updates" in parts else ():
-        if wanted("AdamW " + "x".join(map(str, shape))):
-            updates.append(measured_update(shape, options.seconds))
-            shown(update_cells(updates[-1]))
-    for name, cases, sides in (("steps", STEPS, SIDES), ("others", OTHERS, SIDES[:2])):
-        for step in cases if name in parts else ():
-            if wanted(step.name):
-                steps.append(measured_step(step, options.repeats, options.budget, sides))
-                shown(step_cells(steps[-1]))
+    unknown = [part for part in parts if part not in KINDS]
+    if unknown:
+        parser.error(f"there is no part {unknown[0]!r} (there are {', '.join(KINDS)})")
+    use_package()
+    known = {(one.part, one.name): one for one in read(options.results)}
+    rows: dict[Part, list[Row]] = {part: [] for part in KINDS}
+    for part, name, measure in cases(options):
+        if part not in parts or not re.search(options.names, name):
+            continue
+        found = known.get((part, name))
+        if found is None:
+            found = Measured(part, name, list(measure()))
+            records.append(options.results, [found])
+        rows[part] += found.rows
+        for row in found.rows:
+            print(" | ".join(CELLS[part](row)), flush=True)
     if options.markdown:
         busy = f"load {os.getloadavg()[0]:.1f} at the end"
-        text = markdown(calls, grown, updates, steps, conditions(busy))
-        options.markdown.write_text(text, encoding="utf-8")
+        options.markdown.write_text(markdown(rows, conditions(busy)), encoding="utf-8")
+        calls = [row for row in rows["calls"] if isinstance(row, Call)]
         if calls:
             plot(calls, options.markdown.with_suffix(".svg"))
 

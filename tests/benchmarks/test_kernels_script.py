@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from composites_testing.processes import run
 
+from benchmarks import records
 from benchmarks.kernels import (
     Call,
     Growth,
+    Measured,
+    Part,
+    Row,
     Stepped,
     Update,
     call_cells,
     growth_cells,
     markdown,
     plot,
+    read,
     step_cells,
     update_cells,
 )
@@ -88,7 +94,14 @@ def test_the_page_shows_what_the_registry_records(monkeypatch: pytest.MonkeyPatc
 def test_the_page_and_the_picture(call: Call, tmp_path: Path) -> None:
     step = Stepped("GPT", {"decompositions": [[0.3]], "auto": [[0.2]]}, 9, 0, None)
     grown = [Growth("ptxla.gelu", "x.numel()", {10: 1.2}, {10: 1.2})]
-    page = markdown([call], grown, [Update("3x4", 0.3, 0.2, 0.1)], [step], "A machine.")
+    updates = [Update("3x4", 0.3, 0.2, 0.1)]
+    measured: dict[Part, Sequence[Row]] = {
+        "calls": [call],
+        "growing": grown,
+        "updates": updates,
+        "others": [step],
+    }
+    page = markdown(measured, "A machine.")
     assert "load" not in page
     for head in ("| call |", "| composite |", "| parameter |", "| step |"):
         (line,) = (line for line in page.splitlines() if line.startswith(head))
@@ -97,6 +110,25 @@ def test_the_page_and_the_picture(call: Call, tmp_path: Path) -> None:
         assert len({row.count("|") for row in rows}) == 1
     plot([call], tmp_path / "a.svg")
     assert "loss 2x3, forward" in (tmp_path / "a.svg").read_text()
+
+
+def test_a_later_run_reads_what_was_measured(call: Call, tmp_path: Path) -> None:
+    results = tmp_path / "rows.jsonl"
+    grown = Growth("ptxla.gelu", "x.numel()", {10: 1.2}, {10: 1.3})
+    step = Stepped("GPT", {"decompositions": [[0.3]], "auto": [[0.2]]}, 9, 0, None)
+    measured = [
+        Measured("calls", "loss 2x3", [call, call]),
+        Measured("growing", "gelu", [grown]),
+        Measured("others", "GPT", [step]),
+    ]
+    records.append(results, measured)
+    assert read(results) == measured
+
+
+def test_an_unknown_part_is_named() -> None:
+    done = run(sys.executable, "-m", "benchmarks.kernels", "--parts", "call", cwd=REPOSITORY)
+    assert done.code == 2
+    assert "there is no part 'call' (there are calls, growing, updates," in done.stderr
 
 
 def test_every_kernel_has_a_case() -> None:
