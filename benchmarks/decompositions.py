@@ -370,7 +370,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--names", default="", help="beginnings of rows' names, comma-separated")
     parser.add_argument("--repeats", type=int, default=8, help="blocks of samples on each side")
-    parser.add_argument("--budget", type=float, default=30.0, help="seconds for a row, about")
+    parser.add_argument(
+        "--budget", type=float, default=30.0, help="seconds for times, and for compiling"
+    )
     parser.add_argument("--results", type=Path, help="JSON lines; go on with an earlier run")
     parser.add_argument("--quick", action="store_true", help="small ones, to see that it works")
     parser.add_argument("--markdown", type=Path, help="write the page to this file")

@@ -646,6 +646,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9.0, help="with cuda: begin none later")
     options = parser.parse_args()
     if options.device == "cuda":
+        if options.results:
+            parser.error("--results is for the CPU")
         on_gpu(options)
         return
     parts = options.parts.split(",")

@@ -105,7 +105,7 @@ class Kernel(TypedDict):
 def listed_kernels(catalog: Catalog) -> list[Kernel]:
     """The kernels of a catalog as data, by composite and platform, the first one that is asked
     first."""
-    produced = {produced for entry in catalog for produced in _produced(entry)}
+    produced = {made for entry in catalog for made in _produced(entry)}
     names = {name for name, _ in produced}
     kernels = [kernel for registry in catalog.registries for kernel in registry.kernels]
     kernels += [kernel for entry in catalog for kernel in entry.kernels]

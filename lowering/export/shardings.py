@@ -103,15 +103,20 @@ class DeviceMesh:
 
         Args:
             given: an axis, several, or None for each dimension; the last ones may be missing. A
-                `jax.sharding.PartitionSpec` is one too, without dimensions that it leaves open.
+                `jax.sharding.PartitionSpec` is one too, without dimensions that it leaves open,
+                `reduced` and `unreduced`.
             name: of the value, for messages.
 
         Raises:
             ExportError: it does not fit the mesh or the shape.
         """
-        if isinstance(given, str | Mapping | Set) or not isinstance(given, Iterable):
+        # An iterator would be empty for the next value that its pattern means.
+        if isinstance(given, str | Mapping | Set | Iterator) or not isinstance(given, Iterable):
             raise ExportError(_no_spec(given, name))
-        parts = tuple(given)
+        try:
+            parts = tuple(given)
+        except ValueError as error:  # of a PartitionSpec with `reduced` or `unreduced`
+            raise ExportError(_no_spec(given, name)) from error
         if len(parts) > len(shape):
             raise ExportError(
                 f"the sharding of {name} has {len(parts)} dimensions, {given!r}, and the value"
@@ -294,7 +299,7 @@ def _names_near(pattern: str, inputs: Iterable[str]) -> str:
         return close
     listed = [name for name in known if not name.startswith("state:")]
     more = ", …" if len(listed) > LISTED else ""
-    return f"; the inputs are {', '.join(listed[:LISTED])}{more}"
+    return f"; the inputs are {', '.join(listed[:LISTED])}{more}" if listed else ""
 
 
 def _means(pattern: str, name: str) -> bool:

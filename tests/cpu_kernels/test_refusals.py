@@ -112,6 +112,7 @@ CALLS = {
         "not bfloat16, float32", {0: jax.ShapeDtypeStruct((), jnp.dtype("bfloat16"))}
     ),
     "fewer sums than rows": LOSS_BACKWARD.but(r"sums of shape \(4,\), not \(3,\)", {4: f32(3)}),
+    "sums of another type": LOSS_BACKWARD.but("sums of f32, not of int64", {4: i64(4)}),
     "an unknown interpolation": GRID.but("not 5 and 0", {"interpolation_mode": 5}),
     "an unknown padding": GRID.but("not 0 and 9", {"padding_mode": 9}),
     "fewer grids than images": GRID.but(r"grid of shape \(2, 5, 6, 2\)", {1: f32(1, 5, 6, 2)}),

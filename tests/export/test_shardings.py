@@ -204,6 +204,11 @@ def test_a_folder(form: Form, tmp_path: Path) -> None:
             {"shardings": {"first.weight": {"model": 0}}},
             "must have an axis or None for each dimension",
         ),
+        ({"shardings": {"first.*": iter(("model",))}}, "must have an axis or None for each"),
+        (
+            {"shardings": {"first.bias": PartitionSpec("model", unreduced={"data"})}},
+            "must have an axis or None for each dimension",
+        ),
         (
             {"shardings": {"first.bias": PartitionSpec(PartitionSpec.UNCONSTRAINED)}},
             "must have an axis or None for each dimension",

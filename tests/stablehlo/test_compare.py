@@ -423,7 +423,7 @@ def test_random_operands_of_a_backward_need_not_belong_together() -> None:
     )
     kernels = {"acme.square_backward": lambda x, square: square}
     told = problem(compare(module, kernels))
-    assert told.endswith("give inputs of the program, from which all operands follow)")
+    assert told.endswith("all operands follow: --inputs FILE.npz, or inputs=)")
     x = np.arange(4, dtype=np.float32)
     assert compare(module, kernels, inputs=[x]).problems == ()
     assert problem(compare(module, {"acme.square_backward": seven_of}, inputs=[x])).endswith(

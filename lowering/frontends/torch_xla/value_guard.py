@@ -86,8 +86,10 @@ def _fallback_error(operands: Sequence[torch.Tensor]) -> ValueReadError:
         return ValueReadError(
             f"the result of {' or '.join(sized)} has a size that depends on values"
         )
-    # A composite, which may have taken the call otherwise, leaves these alone.
-    others = sorted({str(t.device) for t in operands if t.dim() and not t.is_xla})  # type: ignore[attr-defined]
+    # Composites leave calls with tensors of two devices alone, also those that they would take
+    # otherwise.
+    tensors = [t for t in operands if isinstance(t, torch.Tensor) and t.dim()]
+    others = sorted({str(t.device) for t in tensors if not t.is_xla})  # type: ignore[attr-defined]
     mixed = f", which has a tensor on {' and '.join(others)} too," if others else ""
     return NoKernelError(
         f"torch_xla has no lowering for this call of {' or '.join(names) or 'an operator'}{mixed}"

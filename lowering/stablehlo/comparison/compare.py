@@ -229,7 +229,7 @@ def _of_made_operands(case: _Case) -> str:
         return ""
     return (
         " (of random operands; where it takes what the forward has saved, give inputs of the"
-        " program, from which all operands follow)"
+        " program, from which all operands follow: --inputs FILE.npz, or inputs=)"
     )
 
 

@@ -95,7 +95,7 @@ def compiled(name: str, *, needs_torch: bool = False) -> Path:
             _compile(name, library, flags, linked)
     except OSError as error:
         raise CompilationError(
-            f"compiled kernels cannot be kept in {library.parent} ({error.strerror}): name a folder"
+            f"compiled kernels cannot be kept in {library.parent} ({error}): name a folder"
             f" that can be written to with CPU_KERNELS_CACHE, or {_OTHERWISE}"
         ) from error
     return library

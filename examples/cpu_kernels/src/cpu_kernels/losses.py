@@ -72,6 +72,8 @@ def cross_entropy_loss_backward(
     check_shape("a gradient", grad_output, target.shape if reduction == 0 else ())
     for name, row in zip(("maxima", "logarithms of sums"), saved[-2:], strict=True):
         check_shape(name, row, target.shape)
+        if row.dtype != np.float32:
+            raise UnsupportedCallError(f"takes {name} of f32, not of {row.dtype}")
     attributes = _attributes(reduction, ignore_index, label_smoothing)
     register("losses")
     call = jax.ffi.ffi_call("cpu_kernels_cross_entropy_backward", same(logits))

@@ -48,7 +48,7 @@ def group_norm_backward(
     check_shape("a gradient", grad_output, x.shape)
     for name, channels in (("a weight", weight), ("a bias", bias)):
         check_shape(name, channels, (C,))
-    for name, groups in (("a mean", mean), ("a standard deviation", rstd)):
+    for name, groups in (("a mean", mean), ("a reciprocal standard deviation", rstd)):
         check_shape(name, groups, (N, group))
     register("norms")
     call = jax.ffi.ffi_call("cpu_kernels_group_norm_backward", (same(x), same(weight), same(bias)))
@@ -89,7 +89,7 @@ def layer_norm_backward(
     check_shape("x", x, (*x.shape[:axes], *normalized_shape))
     check_shape("a gradient", grad_output, x.shape)
     check_shape("a bias", bias, weight.shape)
-    for name, rows in (("a mean", mean), ("a standard deviation", rstd)):
+    for name, rows in (("a mean", mean), ("a reciprocal standard deviation", rstd)):
         check_shape(name, rows, (*x.shape[:axes], *(1 for _ in normalized_shape)))
     mean, rstd = (statistic.astype(np.float32) for statistic in (mean, rstd))
     register("norms")

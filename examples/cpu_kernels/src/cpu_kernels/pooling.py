@@ -42,7 +42,10 @@ def max_pool2d_backward(
     if min(*sizes[0], *sizes[1]) < 1 or any(
         not 0 <= 2 * pad <= kernel for kernel, pad in zip(sizes[0], sizes[2], strict=True)
     ):
-        raise UnsupportedCallError("takes a kernel and a stride, and a padding of half the kernel")
+        raise UnsupportedCallError(
+            "takes a kernel and a stride of at least 1, and a padding of at most half the kernel,"
+            f" not {sizes}"
+        )
     pooled = (_pooled(*each, ceil_mode) for each in zip(x.shape[2:], *sizes, strict=True))
     check_shape("a gradient", grad_output, (*x.shape[:2], *pooled))
     register("pooling")

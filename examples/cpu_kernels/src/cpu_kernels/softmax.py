@@ -14,7 +14,7 @@ def softmax_backward(grad_output: Array, output: Array, *, dim: int) -> Array:
     """`ptxla.softmax_backward`.
 
     Args:
-        grad_output, output: `[…, dim]`; f32, bf16 or f16.
+        grad_output, output: `[…, dim]`; f32, bf16 or f16, as the gradient is.
 
     Raises:
         UnsupportedCallError: for another dimension than the last one.
@@ -32,9 +32,7 @@ def _backward(name: str, grad_output: Array, output: Array, dim: int) -> Array:
     check_shape("a gradient", grad_output, output.shape)
     if output.size == 0 or dim != output.ndim - 1:
         raise UnsupportedCallError("takes the last dimension, and at least one number")
-    rows = (-1, output.shape[-1])
+    grads, results = (x.reshape(-1, output.shape[-1]) for x in (grad_output, output))
     register("softmax")
-    call = jax.ffi.ffi_call(
-        f"cpu_kernels_{name}_backward", same(output, output.reshape(rows).shape)
-    )
-    return call(grad_output.reshape(rows), output.reshape(rows)).reshape(output.shape)
+    call = jax.ffi.ffi_call(f"cpu_kernels_{name}_backward", same(results))
+    return call(grads, results).reshape(output.shape)
