@@ -47,7 +47,8 @@ class Sample:
 def attention(*shapes: tuple[int, ...], **keywords: Any) -> Sample:
     chosen = {key: keywords.pop(key) for key in ("others", "dtype") if key in keywords}
     function = functional.scaled_dot_product_attention
-    return Sample(function, shapes, keywords=keywords, **chosen)
+    # The decomposition of the gradient has the composite of softmax's.
+    return Sample(function, shapes, keywords=keywords, kernels=3, **chosen)
 
 
 def masked(mask: Callable[[], Tensor], **keywords: Any) -> Sample:
@@ -62,7 +63,11 @@ def loss(
         return (target, torch.rand(classes)) if weighted else (target,)
 
     dtype = keywords.pop("dtype", F32)
-    return Sample(functional.cross_entropy, [(rows, classes)], others, dtype, keywords)
+    # In f32, without weights and smoothing, the gradient is computed from what the forward saved.
+    # Otherwise its decomposition has the composite of log_softmax's.
+    plain = dtype == F32 and not weighted and "label_smoothing" not in keywords
+    given = [(rows, classes)], others, dtype, keywords
+    return Sample(functional.cross_entropy, *given, kernels=2 if plain else 3)
 
 
 def conv(function: Callable[..., Tensor], *operands: tuple[int, ...], **keywords: Any) -> Sample:
