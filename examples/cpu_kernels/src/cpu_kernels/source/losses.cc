@@ -13,7 +13,7 @@ namespace ffi = xla::ffi;
 namespace {
 
 constexpr int64_t kMean = 1;
-constexpr int64_t kBlock = 2048;  // so many numbers are added in f32 before they go to f64
+constexpr int64_t kBlock = 2048;  // of SumOf
 constexpr int64_t kStreamed = 2048;  // so many are computed before they go past the caches
 
 template <typename T>
@@ -30,34 +30,17 @@ float Maximum(const T* row, int64_t classes) {
 // The sum of exp(x - largest). A row with NaN has the sum NaN.
 template <typename T>
 double SumOfExponentials(const T* row, int64_t classes, float largest) {
-  double total = 0;
-  for (int64_t start = 0; start < classes; start += kBlock) {
-    const int64_t end = std::min(classes, start + kBlock);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = start; j < end; ++j) sum += Exp(ToFloat(row[j]) - largest);
-    total += sum;
-  }
-  return total;
+  return SumOf(classes, kBlock, [=](int64_t j) { return Exp(ToFloat(row[j]) - largest); });
 }
 
 // The sum of weight * (x - largest); all weights are 1 without some.
 template <typename T>
 double WeightedSum(const T* row, const float* weights, int64_t classes, float largest) {
-  double total = 0;
-  for (int64_t start = 0; start < classes; start += kBlock) {
-    const int64_t end = std::min(classes, start + kBlock);
-    float sum = 0;
-    if (weights == nullptr) {
-#pragma omp simd reduction(+ : sum)
-      for (int64_t j = start; j < end; ++j) sum += ToFloat(row[j]) - largest;
-    } else {
-#pragma omp simd reduction(+ : sum)
-      for (int64_t j = start; j < end; ++j) sum += weights[j] * (ToFloat(row[j]) - largest);
-    }
-    total += sum;
+  if (weights == nullptr) {
+    return SumOf(classes, kBlock, [=](int64_t j) { return ToFloat(row[j]) - largest; });
   }
-  return total;
+  return SumOf(classes, kBlock,
+               [=](int64_t j) { return weights[j] * (ToFloat(row[j]) - largest); });
 }
 
 // Writes value(j) to each element of a row, which is a part of a large result or not.

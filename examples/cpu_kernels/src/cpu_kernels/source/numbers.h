@@ -1,6 +1,7 @@
 // Element types, and functions that the compiler makes vector code of.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -52,6 +53,20 @@ inline float Exp(float x) {
 }
 
 inline float Sigmoid(float x) { return 1.0f / (1.0f + Exp(-x)); }
+
+// The sum of value(j) for j in [0, size): `block` numbers are added in f32 before they go to f64.
+template <typename F>
+double SumOf(int64_t size, int64_t block, const F& value) {
+  double total = 0;
+  for (int64_t start = 0; start < size; start += block) {
+    const int64_t end = std::min(size, start + block);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = start; j < end; ++j) sum += value(j);
+    total += sum;
+  }
+  return total;
+}
 
 // Calls f with a null pointer of the C++ type of an element type.
 template <typename F>

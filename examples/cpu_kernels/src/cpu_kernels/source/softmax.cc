@@ -8,26 +8,13 @@ namespace ffi = xla::ffi;
 
 namespace {
 
-constexpr int64_t kBlock = 4096;  // so many numbers are added in f32 before they go to f64
-
-// The sum of value(j).
-template <typename F>
-float SumOf(int64_t size, const F& value) {
-  double total = 0;
-  for (int64_t start = 0; start < size; start += kBlock) {
-    const int64_t end = std::min(size, start + kBlock);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = start; j < end; ++j) sum += value(j);
-    total += sum;
-  }
-  return static_cast<float>(total);
-}
+constexpr int64_t kBlock = 4096;  // of SumOf
 
 // With y the result: y * (grad - sum(grad * y)).
 template <typename T>
 void OfSoftmax(const T* grad, const T* result, T* out, int64_t size) {
-  const float sum = SumOf(size, [=](int64_t j) { return ToFloat(grad[j]) * ToFloat(result[j]); });
+  const float sum = static_cast<float>(
+      SumOf(size, kBlock, [=](int64_t j) { return ToFloat(grad[j]) * ToFloat(result[j]); }));
 #pragma omp simd
   for (int64_t j = 0; j < size; ++j)
     Store(out + j, ToFloat(result[j]) * (ToFloat(grad[j]) - sum));
@@ -36,7 +23,8 @@ void OfSoftmax(const T* grad, const T* result, T* out, int64_t size) {
 // With y the result: grad - exp(y) * sum(grad).
 template <typename T>
 void OfLogSoftmax(const T* grad, const T* result, T* out, int64_t size) {
-  const float sum = SumOf(size, [=](int64_t j) { return ToFloat(grad[j]); });
+  const float sum =
+      static_cast<float>(SumOf(size, kBlock, [=](int64_t j) { return ToFloat(grad[j]); }));
 #pragma omp simd
   for (int64_t j = 0; j < size; ++j)
     Store(out + j, ToFloat(grad[j]) - Exp(ToFloat(result[j])) * sum);
