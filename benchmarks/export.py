@@ -1,394 +1,76 @@
-"""What an export costs: side by side with stock torch_xla's `xm.get_stablehlo`, in one process.
+"""What an export costs: beside stock torch_xla, and on one frontend beside the other.
 
-    python benchmarks/export.py [--layers 12] [--growth 2,4,8,12,16,24] [--repeats 7]
+    python -m benchmarks.export [--layers 12] [--growth 2,4,8,12,16,24] [--repeats 7]
                                 [--markdown benchmarks/EXPORT.md]
-    python benchmarks/export.py --paths gpt2,bert,llama [--layers 12] [--repeats 15]
+    python -m benchmarks.export --paths gpt2,bert,llama [--layers 12] [--repeats 15]
                                 [--markdown benchmarks/EXPORT_PATHS.md]
+    python -m benchmarks.export --frontend xla --record xla.json [--models gpt2,bert]
+    python -m benchmarks.export --frontend fx --beside xla.json [--models gpt2,bert]
+                                [--markdown benchmarks/FRONTENDS.md]
 
-The workload is a training step of GPT-2 from transformers (n_embd 256, batch 4 x 64, random
-weights): forward, loss.backward(), AdamW, returning the loss, every gradient, and the updated
-parameters and optimizer state. `composites.export` does it with every composite on; stock torch_xla
-traces the same step on tensors of the device and prints it with `xm.get_stablehlo`.
-
-How the times are kept honest:
-
-- Both sides go from Python code to StableHLO text; tracing is in both times.
-- They alternate, and a time is the least of its samples. `noise` compares the even samples of stock
-  with the odd ones.
-- Garbage is collected before a sample and not during it, on both sides. After a stock sample the
-  step is run, outside the time, so that the next one starts with values again.
-
-`--paths` compares three ways from recorded HLO to StableHLO, each in a whole export with tracing:
-simplified here before jaxlib converts it (what an export does), jaxlib's conversion and the passes
-of `clean` alone, and torch_xla's converter. Ways take turns, each first as often as the others.
-Times are those of the processor, all threads together, which other work on the machine disturbs
-less than the clock's. A ratio is to the first way in the same round: median, and the quartiles.
+The first two compare with stock torch_xla; `benchmarks/export_costs.py` says how. The other two
+export the same training steps on one frontend, and print the table of both;
+`benchmarks/frontends.py` says what is measured. The frontends need different releases of PyTorch,
+so each of these commands runs in an environment of its own: one with the extra `torch-xla`, and one
+with `torch`.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
-import os
-import platform
-import statistics
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from importlib.metadata import version
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
-from unittest.mock import patch
 
-if find_spec("torch_xla") is None:
-    raise SystemExit(
-        "this compares with stock torch_xla, which is not installed; for both frontends, run"
-        " `python -m benchmarks.frontends record FILE` in each environment, and then"
-        " `python -m benchmarks.frontends compare`"
-    )
+from composites.errors import CompositesError
 
-os.environ.setdefault("PJRT_DEVICE", "CPU")
 
-import torch
-import torch_xla
-import torch_xla.core.xla_model as xm
-from rich.console import Console
-from rich.table import Table
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-)
-from transformers.utils import logging
-
-import composites
-from lowering.emission import hlo_proto
-from lowering.emission.builder import renumber
-from lowering.emission.linking import link
-from lowering.hlo.convert import convert, to_stablehlo
-from lowering.hlo.simplify import ERF
-from lowering.stablehlo import Module, bindings, clean_passes, run_passes
-
-BATCH, LENGTH = 4, 64
-TIME_BAR = SIZE_BAR = 1.0
-GROWTH_BAR = 1.25
-"""How much more a layer may cost at the top of the range than at its bottom."""
-
-OPTIMIZER = partial(torch.optim.AdamW, lr=1e-3, capturable=True)
-
-
-def gpt2(layers: int) -> torch.nn.Module:
-    config = GPT2Config(
-        n_layer=layers,
-        n_embd=256,
-        n_head=4,
-        n_positions=LENGTH,
-        vocab_size=1024,
-        bos_token_id=0,
-        eos_token_id=0,
-        use_cache=False,
-        activation_function="gelu_pytorch_tanh",
-    )
-    return GPT2LMHeadModel(config).eval()  # without dropout
-
-
-def bert(layers: int) -> torch.nn.Module:
-    config = BertConfig(
-        vocab_size=1024,
-        hidden_size=256,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        intermediate_size=1024,
-        max_position_embeddings=LENGTH,
-    )
-    return BertForMaskedLM(config).eval()
-
-
-def llama(layers: int) -> torch.nn.Module:
-    config = LlamaConfig(
-        vocab_size=1024,
-        hidden_size=256,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=1024,
-        max_position_embeddings=LENGTH,
-        use_cache=False,
-    )
-    return LlamaForCausalLM(config).eval()
-
-
-MODELS = {"gpt2": gpt2, "bert": bert, "llama": llama}
-
-
-def inputs() -> dict[str, torch.Tensor]:
-    tokens = torch.randint(1024, (BATCH, LENGTH))
-    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens}
-
-
-class Composites:
-    """The step exported with composites."""
-
-    def __init__(self, layers: int, model: str = "gpt2") -> None:
-        self._model, self._inputs = MODELS[model](layers), inputs()
-
-    def sample(self) -> str:
-        step = partial(torch.optim.AdamW, lr=1e-3)
-        return composites.export(self._model, (), self._inputs, optimizer=step).mlir
-
-    def finish(self) -> None:
-        """Nothing was recorded that would have to be run."""
-
-
-class Stock:
-    """The step traced and printed by torch_xla alone."""
-
-    def __init__(self, layers: int) -> None:
-        self._model = gpt2(layers).to("xla")
-        self._inputs = {name: tensor.to("xla") for name, tensor in inputs().items()}
-        self._optimizer = OPTIMIZER(self._model.parameters())
-        self.sample()  # makes the optimizer's state
-        self.finish()
-
-    def sample(self) -> str:
-        self._optimizer.zero_grad()
-        loss = self._model(**self._inputs).loss
-        loss.backward()
-        self._optimizer.step()
-        parameters = list(self._model.parameters())
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        state = [t for values in self._optimizer.state.values() for t in values.values()]
-        return xm.get_stablehlo([loss.detach(), *gradients, *parameters, *state])
-
-    def finish(self) -> None:
-        torch_xla.sync()
-        xm.wait_device_ops()
-
-
-@dataclass
-class Samples:
-    """Times of one side, and the size of its text."""
-
-    seconds: list[float] = field(default_factory=list)
-    size: int = 0
-
-    @property
-    def best(self) -> float:
-        return min(self.seconds)
-
-    @property
-    def noise(self) -> float:
-        even, odd = self.seconds[::2], self.seconds[1::2]
-        return abs(min(even) / min(odd) - 1) if odd else 0.0
-
-
-def take(
-    samples: Samples, side: Composites | Stock, clock: Callable[[], float] = time.perf_counter
-) -> None:
-    gc.collect()
-    gc.disable()
-    start = clock()
-    text = side.sample()
-    samples.seconds.append(clock() - start)
-    gc.enable()
-    samples.size = len(text)
-    side.finish()
-
-
-def measure(sides: Sequence[Composites | Stock], repeats: int) -> list[Samples]:
-    samples = [Samples() for _ in sides]
-    for side in sides:
-        take(Samples(), side)  # fills caches
-    for _ in range(repeats):
-        for side, found in zip(sides, samples, strict=True):
-            take(found, side)
-    return samples
-
-
-def verdict(ratio: float, bar: float, noise: float = 0.0) -> str:
-    if ratio <= bar:
-        return "met"
-    return "~ (noise)" if ratio <= bar + noise else "missed"
-
-
-def side_by_side(layers: int, repeats: int) -> Table:
-    stock, ours = measure((Stock(layers), Composites(layers)), repeats)
-    table = Table(
-        *("quantity", "stock", "composites", "ratio", "noise", "bar", ""),
-        title=f"GPT-2 training step, {layers} layers: Python to StableHLO text",
-    )
-    rows = (
-        ("time", "{:.0f} ms", stock.best * 1e3, ours.best * 1e3, TIME_BAR, stock.noise),
-        ("text", "{:,.0f} KB", stock.size / 1e3, ours.size / 1e3, SIZE_BAR, 0.0),
-    )
-    for name, form, theirs, mine, bar, noise in rows:
-        ratio = mine / theirs
-        cells = (f"{ratio:.2f}", f"{noise:.0%}", f"<= {bar:g}", verdict(ratio, bar, noise))
-        table.add_row(name, form.format(theirs), form.format(mine), *cells)
-    return table
-
-
-def growth(counts: Sequence[int], repeats: int) -> Table:
-    """What each further layer costs; linear growth is the same everywhere."""
-    table = Table("layers", "time", "per further layer", "text", "per further layer", "")
-    table.title = "Growth with the number of layers"
-    found = dict(
-        zip(counts, measure([Composites(count) for count in counts], repeats), strict=True)
-    )
-    for number, (count, samples) in enumerate(found.items()):
-        cells = [f"{samples.best * 1e3:.0f} ms", "", f"{samples.size / 1e3:,.0f} KB", "", ""]
-        if number:
-            cells[1] = f"{per_layer(found, counts[number - 1], count, seconds) * 1e3:.1f} ms"
-            cells[3] = f"{per_layer(found, counts[number - 1], count, size) / 1e3:.1f} KB"
-        table.add_row(str(count), *cells)
-    middle = counts[len(counts) // 2]
-    for name, quantity in (("time", seconds), ("text", size)):
-        lower = per_layer(found, counts[0], middle, quantity)
-        ratio = per_layer(found, middle, counts[-1], quantity) / lower
-        table.add_row(
-            name, "", f"x{ratio:.2f}", "", f"<= {GROWTH_BAR:g}", verdict(ratio, GROWTH_BAR)
-        )
-    return table
-
-
-Converter = Callable[[bytes, Mapping[str, bytes]], Module | None]
-
-
-def by_jaxlib_alone(hlo: bytes, modules: Mapping[str, bytes]) -> Module:
-    """As `to_stablehlo`, with nothing simplified beforehand."""
-    module = hlo_proto.Module.FromString(hlo)
-    computations = link(module, modules)
-    entry = hlo_proto.entry_of(module)
-    renumber(computations, first=1)
-    for computation in computations:
-        for instruction in computation.instructions:
-            instruction.name = f"i{instruction.id}"
-            instruction.ClearField("metadata")
-            if instruction.opcode == "erf":
-                instruction.opcode, instruction.custom_call_target = "custom-call", ERF
-    module.entry_computation_id = entry.id
-    module.name = hlo_proto.stem(module.name)
-    module.ClearField("computations")
-    module.computations.extend(computations)
-    converter = bindings.hlo_converter()
-    if converter is None:
-        raise SystemExit("this jaxlib has no converter from HLO")
-    return run_passes(convert(module, converter), clean_passes(), verify=False)
-
-
-def by_torch_xla(hlo: bytes, modules: Mapping[str, bytes]) -> None:
-    """Leave it to torch_xla's converter."""
-
-
-PATHS: dict[str, Converter] = {
-    "simplified, jaxlib": to_stablehlo,
-    "jaxlib and clean": by_jaxlib_alone,
-    "torch_xla": by_torch_xla,
-}
-
-
-def paths(models: Sequence[str], layers: int, repeats: int) -> Table:
-    """What each way from recorded HLO to StableHLO costs of a whole export."""
-    table = Table("model", "path", "CPU time", "quartiles", "ratio", "quartiles", "text")
-    table.title = (
-        f"From recorded HLO to StableHLO: training steps of {layers} layers, {repeats} rounds"
-    )
-    for model in models:
-        found = measure_paths(Composites(layers, model), repeats)
-        first = next(iter(found.values())).seconds
-        for name, samples in found.items():
-            ratios = [s / f for s, f in zip(samples.seconds, first, strict=True)]
-            table.add_row(
-                model,
-                name,
-                f"{statistics.median(samples.seconds) * 1e3:.0f} ms",
-                quartiles(samples.seconds, "{:.0f}", 1e3),
-                f"{statistics.median(ratios):.2f}",
-                quartiles(ratios, "{:.2f}"),
-                f"{samples.size / 1e3:,.0f} KB",
-            )
-    return table
-
-
-def measure_paths(side: Composites, repeats: int) -> dict[str, Samples]:
-    names = list(PATHS)
-    found = {name: Samples() for name in names}
-    for number in range(-1, repeats):  # the first round fills caches
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            samples = Samples() if number < 0 else found[name]
-            with patch("lowering.frontends.torch_xla.to_stablehlo", PATHS[name]):
-                take(samples, side, time.process_time)
-    return found
-
-
-def quartiles(values: Sequence[float], form: str, scale: float = 1) -> str:
-    low, _, high = statistics.quantiles(values, n=4)
-    return f"{form.format(low * scale)} to {form.format(high * scale)}"
-
-
-def seconds(samples: Samples) -> float:
-    return samples.best
-
-
-def size(samples: Samples) -> float:
-    return samples.size
-
-
-def per_layer(
-    found: dict[int, Samples], fewer: int, more: int, quantity: Callable[[Samples], float]
-) -> float:
-    return (quantity(found[more]) - quantity(found[fewer])) / (more - fewer)
-
-
-def machine() -> str:
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "torch_xla", "jaxlib"))
-    return f"{packages}, transformers {version('transformers')}; CPU with {os.cpu_count()} cores"
-
-
-def markdown(tables: Sequence[Table], command: str) -> str:
-    lines = [
-        "# Cost of an export",
-        "",
-        f"Written by `{command}`, whose head says how it measures. {machine()};"
-        f" Python {platform.python_version()}.",
-    ]
-    for table in tables:
-        cells = [list(column.cells) for column in table.columns]
-        lines += ["", f"## {table.title}", ""]
-        lines.append("| " + " | ".join(str(column.header) for column in table.columns) + " |")
-        lines.append("|---" * len(table.columns) + "|")
-        lines += ["| " + " | ".join(map(str, row)) + " |" for row in zip(*cells, strict=True)]
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--growth", default="2,4,8,12,16,24")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--paths", help="compare the ways to StableHLO, with these models")
-    parser.add_argument("--markdown", type=Path)
-    options = parser.parse_args()
-    logging.set_verbosity_error()
-    torch.manual_seed(0)
-    if options.paths:
-        tables = [paths(options.paths.split(","), options.layers, options.repeats)]
-    else:
-        tables = [side_by_side(options.layers, options.repeats)]
-        if options.growth:
-            counts = sorted(map(int, options.growth.split(",")))
-            tables.append(growth(counts, max(3, options.repeats // 2)))
-    for table in tables:
-        Console().print(table)
-    if options.markdown:
-        mode = f" --paths {options.paths} --repeats {options.repeats}" if options.paths else ""
-        command = f"python benchmarks/export.py{mode}"
-        options.markdown.write_text(markdown(tables, command), encoding="utf-8")
+    parser.add_argument("--repeats", type=int, help="7 beside stock, 3 on one frontend")
+    parser.add_argument("--markdown", type=Path, help="write the page to this file")
+    stock = parser.add_argument_group("beside stock torch_xla")
+    stock.add_argument("--layers", type=int, default=12)
+    stock.add_argument("--growth", default="2,4,8,12,16,24", help="numbers of layers")
+    stock.add_argument("--paths", help="compare the ways to StableHLO, with these models")
+    frontend = parser.add_argument_group("one frontend beside the other")
+    frontend.add_argument("--frontend", choices=("xla", "fx"))
+    frontend.add_argument("--models", help="of benchmarks/training_models.py; all, if not given")
+    frontend.add_argument("--record", type=Path, help="write what was measured to this file")
+    frontend.add_argument("--beside", type=Path, help="such a file of the other frontend")
+    given = parser.parse_args(arguments)
+    # Each of them imports what the other's environment lacks.
+    if given.frontend is None:
+        if given.models or given.record or given.beside:
+            parser.error("--models, --record and --beside go with --frontend")
+        from benchmarks import export_costs
+
+        export_costs.run(
+            given.layers, given.growth, given.repeats or 7, given.paths, given.markdown
+        )
+        return
+    if given.paths:
+        parser.error("--paths is about torch_xla and goes without --frontend")
+    if given.markdown and not given.beside:
+        parser.error("the page shows both frontends: --markdown needs --beside FILE")
+    from benchmarks import frontends
+
+    try:
+        models = frontends.models_named(given.models)
+        other = frontends.read(given.beside, given.frontend) if given.beside else None
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        found = frontends.record(given.frontend, models, given.repeats or 3)
+    except CompositesError as error:
+        raise SystemExit(str(error)) from None
+    if given.record:
+        frontends.write(given.record, found)
+    if other is not None:
+        first, second = (found, other) if given.frontend == "xla" else (other, found)
+        page = frontends.markdown(first, second)
+        if given.markdown:
+            given.markdown.write_text(page, encoding="utf-8")
+        print(page)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,7 @@
 """The same training steps exported by both frontends: times, sizes, composites, numbers.
 
-    python -m benchmarks.frontends record xla.json [--models bert,gpt2] [--repeats 3]
-    python -m benchmarks.frontends record fx.json            # in the other environment
-    python -m benchmarks.frontends compare xla.json fx.json [--markdown benchmarks/FRONTENDS.md]
-
-The frontends need different releases of PyTorch, so each is recorded in an environment of its own:
-one with the extra `torch-xla`, and one with `torch`. The models are those of `benchmarks.share`,
-from their configs with random weights, without dropout, with AdamW.
+`python -m benchmarks.export --frontend` runs this; its head has the commands. The models are those
+of `benchmarks.share`, from their configs with random weights, without dropout, with AdamW.
 
 - `time` is the least of the exports of a process, from Python code to StableHLO.
 - `bytes` is the length of the text.
@@ -19,7 +14,6 @@ from their configs with random weights, without dropout, with AdamW.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -30,7 +24,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
@@ -39,10 +33,12 @@ import torch
 import composites
 from benchmarks.training_models import MODELS, Model
 from composites.errors import CompositesError
+from lowering.frontends.chosen import choosing, import_package
 from lowering.stablehlo import bindings
 from lowering.stablehlo.composites import composite_name
 from lowering.stablehlo.symbols import COMPOSITE, functions
 
+FrontendName = Literal["xla", "fx"]
 PACKAGES = ("torch", "torch_xla", "jax", "transformers")
 
 
@@ -69,7 +65,65 @@ class Step(torch.nn.Module):
         return self._loss(self.module, batch)
 
 
-def record(name: str, repeats: int) -> Row:
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was measured on one frontend."""
+
+    frontend: FrontendName
+    environment: str
+    rows: Sequence[Row]
+
+
+def models_named(names: str | None) -> list[str]:
+    """The models with these names, which commas separate, or all.
+
+    Raises ValueError if there is none of that name.
+    """
+    if names is None:
+        return list(MODELS)
+    found = names.split(",")
+    if unknown := [name for name in found if name not in MODELS]:
+        raise ValueError(f"no model {', '.join(unknown)}; the models are: {', '.join(MODELS)}")
+    return found
+
+
+def read(file: Path, beside: FrontendName) -> Recording:
+    """A recording of the other frontend.
+
+    Raises ValueError if the file is none, or is one of the same frontend.
+    """
+    try:
+        written = json.loads(file.read_text(encoding="utf-8"))
+        rows = [Row(**row) for row in written.pop("rows")]
+        found = Recording(**written, rows=rows)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} is not what `--record` writes: {error}") from None
+    if found.frontend == beside:
+        raise ValueError(f"{file} is of the frontend {beside} too; name one of the other")
+    return found
+
+
+def write(file: Path, recording: Recording) -> None:
+    """Write it for `read`."""
+    file.write_text(json.dumps(asdict(recording), indent=1) + "\n", encoding="utf-8")
+
+
+def record(frontend: FrontendName, models: Sequence[str], repeats: int) -> Recording:
+    """Export these models on a frontend, and print each row.
+
+    Raises ExportError or MissingPackageError if this process cannot have the frontend.
+    """
+    with choosing(frontend):
+        import_package()
+    rows = []
+    for name in models:
+        rows.append(row := measure(name, frontend, repeats))
+        said = row.failure or f"{row.seconds:.2f} s, {row.bytes:,} bytes, {row.difference:.1e}"
+        print(f"{name}: {said}", flush=True)
+    return Recording(frontend, environment(), rows)
+
+
+def measure(name: str, frontend: FrontendName, repeats: int) -> Row:
     """Export one model, and compare its gradients with those of PyTorch."""
     torch.manual_seed(0)
     made = MODELS[name]()
@@ -80,9 +134,9 @@ def record(name: str, repeats: int) -> Row:
         times = []
         for _ in range(repeats):
             began = time.perf_counter()
-            program = composites.export(step, (), batch, optimizer=optimizer)
+            program = composites.export(step, (), batch, optimizer=optimizer, frontend=frontend)
             times.append(time.perf_counter() - began)
-        difference = _difference(step, batch)
+        difference = _difference(step, batch, frontend)
     except (CompositesError, RuntimeError) as error:  # RuntimeError: the framework's own
         return Row(name, 0, 0, {}, 0, re.sub(r"/\S*/", "", str(error).splitlines()[0]))
     main = functions(program.module.ir)["main"]
@@ -92,8 +146,8 @@ def record(name: str, repeats: int) -> Row:
     return Row(name, min(times), len(program.module.text), dict(sorted(called.items())), difference)
 
 
-def _difference(step: Step, batch: dict[str, torch.Tensor]) -> float:
-    program = composites.export(step, (), batch, train=True)
+def _difference(step: Step, batch: dict[str, torch.Tensor], frontend: FrontendName) -> float:
+    program = composites.export(step, (), batch, train=True, frontend=frontend)
     found = program.run({**program.module_weights(step), **_arguments(batch)})
     loss = step(**batch)
     loss.backward()
@@ -129,80 +183,49 @@ def environment() -> str:
     return ", ".join(found)
 
 
-def markdown(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
-    """The table of two recordings."""
-    rows = {row["model"]: row for row in first["rows"]}
+def markdown(first: Recording, second: Recording) -> str:
+    """The page of two recordings, the first of the frontend `xla`."""
+    rows = {row.model: row for row in first.rows}
     lines = [
         "# The same training steps from both frontends",
         "",
-        "Written by `python -m benchmarks.frontends compare`, whose head says what is measured.",
+        "Written by `python -m benchmarks.export --frontend fx --beside FILE`;"
+        " `benchmarks/frontends.py` says what is measured.",
         "",
-        f"`xla`: {first['environment']}. `fx`: {second['environment']}.",
+        f"`xla`: {first.environment}. `fx`: {second.environment}.",
         "",
         "| model | xla | fx | time | bytes | composites | xla, difference | fx, difference |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    times, sizes, same, compared = [], [], 0, 0
-    for row in second["rows"]:
-        other = rows.get(row["model"])
+    times, sizes, same = [], [], 0
+    for row in second.rows:
+        other = rows.get(row.model)
         if other is None:
             continue
-        if row["failure"] or other["failure"]:
-            said = f"xla: {other['failure'] or 'exports'}; fx: {row['failure'] or 'exports'}"
-            lines.append(f"| {row['model']} | {said} | | | | | | |")
+        if row.failure or other.failure:
+            said = f"xla: {other.failure or 'exports'}; fx: {row.failure or 'exports'}"
+            lines.append(f"| {row.model} | {said} | | | | | | |")
             continue
-        compared += 1
-        times.append(row["seconds"] / other["seconds"])
-        sizes.append(row["bytes"] / other["bytes"])
-        differs = _differing(other["composites"], row["composites"])
+        times.append(row.seconds / other.seconds)
+        sizes.append(row.bytes / other.bytes)
+        differs = _differing(other.composites, row.composites)
         same += not differs
-        total = sum(row["composites"].values())
+        total = sum(row.composites.values())
         lines.append(
-            f"| {row['model']} | {other['seconds']:.2f} s | {row['seconds']:.2f} s"
+            f"| {row.model} | {other.seconds:.2f} s | {row.seconds:.2f} s"
             f" | {times[-1]:.2f} | {sizes[-1]:.2f} | {differs or f'{total}, the same'}"
-            f" | {other['difference']:.1e} | {row['difference']:.1e} |"
+            f" | {other.difference:.1e} | {row.difference:.1e} |"
         )
-    lines += [
-        "",
-        f"{compared} models, {same} with the same composites by name and number. Time: fx takes"
-        f" {min(times):.2f} to {max(times):.2f} of xla's; bytes: {min(sizes):.2f} to"
-        f" {max(sizes):.2f}.",
-        "",
-    ]
-    return "\n".join(lines)
+    summary = f"{len(times)} models, {same} with the same composites by name and number."
+    if times:
+        summary += (
+            f" Time: fx takes {min(times):.2f} to {max(times):.2f} of xla's; bytes:"
+            f" {min(sizes):.2f} to {max(sizes):.2f}."
+        )
+    return "\n".join([*lines, "", summary, ""])
 
 
 def _differing(first: Mapping[str, int], second: Mapping[str, int]) -> str:
     names = sorted(first.keys() | second.keys())
     pairs = [(name, first.get(name, 0), second.get(name, 0)) for name in names]
     return ", ".join(f"{name} {one} -> {two}" for name, one, two in pairs if one != two)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    recording = commands.add_parser("record")
-    recording.add_argument("file", type=Path)
-    recording.add_argument("--models", default=",".join(MODELS))
-    recording.add_argument("--repeats", type=int, default=3)
-    comparing = commands.add_parser("compare")
-    comparing.add_argument("first", type=Path)
-    comparing.add_argument("second", type=Path)
-    comparing.add_argument("--markdown", type=Path)
-    given = parser.parse_args(arguments)
-    if given.command == "record":
-        rows = []
-        for name in given.models.split(","):
-            rows.append(record(name, given.repeats))
-            print(rows[-1], flush=True)
-        found = {"environment": environment(), "rows": [asdict(row) for row in rows]}
-        given.file.write_text(json.dumps(found, indent=1) + "\n")
-        return
-    text = markdown(*(json.loads(file.read_text()) for file in (given.first, given.second)))
-    if given.markdown:
-        given.markdown.write_text(text)
-    print(text)
-
-
-if __name__ == "__main__":
-    main()
