@@ -137,7 +137,7 @@ def described(entry: Composite, catalog: Catalog, *, copies: bool = False) -> De
     found = copies_everywhere([entry]) if copies else None
     example = _example(entry, catalog)
     explicit = catalog.backward_of(entry)
-    derived = f"{entry.composite_name}_backward" if entry.derives else None
+    derived = entry.backward_name if entry.derives else None
     saves = entry.operands if entry.saves is None else entry.saves
     return Description(
         name=catalog.label(entry),

@@ -135,7 +135,7 @@ def _produced(entry: Composite) -> Iterator[tuple[str, int]]:
     """The composites that an entry makes, each with its version."""
     yield entry.composite_name, entry.version
     if entry.derives:
-        yield f"{entry.composite_name}_backward", entry.version
+        yield entry.backward_name, entry.version
 
 
 def kernels_table(kernels: Iterable[Kernel]) -> Table:

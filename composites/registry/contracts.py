@@ -59,7 +59,7 @@ def backward_contract(entry: Composite) -> Contract:
     mask = Attribute("output_mask", "bool[]", argument="output_mask")
     return Contract(
         entry=entry.qualified,
-        composite=f"{entry.composite_name}_backward",
+        composite=entry.backward_name,
         version=entry.version,
         operands=(Operand(GRADIENTS), *(known.get(name, Operand(name)) for name in saved)),
         attributes=(*_attributes(entry, _callee(entry) or _function(entry)), mask),

@@ -280,6 +280,11 @@ class Composite:
         """The composite's name in StableHLO."""
         return f"{self.namespace}.{self.composite}"
 
+    @property
+    def backward_name(self) -> str:
+        """The name in StableHLO of the backward that is derived from it."""
+        return derived_backward(self.composite_name)
+
     def exposed(self, results: Any) -> Any:
         """Select the results that the composite returns from all results of the operator."""
         return [results[number] for number in self.results] if self.results else results
@@ -310,6 +315,11 @@ class Composite:
         are asked."""
         first = tuple(a for a in self.chosen(word) if not a.is_automatic)
         return (*first, *(a for g in AUTOMATIC for a in self.alternatives if g in a.goals))
+
+
+def derived_backward(composite: str) -> str:
+    """The name in StableHLO of the backward that is derived from a composite."""
+    return f"{composite}_backward"
 
 
 @dataclass(frozen=True, slots=True)

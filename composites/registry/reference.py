@@ -155,6 +155,6 @@ def _backward(entry: Composite, registry: Registry) -> Iterator[str]:
         return
     saves = entry.operands if entry.saves is None else entry.saves
     saved = ", ".join(f"`{name}`" for name in saves) or "nothing"
-    yield f"backward: derived, `{entry.composite_name}_backward`; saved for it: {saved}"
+    yield f"backward: derived, `{entry.backward_name}`; saved for it: {saved}"
     for name, target in entry.saved:
         yield f"if a backward follows, the forward has one more result, `{name}`: `{target}`"

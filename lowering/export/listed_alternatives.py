@@ -19,7 +19,7 @@ from composites.functions import find_function
 from composites.registry.condition_types import ANY, Kinds
 from composites.registry.conditions import compile_condition, parse_condition
 from composites.registry.listed_alternatives import ListedAlternative, fast_alternatives
-from composites.registry.model import Decomposition
+from composites.registry.model import Decomposition, derived_backward
 from lowering.export.call_conditions import Conditions, Operand, operands_of
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.dtypes import static_tensor
@@ -30,7 +30,6 @@ OUTPUT_MASK = "output_mask"
 the parameter of an alternative's backward that says it for those of its `gradients`."""
 
 GRADIENT = "grad_output"
-_BACKWARD = "_backward"
 
 
 class _Refused(Exception):
@@ -48,7 +47,7 @@ def listed_alternatives() -> Candidates:
     def candidates(call: Signature) -> Sequence[Candidate]:
         found: dict[object, Candidate] = {}
         for each in listed:
-            derived = each.derives and call.name == each.composite + _BACKWARD
+            derived = each.derives and call.name == derived_backward(each.composite)
             if derived and each.alternative.backward is None and not each.alternative.derives:
                 continue  # the backward is that of the entry
             if derived or call.name == each.composite:

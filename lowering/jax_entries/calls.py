@@ -301,7 +301,7 @@ class Call:
         present = [type_ for type_ in (*grads, *saved) if type_ is not None]
         attributes = {**self._attributes, "output_mask": attribute_types.boolean_list(whole)}
         return Kind(
-            f"{entry.composite_name}_backward",
+            entry.backward_name,
             entry.version,
             texts(attributes),
             self._lowered(lambda: trace(function, present)),

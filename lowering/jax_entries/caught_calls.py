@@ -138,7 +138,7 @@ class CaughtCall(Call):
         present = [type_ for type_ in (*grads, *saved) if type_ is not None]
         mask = attribute_types.boolean_list(self._whole(wanted))
         return Kind(
-            f"{entry.composite_name}_backward",
+            entry.backward_name,
             entry.version,
             texts({**self._attributes, "output_mask": mask}),
             self._lowered(lambda: trace(function, present)),

@@ -269,7 +269,7 @@ class _Verifier:
 
     def _indistinguishable(self, ours: Run) -> Iterator[Finding]:
         names = {entry.composite_name for entry in self.target.entries}
-        names |= {f"{entry.composite_name}_backward" for entry in self.target.entries}
+        names |= {entry.backward_name for entry in self.target.entries}
         for written in () if ours.module is None else ambiguous(ours.module, names):
             yield Finding(
                 Check.ATTRIBUTES,

@@ -285,7 +285,7 @@ class _Backward:
         return lower_composite(
             entry,
             definition.statistics,
-            f"{entry.composite_name}_backward",
+            entry.backward_name,
             frontend,
             operands,
             attributes,
@@ -313,7 +313,7 @@ class _Backward:
         lowered = lower_composite(
             changed,
             definition.statistics,
-            f"{entry.composite_name}_backward",
+            entry.backward_name,
             frontend,
             operands,
             attributes,
