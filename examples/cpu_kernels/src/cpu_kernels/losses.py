@@ -64,19 +64,36 @@ def cross_entropy_loss_backward(
     Raises:
         UnsupportedCallError: as the forward, and where the gradient of the weights is wanted too.
     """
-    weight = saved[0] if len(saved) == 3 else None
-    _check(logits, target, weight)
     if output_mask != (True, False, False):
         raise UnsupportedCallError("computes the gradient of the logits only")
+    attributes = _attributes(reduction, ignore_index, label_smoothing)
+    return _of_logits(grad_output, logits, target, *saved, **attributes)
+
+
+def _of_logits(
+    grad_output: Array,
+    logits: Array,
+    target: Array,
+    *saved: Array,
+    in_place: bool = False,
+    **attributes: np.generic,
+) -> Array:
+    """The gradient of the logits; written over them if `in_place`, for which nothing else may read
+    them."""
+    weight = saved[0] if len(saved) == 3 else None
+    _check(logits, target, weight)
     check_floats(grad_output, logits)
-    check_shape("a gradient", grad_output, target.shape if reduction == 0 else ())
+    check_shape("a gradient", grad_output, target.shape if attributes["reduction"] == 0 else ())
     for name, row in zip(("maxima", "logarithms of sums"), saved[-2:], strict=True):
         check_shape(name, row, target.shape)
         if row.dtype != np.float32:
             raise UnsupportedCallError(f"takes {name} of f32, not of {row.dtype}")
-    attributes = _attributes(reduction, ignore_index, label_smoothing)
     register("losses")
-    call = jax.ffi.ffi_call("cpu_kernels_cross_entropy_backward", same(logits))
+    call = jax.ffi.ffi_call(
+        "cpu_kernels_cross_entropy_backward",
+        same(logits),
+        input_output_aliases={1: 0} if in_place else None,
+    )
     return call(grad_output, logits, target, *saved, **attributes)
 
 
@@ -135,16 +152,14 @@ def linear_cross_entropy_backward(
     """
     bias = saved[0] if len(saved) == 3 else None
     maxima, log_sums = saved[-2:]
-    gradient = cross_entropy_loss_backward(
+    gradient = _of_logits(
         grad_output.reshape(-1) if reduction == 0 else grad_output,
         _logits(input, weight, bias),
         target.reshape(-1),
         maxima.reshape(-1),
         log_sums.reshape(-1),
-        reduction=reduction,
-        ignore_index=ignore_index,
-        label_smoothing=label_smoothing,
-        output_mask=(True, False, False),
+        in_place=True,
+        **_attributes(reduction, ignore_index, label_smoothing),
     )
     found = []
     of_input, of_weight, _, of_bias = output_mask

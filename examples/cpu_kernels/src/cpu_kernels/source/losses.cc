@@ -144,7 +144,8 @@ ffi::Error Backward(ffi::ThreadPool& pool, const Call& call, const T* grads, con
   const bool mean = call.reduction == kMean, each = call.reduction == 0;
   const float kept = 1.0f - call.smoothing;
   const float divisor = mean ? static_cast<float>(call.of_rows) : 1.0f;
-  const bool large = call.rows * call.classes * sizeof(T) >= kLarge;
+  // In place, a block is in the caches already.
+  const bool large = result != logits && call.rows * call.classes * sizeof(T) >= kLarge;
   Parallel(pool, call.rows, Grain(4 * call.classes), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const T* row = logits + i * call.classes;
@@ -158,6 +159,8 @@ ffi::Error Backward(ffi::ThreadPool& pool, const Call& call, const T* grads, con
       const float smooth = call.smoothing / static_cast<float>(call.classes) * (grad / divisor);
       const float total = factor + smooth * static_cast<float>(call.all_weights);
       const float largest = maxima[i], log_sum = log_sums[i];
+      const int64_t label = call.labels[i];
+      const float log = (ToFloat(row[label]) - largest) - log_sum;  // before `out` is written
       const auto probability = [=](int64_t j) {
         return Exp((ToFloat(row[j]) - largest) - log_sum);
       };
@@ -170,8 +173,6 @@ ffi::Error Backward(ffi::ThreadPool& pool, const Call& call, const T* grads, con
         Fill(out, call.classes, large,
              [=](int64_t j) { return probability(j) * total - smooth * weights[j]; });
       }
-      const int64_t label = call.labels[i];
-      const float log = (ToFloat(row[label]) - largest) - log_sum;
       float of_label = factor * std::expm1(log);  // precise where the probability is nearly 1
       if (call.smoothing != 0) {
         const float weight = call.weights == nullptr ? 1.0f : call.weights[label];
