@@ -15,6 +15,8 @@
 - steps: whole training steps with AdamW: the exported program with stock's decompositions, with
   kernels alone, and as `auto` chooses kernels and faster alternatives; PyTorch eager,
   torch.compile, and torch_xla.
+  The products of `auto` are also measured alone, in XLA and in PyTorch: where another side is
+  faster, this is often why.
 - others: programs that nothing was tuned for, with stock's decompositions and on `auto`.
 
 With `--results`, cases are written to a file of JSON lines as soon as they are known, and cases
@@ -74,6 +76,7 @@ from benchmarks.kernel_cases import (
     StepCase,
     Updated,
 )
+from benchmarks.products import times_of_products
 from benchmarks.timing import (
     Ratio,
     affordable,
@@ -98,6 +101,8 @@ from lowering.stablehlo.kernels import Candidate, outer_calls, place_kernels, pu
 PACKAGE = Path(__file__).parents[1] / "examples" / "cpu_kernels" / "src"
 FEWEST = 3
 """Blocks of steps on each side, however long they take."""
+PRODUCT_SECONDS = 1.0
+"""For each distinct product of a step, in XLA and in PyTorch."""
 SIDES = ("decompositions", "auto", "kernels", "eager", "torch.compile", "torch_xla")
 
 
@@ -206,6 +211,14 @@ class Stepped:
     faster: int
     """Calls that have a faster alternative, of the same side."""
     bar: float | None
+    products: tuple[float, float] | None = None
+    """Seconds that the products of `auto` take alone, in XLA and in PyTorch."""
+
+    @property
+    def fastest(self) -> str:
+        """The side that takes the least time, of those that a user can choose."""
+        users = {side: time for side, time in self.times.items() if side != "decompositions"}
+        return min(users, key=lambda side: users[side])
 
     @property
     def times(self) -> dict[str, float]:
@@ -375,7 +388,11 @@ def measured_step(
     uses = steps["auto"].kernels
     taken = sum(use.count for use in uses if use.kernel is not None)
     faster = sum(use.count for use in uses if use.alternative is not None)
-    return Stepped(case.name, dict(zip(runs, blocks, strict=True)), taken, faster, case.bar)
+    of_sides = dict(zip(runs, blocks, strict=True))
+    products = None
+    if "eager" in sides:
+        products = times_of_products(steps["auto"].module, PRODUCT_SECONDS)
+    return Stepped(case.name, of_sides, taken, faster, case.bar, products)
 
 
 def _of_step(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Callable[[], object]:
@@ -443,7 +460,7 @@ GROWTH_HEAD = (
 UPDATES_HEAD = ("parameter", "donated step", "PyTorch fused", "bound", "step / bound")
 STEPS_HEAD = (
     *("step", *SIDES, "calls with kernels", "with alternatives"),
-    *("decompositions / auto", "middle half", "bar", "fastest"),
+    *("decompositions / auto", "middle half", "bar", "products: XLA", "PyTorch", "fastest"),
 )
 
 
@@ -482,7 +499,6 @@ def update_cells(update: Update) -> tuple[str, ...]:
 
 
 def step_cells(step: Stepped) -> tuple[str, ...]:
-    users = {side: time for side, time in step.times.items() if side != "decompositions"}
     return (
         step.name,
         *(milliseconds(step.times[side]) if side in step.times else "" for side in SIDES),
@@ -491,7 +507,24 @@ def step_cells(step: Stepped) -> tuple[str, ...]:
         f"{step.gain.median:.2f}",
         step.gain.middle_half,
         _bar(step.gain.median, step.bar),
-        min(users, key=lambda side: users[side]),
+        *(("", "") if step.products is None else map(milliseconds, step.products)),
+        step.fastest,
+    )
+
+
+def why_not_fastest(step: Stepped) -> str | None:
+    """A sentence about a step in which another side is faster than `auto`; None about others."""
+    if step.fastest == "auto":
+        return None
+    less = step.times["auto"] - step.times[step.fastest]
+    text = f"{step.name}: {step.fastest} takes {milliseconds(less)} less than auto."
+    if step.products is None:
+        return text
+    in_xla, in_pytorch = step.products
+    compared = "less" if in_pytorch < in_xla else "more"
+    return (
+        f"{text} Products alone take {milliseconds(abs(in_xla - in_pytorch))} {compared} in PyTorch"
+        " than in XLA."
     )
 
 
@@ -540,7 +573,10 @@ def markdown(rows: Mapping[Part, Sequence[Row]], described: str) -> str:
         if "calls" in parts:
             text += ["![Times](KERNELS.svg)", ""]
         text += table(head, cells)
-    return "\n".join(text)
+        steps = [row for part in parts for row in rows.get(part, ()) if isinstance(row, Stepped)]
+        for sentence in filter(None, map(why_not_fastest, steps)):
+            text += [f"- {sentence}"]
+    return "\n".join(text).rstrip("\n") + "\n"
 
 
 def plot(calls: Sequence[Call], path: Path) -> None:

@@ -109,6 +109,12 @@ class Step:
         and why those that were asked first do not."""
         return self._placed.uses
 
+    @property
+    def module(self) -> Module:
+        """The program as it is compiled: with kernels and alternatives in place of
+        decompositions."""
+        return self._placed.module
+
     def init(self, weights: Any, *, optimizer: Any = None, seed: int = 0) -> State:
         """A state to start with: a copy of the weights, on the device.
 

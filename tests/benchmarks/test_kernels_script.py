@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from benchmarks.kernels import (
     read,
     step_cells,
     update_cells,
+    why_not_fastest,
 )
 from composites.registry.kernels import listed_in
 
@@ -68,7 +70,15 @@ def test_cells_have_gains_and_bars(call: Call) -> None:
     assert update_cells(Update("3x4", 0.3, 0.2, 0.1))[1:] == (
         *("300 ms", "200 ms", "100 ms", "3.00"),
     )
-    assert step_cells(step)[-6:] == (*("9", "2", "1.50", "1.50 to 1.50", "1.6 missed", "eager"),)
+    assert step_cells(step)[-8:] == (
+        *("9", "2", "1.50", "1.50 to 1.50", "1.6 missed", "", "", "eager"),
+    )
+    assert why_not_fastest(step) == "GPT: eager takes 200 ms less than auto."
+    with_products = replace(step, products=(0.25, 0.15))
+    assert step_cells(with_products)[-3:] == ("250 ms", "150 ms", "eager")
+    assert str(why_not_fastest(with_products)).endswith(
+        "auto. Products alone take 100 ms less in PyTorch than in XLA."
+    )
 
 
 def test_a_condition_says_where_the_kernel_pays() -> None:
@@ -158,3 +168,4 @@ def test_tiny_runs(tmp_path: Path) -> None:
     assert (update["shape"], update["step"] > update["bound"] > 0) == ("3x4", True)
     assert list(grown[0]["gains"]) == ["64"]
     assert step["blocks"].keys() == {"decompositions", "auto", "eager"}
+    assert len(step["products"]) == 2
