@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
@@ -38,7 +38,6 @@ from lowering.stablehlo import bindings
 from lowering.stablehlo.composites import composite_name
 from lowering.stablehlo.symbols import COMPOSITE, functions
 
-FrontendName = Literal["xla", "fx"]
 PACKAGES = ("torch", "torch_xla", "jax", "transformers")
 
 
@@ -69,7 +68,7 @@ class Step(torch.nn.Module):
 class Recording:
     """What was measured on one frontend."""
 
-    frontend: FrontendName
+    frontend: str
     environment: str
     rows: Sequence[Row]
 
@@ -87,7 +86,7 @@ def models_named(names: str | None) -> list[str]:
     return found
 
 
-def read(file: Path, beside: FrontendName) -> Recording:
+def read(file: Path, beside: str) -> Recording:
     """A recording of the other frontend.
 
     Raises ValueError if the file is none, or is one of the same frontend.
@@ -108,7 +107,7 @@ def write(file: Path, recording: Recording) -> None:
     file.write_text(json.dumps(asdict(recording), indent=1) + "\n", encoding="utf-8")
 
 
-def record(frontend: FrontendName, models: Sequence[str], repeats: int) -> Recording:
+def record(frontend: str, models: Sequence[str], repeats: int) -> Recording:
     """Export these models on a frontend, and print each row.
 
     Raises ExportError or MissingPackageError if this process cannot have the frontend.
@@ -123,7 +122,7 @@ def record(frontend: FrontendName, models: Sequence[str], repeats: int) -> Recor
     return Recording(frontend, environment(), rows)
 
 
-def measure(name: str, frontend: FrontendName, repeats: int) -> Row:
+def measure(name: str, frontend: str, repeats: int) -> Row:
     """Export one model, and compare its gradients with those of PyTorch."""
     torch.manual_seed(0)
     made = MODELS[name]()
@@ -146,7 +145,7 @@ def measure(name: str, frontend: FrontendName, repeats: int) -> Row:
     return Row(name, min(times), len(program.module.text), dict(sorted(called.items())), difference)
 
 
-def _difference(step: Step, batch: dict[str, torch.Tensor], frontend: FrontendName) -> float:
+def _difference(step: Step, batch: dict[str, torch.Tensor], frontend: str) -> float:
     program = composites.export(step, (), batch, train=True, frontend=frontend)
     found = program.run({**program.module_weights(step), **_arguments(batch)})
     loss = step(**batch)
