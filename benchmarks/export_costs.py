@@ -62,12 +62,8 @@ from transformers import (
 from transformers.utils import logging
 
 import composites
-from lowering.emission import hlo_proto
-from lowering.emission.builder import renumber
-from lowering.emission.linking import link
-from lowering.hlo.convert import convert, to_stablehlo
-from lowering.hlo.simplify import ERF
-from lowering.stablehlo import Module, bindings, clean_passes, run_passes
+from lowering.hlo.convert import to_located_stablehlo, to_stablehlo
+from lowering.stablehlo import Module, clean_passes, run_passes
 
 BATCH, LENGTH = 4, 64
 TIME_BAR = SIZE_BAR = 1.0
@@ -255,25 +251,11 @@ Converter = Callable[[bytes, Mapping[str, bytes]], Module | None]
 
 
 def by_jaxlib_alone(hlo: bytes, modules: Mapping[str, bytes]) -> Module:
-    """As `to_stablehlo`, with nothing simplified beforehand."""
-    module = hlo_proto.Module.FromString(hlo)
-    computations = link(module, modules)
-    entry = hlo_proto.entry_of(module)
-    renumber(computations, first=1)
-    for computation in computations:
-        for instruction in computation.instructions:
-            instruction.name = f"i{instruction.id}"
-            instruction.ClearField("metadata")
-            if instruction.opcode == "erf":
-                instruction.opcode, instruction.custom_call_target = "custom-call", ERF
-    module.entry_computation_id = entry.id
-    module.name = hlo_proto.stem(module.name)
-    module.ClearField("computations")
-    module.computations.extend(computations)
-    converter = bindings.hlo_converter()
-    if converter is None:
+    """With nothing simplified beforehand."""
+    module = to_located_stablehlo(hlo, modules)
+    if module is None:
         raise SystemExit("this jaxlib has no converter from HLO")
-    return run_passes(convert(module, converter), clean_passes(), verify=False)
+    return run_passes(module, clean_passes(), verify=False)
 
 
 def by_torch_xla(hlo: bytes, modules: Mapping[str, bytes]) -> None:

@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 import torch
 
-from composites.errors import ExportError
+from composites.errors import CompositesError, ExportError
 from composites.registry.model import PORTABLE
 from lowering import activation
 from lowering.export.dynamic_shapes import dynamic_arguments
@@ -44,6 +44,8 @@ from lowering.frontends import chosen
 from lowering.stablehlo import (
     Module,
     Pass,
+    RefusedOperationError,
+    StableHLOError,
     clean_passes,
     rename_decompositions,
     rename_module,
@@ -146,7 +148,9 @@ def export(
         if isinstance(module, torch.export.ExportedProgram):
             module = graph_of(module, parts.tensors)  # its class is one of torch.fx
 
-        def record(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recorded:
+        def record(
+            args: Sequence[Any], kwargs: Mapping[str, Any], *, located: bool = False
+        ) -> Recorded:
             shared = devices is not None
             step("tracing")
             with nothing_kept(parts, module):
@@ -155,7 +159,7 @@ def export(
                 else:
                     traced = trace_inference(parts, module, args, kwargs, shared=shared)
                 step("lowering to StableHLO")
-                recorded = traced.lower(recording_of(parts))
+                recorded = traced.lower(recording_of(parts), located=located)
             step("cleaning")
             inputs, outputs = _sharded(
                 recorded.inputs, _outputs(recorded), traced.marks, devices, shardings or {}
@@ -170,7 +174,15 @@ def export(
 
         if varying is None:
             found = record(args, kwargs or {})
-            lowered = run_passes(found.module, [*passes, *for_target])
+            lowering = [*passes, *for_target]
+            try:
+                lowered = run_passes(found.module, lowering)
+            except RefusedOperationError as error:
+                if parts.labels is None:
+                    raise
+                with parts.labels.kept():
+                    again = partial(record, args, kwargs or {}, located=True)
+                    raise _with_source(error, again, lowering) from None
             return Program(
                 lowered, found.inputs, found.outputs, devices, keeps_decompositions=keeps
             )
@@ -183,6 +195,22 @@ def export(
             dimensions=general.dimensions,
             keeps_decompositions=keeps,
         )
+
+
+def _with_source(
+    error: RefusedOperationError, again: Callable[[], Recorded], passes: Sequence[Pass]
+) -> RefusedOperationError:
+    """The refusal of such an operation in the same module, recorded again with locations. Where
+    that is not possible, it is the same refusal."""
+    try:
+        run_passes(again().module, passes)
+    except RefusedOperationError as first:
+        for found in (first, *first.others):
+            if found.operation == error.operation and found.source:
+                return found
+    except (CompositesError, StableHLOError, RuntimeError):  # RuntimeError: jaxlib's converter
+        pass
+    return error
 
 
 def _cleaning(recorded: Lowered, share: bool, name: str) -> list[Pass]:

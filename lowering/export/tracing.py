@@ -58,13 +58,12 @@ class Traced:
     marks: dict[str, str] = field(default_factory=dict)
     """How inputs are divided among devices, as GSPMD's text, where the caller's tensors say so."""
 
-    def lower(self, recording: Recording) -> Lowered:
+    def lower(self, recording: Recording, *, located: bool = False) -> Lowered:
         """The StableHLO of the outputs, and the inputs that it reads, in the order of
-        recording."""
+        recording; see `Recording.lower_graph`."""
+        outputs = [output.tensor for output in self.outputs]
         try:
-            graph = recording.lower_graph(
-                [output.tensor for output in self.outputs], list(self.inputs.values())
-            )
+            graph = recording.lower_graph(outputs, list(self.inputs.values()), located=located)
         except ForeignDataError as error:
             raise ExportError(str(error)) from error
         names = [*self.inputs, "rng_seed"]
@@ -74,11 +73,11 @@ class Traced:
         for index in order:
             type_ = graph.parameters[index].type
             values.append(Value(names[found[index]], type_.shape, type_.element_type))
-        outputs = tuple(
+        results = tuple(
             Value(output.name, type_.shape, type_.element_type, output.updates)
             for output, type_ in zip(self.outputs, graph.results, strict=True)
         )
-        return Lowered(order_inputs(graph.module, order), graph.clean, tuple(values), outputs)
+        return Lowered(order_inputs(graph.module, order), graph.clean, tuple(values), results)
 
 
 def trace_inference(

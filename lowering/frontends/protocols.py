@@ -280,12 +280,16 @@ class Recording(Protocol):
         """Whether a tensor is a placeholder or computed from one. Reading it after the recording
         would end the process."""
 
-    def lower_graph(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> LoweredGraph:
+    def lower_graph(
+        self, outputs: Sequence[Any], inputs: Sequence[Any], *, located: bool = False
+    ) -> LoweredGraph:
         """The StableHLO of what was recorded.
 
         Args:
             outputs: the results of the graph, in order.
             inputs: the placeholders that it may read.
+            located: whether operations have the locations that `Labels.kept` keeps. They are not
+                simplified then.
         """
 
 

@@ -7,11 +7,12 @@ several times. Here, half of the instructions are simplified away before the con
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from lowering.emission import hlo_proto
+from lowering.emission.builder import renumber
 from lowering.emission.linking import link
 from lowering.emission.simplify import PURE
 from lowering.hlo.shrink import reachable, replace_computations, shrink
@@ -89,6 +90,42 @@ def to_stablehlo(
     return convert(module, converter)
 
 
+def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module | None:
+    """As `to_stablehlo`, with nothing simplified: operations have the locations that the metadata
+    of instructions give, `clean` has more to do, and it takes longer. What a decomposition computes
+    has the location of a call of it."""
+    converter = bindings.hlo_converter()
+    if converter is None:
+        return None
+    module = hlo_proto.Module.FromString(hlo)
+    computations = link(module, modules)
+    _give_metadata_to_callees(computations)
+    entry = hlo_proto.entry_of(module)
+    renumber(computations, first=1)
+    for computation in computations:
+        computation.name = f"{hlo_proto.stem(computation.name)}.{computation.id}"
+        for instruction in computation.instructions:
+            instruction.name = f"i{instruction.id}"
+            if instruction.opcode == "erf":
+                instruction.opcode, instruction.custom_call_target = "custom-call", ERF
+    module.entry_computation_id = entry.id
+    module.name = hlo_proto.stem(module.name)
+    module.ClearField("computations")
+    module.computations.extend(computations)
+    return convert(module, converter)
+
+
+def _give_metadata_to_callees(computations: Sequence[Any]) -> None:
+    """Callees come before their callers."""
+    by_id = {computation.id: computation for computation in computations}
+    for computation in reversed(computations):
+        for call in computation.instructions:
+            for called in call.called_computation_ids if call.HasField("metadata") else ():
+                for instruction in by_id[called].instructions:
+                    if not instruction.HasField("metadata"):
+                        instruction.metadata.CopyFrom(call.metadata)
+
+
 def convert(module: Any, converter: Callable[[bytes], bytes]) -> Module:
     """The StableHLO of an HLO module (protobuf, changed in place) of instructions known here."""
     _call_plainly(module)
@@ -127,6 +164,7 @@ def _restore_erf(module: IrModule) -> None:
                 ERF,
                 results=[call.results[0].type],
                 operands=list(call.operands),
+                loc=call.location,
                 ip=bindings.ir().InsertionPoint(call),
             )
         call.results[0].replace_all_uses_with(erf.results[0])
@@ -163,6 +201,7 @@ def _restore_composites(module: IrModule) -> None:
                     "decomposition": call.attributes["callee"],
                     "version": ir.Attribute.parse(f"{given['composite.version']} : i32"),
                 },
+                loc=call.location,
                 ip=ir.InsertionPoint(call),
             )
         for before, after in zip(call.results, composite.results, strict=True):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from textwrap import shorten
 from typing import Any, TypeAlias, TypeVar
 
@@ -55,6 +56,9 @@ _PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\x00")
 _ILLEGAL = re.compile(r"failed to legalize operation '([^']+)' that was explicitly marked illegal")
 _LOCATION = re.compile(r":(\d+):(\d+)\)?$")
 _PYTHON_LINE = re.compile(r'"([^"]+\.py)":(\d+)')
+_OPERATOR = re.compile(r"([a-z_]+?)__(\w+)")
+_ROOT = re.escape(str(Path(__file__).resolve().parents[2]))
+_FRAMEWORK = re.compile(rf".*/site-packages/(torch|torch_xla)/|{_ROOT}/(composites|lowering)/")
 _LOCATION_NAME = re.compile(r'loc\("([^"]+)"[()]')
 
 Version: TypeAlias = tuple[int, int, int]
@@ -535,10 +539,19 @@ def location_name(location: Any) -> str:
     return found[1] if found else ""
 
 
+def operator_name(location: Any) -> str:
+    """The operator that a graph of torch_xla came from, such as `aten::sort`; empty if the location
+    does not say it."""
+    found = _OPERATOR.fullmatch(location_name(location))
+    return f"{found[1]}::{found[2]}" if found else ""
+
+
 def source_line(location: Any) -> str:
-    """The line of Python that a location names first, such as `model.py:12`; empty if none."""
-    found = _PYTHON_LINE.search(str(location))
-    return f"{found[1]}:{found[2]}" if found else ""
+    """The line of Python that a location names, such as `model.py:12`; empty if none. Of a stack,
+    it is the innermost line that is neither PyTorch's nor of this package."""
+    lines = _PYTHON_LINE.findall(str(location))
+    found = next((line for line in lines if not _FRAMEWORK.match(line[0])), (lines or [()])[0])
+    return ":".join(found)
 
 
 def _first_diagnostic(error: Any) -> tuple[int, int, str]:

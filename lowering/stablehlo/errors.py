@@ -85,6 +85,22 @@ class UnsupportedOperationError(StableHLOError):
     """A pass has no rule for an operation."""
 
 
+class RefusedOperationError(UnsupportedOperationError):
+    """A consumer does not take an operation."""
+
+    def __init__(self, consumer: str, operation: str, where: str, source: str) -> None:
+        super().__init__(
+            f"{consumer} does not take {operation}, which is in {where}{source}; replace it, or"
+            " leave the target out"
+        )
+        self.source = source
+        """The operator and the line of Python that it comes from; empty if they are not known."""
+        self.operation = operation
+        """Its name, and what it is refused for, such as its element type."""
+        self.others: tuple[RefusedOperationError, ...] = ()
+        """The further ones of the module."""
+
+
 class DynamicSizeError(StableHLOError):
     """A program cannot have a dimension whose size varies, or not with the size that is given."""
 

@@ -5,7 +5,7 @@ The passes of a target come first: what they replace is not here, unless they ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from .attributes import to_python
 from .bindings import (
@@ -14,10 +14,11 @@ from .bindings import (
     attributes,
     defining_operation,
     find_operations,
+    operator_name,
     source_line,
 )
 from .composites import composite_name
-from .errors import UnsupportedOperationError
+from .errors import RefusedOperationError
 from .scatters import updates_rows
 from .sorts import is_top_k
 from .symbols import COMPOSITE
@@ -28,7 +29,7 @@ Refused = Mapping[str, Refuses]
 
 
 def refuse(module: IrModule, title: str, refused: Refused, native: Collection[str] = ()) -> None:
-    """Fail at the first operation that a consumer does not take.
+    """Fail if there are operations that a consumer does not take.
 
     Operations of constants alone are left out, because consumers compute them. So are the
     decompositions of composites that the consumer has operators for.
@@ -38,24 +39,44 @@ def refuse(module: IrModule, title: str, refused: Refused, native: Collection[st
         native: the beginnings of these composites' names.
 
     Raises:
-        UnsupportedOperationError: there is one; the message names it, the function and the
-            composite that it is in, and its line of Python where the text has it.
+        RefusedOperationError: there are some; the message names the first one, the function and
+            the composite that it is in, and the operator and the line of Python that it comes from
+            where the module has them.
     """
+    found = list(_refusals(module, title, refused, native))
+    if found:
+        first, *others = found
+        first.others = tuple(others)
+        raise first
+
+
+def _refusals(
+    module: IrModule, title: str, refused: Refused, native: Collection[str]
+) -> Iterator[RefusedOperationError]:
     owners = _composites_by_function(module)
     for operation in find_operations(module.operation, *refused):
         function = _function_of(operation)
-        composite = owners.get(function, "")
+        owner = owners.get(function)
+        composite = "" if owner is None else composite_name(owner)
         is_native = composite.startswith(tuple(native)) if native else False
         if is_native or not refused[operation.name](operation) or _is_constant(operation):
             continue
-        line = source_line(operation.location)
         where = f"@{function}"
         where += f", of composite {composite}" if composite else ""
-        where += f", at {line}" if line else ""
-        raise UnsupportedOperationError(
-            f"{title} does not take {_written(operation)}, which is in {where}; replace it,"
-            " or leave the target out"
-        )
+        source = _source(operation, owners)
+        yield RefusedOperationError(title, _written(operation), where, source)
+
+
+def _source(operation: IrOperation, owners: Mapping[str, IrOperation]) -> str:
+    """`, from aten::sort, at model.py:12`: of the operation, or of the composite that it is in."""
+    within: IrOperation | None = operation
+    while within is not None:
+        operator = operator_name(within.location)
+        line = source_line(within.location)
+        if operator or line:
+            return (f", from {operator}" if operator else "") + (f", at {line}" if line else "")
+        within = owners.get(_function_of(within))
+    return ""
 
 
 def always(operation: IrOperation) -> bool:
@@ -108,10 +129,10 @@ def _has_several_results(operation: IrOperation) -> bool:
     return len(operation.results) > 1
 
 
-def _composites_by_function(module: IrModule) -> dict[str, str]:
-    """Names of composites by their decompositions."""
+def _composites_by_function(module: IrModule) -> dict[str, IrOperation]:
+    """Composites by their decompositions."""
     return {
-        str(to_python(attributes(each)["decomposition"])).removeprefix("@"): composite_name(each)
+        str(to_python(attributes(each)["decomposition"])).removeprefix("@"): each
         for each in find_operations(module.operation, COMPOSITE)
     }
 

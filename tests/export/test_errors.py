@@ -14,6 +14,7 @@ import torch
 
 import composites
 from composites import AllowlistError, ExportError
+from lowering.stablehlo import RefusedOperationError
 
 
 def refused(call: Callable[[], object], kind: type[Exception] = ExportError) -> str:
@@ -23,6 +24,59 @@ def refused(call: Callable[[], object], kind: type[Exception] = ExportError) -> 
     except kind as error:
         return str(error)
     raise AssertionError("nothing was raised")
+
+
+class InF64(torch.nn.Module):
+    """Computes what LiteRT does not take: once in an operator, or in a composite."""
+
+    def __init__(self, *, composite: bool) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.composite = composite
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = (self.weight * x).double()
+        computed = torch.nn.functional.gelu(wide) if self.composite else wide.sin()
+        return computed.float().sum()
+
+
+@pytest.mark.torch_xla
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize(
+    ("composite", "operation", "operator", "text"),
+    [
+        (False, "sine of f64", "aten::sin", "wide.sin()"),
+        (True, "multiply of f64", "ptxla::gelu", "gelu(wide)"),
+    ],
+)
+def test_what_a_target_refuses_has_its_line(
+    composite: bool, operation: str, operator: str, text: str, train: bool
+) -> None:
+    module, x = InF64(composite=composite), torch.randn(2, 4)
+    said = refused(
+        lambda: composites.export(module, (x,), train=train, target="litert"),
+        RefusedOperationError,
+    )
+    assert f"does not take stablehlo.{operation}, " in said
+    file, line = re.findall(r", at (\S+):(\d+);", said)[0]
+    assert f", from {operator}, at {file}" in said
+    assert Path(file) == Path(__file__)
+    assert text in Path(file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+
+
+@pytest.mark.torch_xla
+def test_what_a_target_refuses_where_no_line_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that fails does not take the error's place."""
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("the converter failed")
+
+    monkeypatch.setattr("lowering.frontends.torch_xla.recorder.to_located_stablehlo", fails)
+    module, x = InF64(composite=False), torch.randn(2, 4)
+    said = refused(lambda: composites.export(module, (x,), target="litert"), RefusedOperationError)
+    assert said.endswith(
+        "stablehlo.sine of f64, which is in @main; replace it, or leave the target out"
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,13 @@ class FxRecording:
         return FxTensors.owns(tensor)
 
     def lower_graph(
-        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+        self,
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+        *,
+        located: bool = False,
     ) -> LoweredGraph:
+        del located  # it has no labels
         seed = self._seed
         assert seed is not None, "a graph is lowered after it was recorded"
         with capture.recording(seed.node.graph):  # views of what was written to are made now

@@ -26,7 +26,7 @@ from lowering.frontends.torch_xla.value_guard import (
     values_readable,
     values_unreadable,
 )
-from lowering.hlo.convert import to_stablehlo
+from lowering.hlo.convert import to_located_stablehlo, to_stablehlo
 from lowering.stablehlo import Module, constant_inputs
 from lowering.stablehlo.dtypes import numpy_dtype, shape_and_element_type
 from lowering.stablehlo.run import function_types
@@ -88,13 +88,18 @@ class XlaRecording:
         return has_no_value(tensor)
 
     def lower_graph(
-        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+        self,
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+        *,
+        located: bool = False,
     ) -> LoweredGraph:
         context = _XLAC.lowering.LoweringContext("IrToHlo")
         context.build(list(outputs))
         hlo = context.hlo()
-        module = to_stablehlo(hlo, self._graph.referred)
-        clean = module is not None
+        convert = to_located_stablehlo if located else to_stablehlo
+        module = convert(hlo, self._graph.referred)
+        clean = module is not None and not located
         if module is None:
             outputs = self._linked(hlo, context.device_parameter_id_tensor_mapping())
             context = _XLAC.lowering.LoweringContext("IrToHlo")
