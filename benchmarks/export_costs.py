@@ -73,6 +73,10 @@ GROWTH_BAR = 1.25
 OPTIMIZER = partial(torch.optim.AdamW, lr=1e-3, capturable=True)
 
 
+def without_dropout(module: torch.nn.Module) -> torch.nn.Module:
+    return module.eval()
+
+
 def gpt2(layers: int) -> torch.nn.Module:
     config = GPT2Config(
         n_layer=layers,
@@ -85,7 +89,7 @@ def gpt2(layers: int) -> torch.nn.Module:
         use_cache=False,
         activation_function="gelu_pytorch_tanh",
     )
-    return GPT2LMHeadModel(config).eval()  # without dropout
+    return without_dropout(GPT2LMHeadModel(config))
 
 
 def bert(layers: int) -> torch.nn.Module:
@@ -97,7 +101,7 @@ def bert(layers: int) -> torch.nn.Module:
         intermediate_size=1024,
         max_position_embeddings=LENGTH,
     )
-    return BertForMaskedLM(config).eval()
+    return without_dropout(BertForMaskedLM(config))
 
 
 def llama(layers: int) -> torch.nn.Module:
@@ -111,7 +115,7 @@ def llama(layers: int) -> torch.nn.Module:
         max_position_embeddings=LENGTH,
         use_cache=False,
     )
-    return LlamaForCausalLM(config).eval()
+    return without_dropout(LlamaForCausalLM(config))
 
 
 MODELS = {"gpt2": gpt2, "bert": bert, "llama": llama}
@@ -154,7 +158,8 @@ class Stock:
         parameters = list(self._model.parameters())
         gradients = [p.grad for p in parameters if p.grad is not None]
         state = [t for values in self._optimizer.state.values() for t in values.values()]
-        return xm.get_stablehlo([loss.detach(), *gradients, *parameters, *state])
+        text: str = xm.get_stablehlo([loss.detach(), *gradients, *parameters, *state])
+        return text
 
     def finish(self) -> None:
         torch_xla.sync()
@@ -346,7 +351,7 @@ def markdown(tables: Sequence[Table], command: str) -> str:
 
 def run(layers: int, counts: str, repeats: int, models: str | None, page: Path | None) -> None:
     """Print the tables, and write them to a page; with `models`, those of the ways to StableHLO."""
-    logging.set_verbosity_error()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     torch.manual_seed(0)
     if models:
         tables = [paths(models.split(","), layers, repeats)]
