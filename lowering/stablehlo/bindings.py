@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, TypeAlias, TypeVar
@@ -59,6 +60,7 @@ _PYTHON_LINE = re.compile(r'"([^"]+\.py)":(\d+)')
 _OPERATOR = re.compile(r"([a-z_]+?)__(\w+)")
 _ROOT = re.escape(str(Path(__file__).resolve().parents[2]))
 _FRAMEWORK = re.compile(rf".*/site-packages/(torch|torch_xla)/|{_ROOT}/(composites|lowering)/")
+_EXPORT = re.compile(rf"{_ROOT}/lowering/export/")
 _LOCATION_NAME = re.compile(r'loc\("([^"]+)"[()]')
 
 Version: TypeAlias = tuple[int, int, int]
@@ -548,9 +550,10 @@ def operator_name(location: Any) -> str:
 
 def source_line(location: Any) -> str:
     """The line of Python that a location names, such as `model.py:12`; empty if none. Of a stack,
-    it is the innermost line that is neither PyTorch's nor of this package."""
+    it is the innermost line of the module that is exported, or else the innermost one."""
     lines = _PYTHON_LINE.findall(str(location))
-    found = next((line for line in lines if not _FRAMEWORK.match(line[0])), (lines or [()])[0])
+    inside = takewhile(lambda line: not _EXPORT.match(line[0]), lines)
+    found = next((line for line in inside if not _FRAMEWORK.match(line[0])), (lines or [()])[0])
     return ":".join(found)
 
 

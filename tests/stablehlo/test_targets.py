@@ -12,9 +12,11 @@ from typer.testing import CliRunner
 
 import composites
 from composites.cli.stablehlo import register
+from lowering import export
 from lowering.stablehlo import (
     TARGETS,
     Module,
+    RefusedOperationError,
     StableHLOError,
     UnsupportedOperationError,
     run_passes,
@@ -102,6 +104,30 @@ def test_a_refusal_names_the_composite_and_the_line() -> None:
     with pytest.raises(UnsupportedOperationError) as raised:
         run_passes(module, target_passes("litert"))
     assert str(raised.value) == message
+
+
+TORCH = '"/env/site-packages/torch/optim/sgd.py":3:0'
+EXPORT = f'"{Path(export.__file__).parent}/tracing.py":9:0'
+
+
+@pytest.mark.parametrize(
+    ("stack", "source"),
+    [
+        ([TORCH, '"net.py":7:0', EXPORT, '"train.py":1:0'], "net.py:7"),
+        ([TORCH, EXPORT, '"train.py":1:0'], "/env/site-packages/torch/optim/sgd.py:3"),
+        (['"net.py":7:0', '"layers.py":8:0'], "net.py:7"),
+    ],
+)
+def test_the_line_is_one_of_the_module_that_is_exported(stack: list[str], source: str) -> None:
+    *outer, last = (f'"f"({frame})' for frame in stack)
+    location = last
+    for frame in reversed(outer):
+        location = f"callsite({frame} at {location})"
+    text = WITH_LINES.replace("NAME", "acme.square")
+    text = text.replace('"mul"("models/net.py":12:3)', f'"aten__mul"({location})')
+    with pytest.raises(RefusedOperationError) as raised:
+        run_passes(Module.parse(text), target_passes("litert"))
+    assert raised.value.source == f", from aten::mul, at {source}"
 
 
 def test_decompositions_of_native_composites_are_not_checked() -> None:
