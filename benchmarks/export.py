@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from composites.errors import CompositesError
+from lowering.frontends.chosen import NAMES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     stock.add_argument("--growth", default="2,4,8,12,16,24", help="numbers of layers")
     stock.add_argument("--paths", help="compare the ways to StableHLO, with these models")
     frontend = parser.add_argument_group("one frontend beside the other")
-    frontend.add_argument("--frontend", choices=("xla", "fx"))
+    frontend.add_argument("--frontend", choices=NAMES)
     frontend.add_argument("--models", help="of benchmarks/training_models.py; all, if not given")
     frontend.add_argument("--record", type=Path, help="write what was measured to this file")
     frontend.add_argument("--beside", type=Path, help="such a file of the other frontend")

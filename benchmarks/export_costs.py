@@ -73,10 +73,6 @@ GROWTH_BAR = 1.25
 OPTIMIZER = partial(torch.optim.AdamW, lr=1e-3, capturable=True)
 
 
-def without_dropout(module: torch.nn.Module) -> torch.nn.Module:
-    return module.eval()
-
-
 def gpt2(layers: int) -> torch.nn.Module:
     config = GPT2Config(
         n_layer=layers,
@@ -89,7 +85,7 @@ def gpt2(layers: int) -> torch.nn.Module:
         use_cache=False,
         activation_function="gelu_pytorch_tanh",
     )
-    return without_dropout(GPT2LMHeadModel(config))
+    return GPT2LMHeadModel(config)
 
 
 def bert(layers: int) -> torch.nn.Module:
@@ -101,7 +97,7 @@ def bert(layers: int) -> torch.nn.Module:
         intermediate_size=1024,
         max_position_embeddings=LENGTH,
     )
-    return without_dropout(BertForMaskedLM(config))
+    return BertForMaskedLM(config)
 
 
 def llama(layers: int) -> torch.nn.Module:
@@ -115,10 +111,18 @@ def llama(layers: int) -> torch.nn.Module:
         max_position_embeddings=LENGTH,
         use_cache=False,
     )
-    return without_dropout(LlamaForCausalLM(config))
+    return LlamaForCausalLM(config)
 
 
-MODELS = {"gpt2": gpt2, "bert": bert, "llama": llama}
+MODELS: Mapping[str, Callable[[int], torch.nn.Module]] = {
+    "gpt2": gpt2,
+    "bert": bert,
+    "llama": llama,
+}
+
+
+def without_dropout(model: str, layers: int) -> torch.nn.Module:
+    return MODELS[model](layers).eval()
 
 
 def inputs() -> dict[str, torch.Tensor]:
@@ -130,7 +134,7 @@ class Composites:
     """The step exported with composites."""
 
     def __init__(self, layers: int, model: str = "gpt2") -> None:
-        self._model, self._inputs = MODELS[model](layers), inputs()
+        self._model, self._inputs = without_dropout(model, layers), inputs()
 
     def sample(self) -> str:
         step = partial(torch.optim.AdamW, lr=1e-3)
@@ -144,7 +148,7 @@ class Stock:
     """The step traced and printed by torch_xla alone."""
 
     def __init__(self, layers: int) -> None:
-        self._model = gpt2(layers).to("xla")
+        self._model = without_dropout("gpt2", layers).to("xla")
         self._inputs = {name: tensor.to("xla") for name, tensor in inputs().items()}
         self._optimizer = OPTIMIZER(self._model.parameters())
         self.sample()  # makes the optimizer's state

@@ -33,6 +33,7 @@ import torch
 import composites
 from benchmarks.training_models import MODELS, Model
 from composites.errors import CompositesError
+from lowering import activation
 from lowering.frontends.chosen import choosing, import_package
 from lowering.stablehlo import bindings
 from lowering.stablehlo.composites import composite_name
@@ -114,6 +115,7 @@ def record(frontend: str, models: Sequence[str], repeats: int) -> Recording:
     """
     with choosing(frontend):
         import_package()
+        activation.backend()  # here, since a model's failure is a row of the table
     rows = []
     for name in models:
         rows.append(row := measure(name, frontend, repeats))
