@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -24,16 +24,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import composites
-from benchmarks.kernel_cases import Case, cross_entropy
-from benchmarks.timing import milliseconds
+from benchmarks.kernel_cases import (
+    Case,
+    attention,
+    cross_entropy,
+    embedding,
+    grid_sampling,
+    images,
+    layer_norm,
+    max_pool,
+    softmax,
+)
 from benchmarks.training_steps import Batch, causal_gpt
 from composites import Program
 from lowering.export.listed_kernels import listed_kernels
-from lowering.stablehlo import RunError, compile_module
+from lowering.stablehlo import Executable, RunError, compile_module
 from lowering.stablehlo.comparison.difference import error
 from lowering.stablehlo.comparison.inputs import real_inputs
 from lowering.stablehlo.comparison.isolate import decomposition_module
-from lowering.stablehlo.comparison.timing import median_times, times_in_turns
+from lowering.stablehlo.comparison.timing import times_in_turns
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.kernels import PlacedKernels, outer_calls, place_kernels, put_alone
 from lowering.stablehlo.run import local_devices
@@ -44,6 +53,9 @@ BATCH, HEADS, SIZE = 4, 16, 64
 """Of attention, and of the GPT, whose width is `HEADS * SIZE`."""
 LABELS = 1000
 """Random integers are less than this, which all tables and losses here have rows for."""
+ALONE, STEPS = 20, 4
+"""Runs that are given to the GPU at a time: of a call, and of a whole step. It then works without
+waiting for Python, as in training; a time is that of one of them."""
 CALLS_HEAD = (
     "call",
     "composite",
@@ -52,10 +64,16 @@ CALLS_HEAD = (
     "decomposition / kernel",
     "difference",
 )
+COLUMNS = ("decompositions", "fast decompositions", "kernels", "PyTorch", "PyTorch, flash")
 TRAINING_HEAD = (
-    *("training", "decompositions", "kernels", "PyTorch", "PyTorch, flash"),
+    *("training", *COLUMNS),
     *("decompositions / kernels", "bar", "PyTorch, flash / kernels", "bar"),
+    *("decompositions / fast", "bar"),
+    *("temporary MB of decompositions", "of fast ones", "of kernels"),
 )
+ALTERNATIVES_HEAD = ("alternative", "stock", "fast", "stock / fast")
+CUDA = "cuda"
+Decompositions = Literal["stock", "fast", "fast for the CPU"]
 
 
 # ---- cases ----
@@ -66,15 +84,18 @@ class Training:
     """A program that trains, and what does the same in PyTorch."""
 
     name: str
-    export: Callable[[], Program]
+    export: Callable[[Decompositions], Program]
     in_pytorch: Callable[[], Mapping[str, Callable[[], object]]] | None = None
-    """By column: a function that trains once on the GPU."""
+    """By column: a function that trains once on the GPU, without waiting for it."""
     bar: float | None = None
     """How many times faster than the decompositions the kernels are to be."""
     flash_bar: float | None = None
     """The share of the speed of PyTorch's flash attention that the kernels are to have."""
+    fast_bar: float | None = None
+    """How many times faster than stock's decompositions the fast ones are to be."""
     calls: bool = True
     """Whether its calls are measured alone, or the whole step."""
+    decompositions: Sequence[Decompositions] = ("stock", "fast")
 
 
 def attention_case(length: int) -> Case:
@@ -92,15 +113,16 @@ def attention_case(length: int) -> Case:
     return Case(f"attention {BATCH}x{HEADS}x{length}x{SIZE}, causal, bf16", call, operands)
 
 
-def rms_norm_case(rows: int, size: int) -> Case:
+def rms_norm_case(rows: int, size: int, dtype: torch.dtype = torch.bfloat16) -> Case:
     def operands() -> Mapping[str, Tensor]:
         shapes = {"x": (rows, size), "weight": (size,)}
-        return {name: torch.randn(shape).to(torch.bfloat16) for name, shape in shapes.items()}
+        return {name: torch.randn(shape).to(dtype) for name, shape in shapes.items()}
 
     def call(x: Tensor, weight: Tensor) -> Tensor:
         return functional.rms_norm(x, [size], weight)
 
-    return Case(f"rms norm {rows}x{size}, bf16", call, operands)
+    kind = ", bf16" if dtype == torch.bfloat16 else ""
+    return Case(f"rms norm {rows}x{size}{kind}", call, operands)
 
 
 def gpt(length: int, width: int = HEADS * SIZE, layers: int = 8) -> tuple[nn.Module, Batch]:
@@ -112,29 +134,45 @@ def gpt(length: int, width: int = HEADS * SIZE, layers: int = 8) -> tuple[nn.Mod
     }
 
 
-def adamw(size: int) -> Program:
+def adamw(size: int, decompositions: Decompositions = "stock") -> Program:
     """The update of one matrix, with a step that costs little beside it."""
 
-    class Summed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.zeros(size, size))
-
-        def forward(self) -> Tensor:
-            return self.weight.sum()
-
-    return composites.export(Summed(), (), optimizer=partial(torch.optim.AdamW, lr=1e-3))
-
-
-def of_case(case: Case) -> Program:
-    module, batch = case.build()
-    return composites.export(module, batch, train=True)
-
-
-def of_gpt(length: int) -> Program:
-    module, batch = gpt(length)
     optimizer = partial(torch.optim.AdamW, lr=1e-3)
-    return composites.export(module, (), kwargs=dict(batch), optimizer=optimizer)
+    return composites.export(Summed(size), (), optimizer=optimizer, **_chosen(decompositions))
+
+
+class Summed(nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(size, size))
+
+    def forward(self) -> Tensor:
+        return self.weight.sum()
+
+
+def adamw_in_pytorch(size: int) -> Mapping[str, Callable[[], object]]:
+    return {"PyTorch": _steps_in_pytorch(Summed(size).cuda(), {})}
+
+
+def of_case(case: Case, decompositions: Decompositions = "stock") -> Program:
+    module, batch = case.build()
+    return composites.export(module, batch, train=True, **_chosen(decompositions))
+
+
+def of_gpt(length: int, decompositions: Decompositions = "stock") -> Program:
+    module, batch = gpt(length)
+    return composites.export(
+        module,
+        (),
+        kwargs=dict(batch),
+        optimizer=partial(torch.optim.AdamW, lr=1e-3),
+        **_chosen(decompositions),
+    )
+
+
+def _chosen(decompositions: Decompositions) -> dict[str, Any]:
+    target = CUDA if decompositions == "fast" else None
+    return {"decompositions": decompositions.split()[0], "target": target}
 
 
 def attention_in_pytorch(length: int) -> Mapping[str, Callable[[], object]]:
@@ -150,7 +188,6 @@ def attention_in_pytorch(length: int) -> Mapping[str, Callable[[], object]]:
     def run() -> None:
         result = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         torch.autograd.grad(result, given, gradient, retain_graph=True)
-        torch.cuda.synchronize()
 
     def flash() -> None:
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
@@ -163,25 +200,83 @@ def gpt_in_pytorch(length: int) -> Mapping[str, Callable[[], object]]:
     """The step in eager mode, whose attention is PyTorch's own."""
     module, batch = gpt(length)
     module, batch = module.cuda(), {name: tensor.cuda() for name, tensor in batch.items()}
+    return {"PyTorch": _steps_in_pytorch(module, batch)}
+
+
+def _steps_in_pytorch(module: nn.Module, batch: Batch) -> Callable[[], object]:
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True)
 
     def run() -> None:
         optimizer.zero_grad()
         module(**batch).backward()
         optimizer.step()
-        torch.cuda.synchronize()
 
-    return {"PyTorch": run}
+    return run
+
+
+def linear_loss(rows: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+    return composites.linear_cross_entropy(rows, weight, target)
+
+
+def resampling(mode: str) -> Case:
+    return images(
+        mode, partial(functional.interpolate, scale_factor=2.0, mode=mode), 16, 64, 64, 64
+    )
+
+
+def batch_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    mean, variance = torch.zeros_like(weight), torch.ones_like(weight)
+    return functional.batch_norm(x, mean, variance, weight, bias, training=True)
+
+
+FAST: Sequence[Case] = (
+    attention(1024),
+    attention(1024, dtype=torch.bfloat16),
+    cross_entropy(4096, 50257),
+    cross_entropy(4096, 50257, torch.bfloat16),
+    Case(
+        "linear layer and cross entropy 4096x1024 to 50257",
+        linear_loss,
+        lambda: {"x": torch.randn(4096, 1024), "w": torch.randn(50257, 1024)},
+        lambda: (torch.randint(50257, (4096,)),),
+    ),
+    embedding(4096, 50257, 1024),
+    layer_norm(16384, 1024),
+    rms_norm_case(16384, 1024, torch.float32),
+    Case(
+        "batch norm 64x64x28x28",
+        batch_norm,
+        lambda: {"x": torch.randn(64, 64, 28, 28), "w": torch.randn(64), "b": torch.randn(64)},
+    ),
+    softmax(16384, 2048),
+    softmax(16384, 2048, logarithm=True),
+    resampling("bilinear"),
+    resampling("nearest"),
+    resampling("bicubic"),
+    grid_sampling(16, 64, 128, 128),
+    images("max pool", max_pool, 32, 64, 112, 112),
+    Case(
+        "the 4 largest of 65536x64",
+        lambda x: torch.topk(x, 4).values,
+        lambda: {"x": torch.randn(65536, 64)},
+    ),
+)
+"""Calls that alternatives for XLA's CPU backend take."""
+
+
+def _of_alternative(case: Case) -> Training:
+    return Training(case.name, partial(of_case, case), decompositions=["stock", "fast for the CPU"])
 
 
 CASES: Mapping[str, Training] = {
     **{
         f"attention-{length}": Training(
             attention_case(length).name,
-            partial(lambda n: of_case(attention_case(n)), length),
+            partial(of_case, attention_case(length)),
             partial(attention_in_pytorch, length),
             bar=3.0 if length == 4096 else None,
             flash_bar=0.9,
+            fast_bar=2.0 if length == 4096 else None,
         )
         for length in LENGTHS
     },
@@ -196,12 +291,24 @@ CASES: Mapping[str, Training] = {
     },
     "loss": Training(
         "cross entropy 4096x50257, bf16",
-        lambda: of_case(cross_entropy(4096, 50257, torch.bfloat16)),
+        partial(of_case, cross_entropy(4096, 50257, torch.bfloat16)),
+        decompositions=["stock"],
     ),
-    "norm": Training("rms norm 16384x4096, bf16", lambda: of_case(rms_norm_case(16384, 4096))),
-    "adamw": Training("AdamW 4096x4096", lambda: adamw(4096)),
+    "norm": Training(
+        "rms norm 16384x4096, bf16",
+        partial(of_case, rms_norm_case(16384, 4096)),
+        decompositions=["stock"],
+    ),
+    "adamw": Training(
+        "AdamW 4096x4096",
+        partial(adamw, 4096),
+        partial(adamw_in_pytorch, 4096),
+        calls=False,
+        decompositions=["stock"],
+    ),
+    **{f"alternative-{number:02}": _of_alternative(case) for number, case in enumerate(FAST)},
 }
-"""By the name of the folder that holds the program."""
+"""By the name of the folder that holds the program, but for its decompositions."""
 
 
 # ---- measuring ----
@@ -223,8 +330,8 @@ class Call:
         return (
             self.case,
             self.composite,
-            milliseconds(self.decomposition),
-            milliseconds(self.kernel),
+            duration(self.decomposition),
+            duration(self.kernel),
             f"{self.decomposition / self.kernel:.2f}",
             f"{self.difference:.1e}",
         )
@@ -236,21 +343,35 @@ class Trained:
 
     name: str
     times: Mapping[str, float]
+    temporary: Mapping[str, int] = field(default_factory=dict)
+    """Bytes, by column."""
     bar: float | None = None
     flash_bar: float | None = None
+    fast_bar: float | None = None
 
     @property
     def cells(self) -> tuple[str, ...]:
-        columns = TRAINING_HEAD[1:5]
         gain, share = self._ratio("decompositions"), self._ratio("PyTorch, flash")
+        fast = self._ratio("decompositions", "fast decompositions")
         return (
             self.name,
-            *(milliseconds(self.times[side]) if side in self.times else "" for side in columns),
+            *(duration(self.times[side]) if side in self.times else "" for side in COLUMNS),
             *(_number(gain), _bar(gain, self.bar), _number(share), _bar(share, self.flash_bar)),
+            *(_number(fast), _bar(fast, self.fast_bar)),
+            *(
+                f"{self.temporary[s] / 1e6:,.0f}" if s in self.temporary else ""
+                for s in COLUMNS[:3]
+            ),
         )
 
-    def _ratio(self, side: str) -> float | None:
-        return self.times[side] / self.times["kernels"] if side in self.times else None
+    def _ratio(self, side: str, over: str = "kernels") -> float | None:
+        known = {side, over} <= self.times.keys()
+        return self.times[side] / self.times[over] if known else None
+
+
+def duration(seconds: float) -> str:
+    """As text, with three digits."""
+    return f"{seconds * 1e6:.3g} µs" if seconds < 999.5e-6 else f"{seconds * 1e3:.3g} ms"
 
 
 def _number(value: float | None) -> str:
@@ -287,34 +408,87 @@ def measured_calls(
         executables = [compile_module(module, platform=platform) for module in modules]
         operands = real[call, decomposition].arrays
         expected, found = (each(*operands) for each in executables)
-        stock, kernel = median_times(executables, operands, seconds=seconds)
+        runs = [_of_arrays(executable, operands) for executable in executables]
+        stock, kernel = _seconds(runs, ALONE, seconds)
         yield Call(name, call.name, stock, kernel, error(found, expected))
 
 
 def measured_training(
-    case: Training, program: Program, seconds: float, platform: str = "cuda"
+    case: Training,
+    programs: Mapping[Decompositions, Program],
+    seconds: float,
+    platform: str = "cuda",
 ) -> Trained:
-    """The program without and with kernels, and PyTorch if it has a GPU, in turns."""
-    with_kernels = replace(program, module=placed(program, platform).module)
-    runs = {
-        side: run_of(each, platform, whole=not case.calls)
-        for side, each in (("decompositions", program), ("kernels", with_kernels))
-    }
+    """The programs, stock's with kernels too, and PyTorch if it has a GPU, in turns.
+
+    Args:
+        programs: by the name of their decompositions.
+    """
+    stock = programs["stock"]
+    sides = {"decompositions": stock}
+    if "fast" in programs:
+        sides["fast decompositions"] = programs["fast"]
+    sides["kernels"] = replace(stock, module=placed(stock, platform).module)
+    runs: dict[str, Run] = {}
+    temporary: dict[str, int] = {}
+    for side, each in sides.items():
+        runs[side], temporary[side] = _of_program(each, platform, whole=not case.calls)
     if case.in_pytorch is not None and torch.cuda.is_available():
-        runs |= case.in_pytorch()
-    times = map(median, times_in_turns(list(runs.values()), seconds))
-    return Trained(case.name, dict(zip(runs, times, strict=True)), case.bar, case.flash_bar)
+        runs |= {side: Run(run, _torch_is_done) for side, run in case.in_pytorch().items()}
+    times = _seconds(list(runs.values()), ALONE if case.calls else STEPS, seconds)
+    found = dict(zip(runs, times, strict=True))
+    return Trained(case.name, found, temporary, case.bar, case.flash_bar, case.fast_bar)
 
 
-def run_of(program: Program, platform: str, *, whole: bool) -> Callable[[], object]:
-    """A function that runs a program once: a whole step with its state, or only the program."""
+def measured_alternative(
+    case: Training, programs: Mapping[Decompositions, Program], seconds: float, platform: str = CUDA
+) -> Sequence[str]:
+    """A row: the program with stock's decompositions, and with those that are fast on a CPU."""
+    runs = [_of_program(each, platform, whole=False)[0] for each in programs.values()]
+    stock, fast = _seconds(runs, ALONE, seconds)
+    return case.name, duration(stock), duration(fast), f"{stock / fast:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Work for a GPU."""
+
+    start: Callable[[], object]
+    """Gives it to the GPU once, and does not wait."""
+    wait: Callable[[object], object]
+    """Waits for what the last start returned, and so for all before it."""
+
+    def several(self, count: int) -> None:
+        for _ in range(count):
+            last = self.start()
+        self.wait(last)
+
+
+def _seconds(runs: Sequence[Run], count: int, seconds: float) -> list[float]:
+    """The median time of each, of one in `count` that follow each other."""
+    turns = times_in_turns([partial(run.several, count) for run in runs], seconds)
+    return [median(times) / count for times in turns]
+
+
+def _torch_is_done(_: object) -> None:
+    torch.cuda.synchronize()
+
+
+def _of_arrays(executable: Executable, arrays: Sequence[Any]) -> Run:
+    import jax
+
+    return Run(partial(executable.start, executable.place(*arrays)), jax.block_until_ready)
+
+
+def _of_program(program: Program, platform: str, *, whole: bool) -> tuple[Run, int]:
+    """The program with random inputs, or a step that begins with its weights and goes on; and the
+    temporary memory of a run, in bytes."""
     import jax
 
     given = random_inputs(program)
     if not whole:
         executable = compile_module(program.module, platform=platform)
-        buffers = executable.place(*given.values())
-        return lambda: executable.execute(buffers)
+        return _of_arrays(executable, list(given.values())), executable.temporary_bytes
     step = program.compile(platform, None)
     weights = {name: value for name, value in given.items() if name.startswith(("param", "buffer"))}
     batch = {
@@ -324,11 +498,11 @@ def run_of(program: Program, platform: str, *, whole: bool) -> Callable[[], obje
     }
     current = [step.init(weights)]
 
-    def run() -> None:
+    def start() -> object:
         loss, current[0] = step(current[0], **batch)
-        jax.block_until_ready((loss, dict(current[0].values)))
+        return loss, dict(current[0].values)
 
-    return run
+    return Run(start, jax.block_until_ready), step.temporary_bytes
 
 
 def random_inputs(program: Program) -> dict[str, Any]:
@@ -378,8 +552,15 @@ class Table:
 def prepare(folder: Path, names: Sequence[str]) -> None:
     """Export the programs of these cases, each to a folder of its own. Needs torch_xla."""
     for name in names:
-        CASES[name].export().save(folder / name)
-        print(f"{folder / name}: {CASES[name].name}", flush=True)
+        case = CASES[name]
+        for decompositions in case.decompositions:
+            path = folder / _folder(name, decompositions)
+            case.export(decompositions).save(path)
+            print(f"{path}: {case.name}, decompositions: {decompositions}", flush=True)
+
+
+def _folder(name: str, decompositions: Decompositions) -> str:
+    return name + {"stock": "", "fast": "-fast", "fast for the CPU": "-cpu"}[decompositions]
 
 
 def measure(
@@ -398,24 +579,34 @@ def measure(
     use_package()
     described = _device()
     if prepared is not None:
-        for name in names:
-            if not (prepared / name).is_dir():
-                path = prepared / name
-                raise SystemExit(f"{path} is missing; write it with --prepare {prepared}")
+        folders = [_folder(name, each) for name in names for each in CASES[name].decompositions]
+        missing = [prepared / folder for folder in folders if not (prepared / folder).is_dir()]
+        if missing:
+            raise SystemExit(f"{missing[0]} is missing; write it with --prepare {prepared}")
     print(described, flush=True)
     until = time.monotonic() + 60 * minutes
     calls, training = Table("Single calls", CALLS_HEAD), Table("Training", TRAINING_HEAD)
+    alternatives = Table("Decompositions that are fast on a CPU", ALTERNATIVES_HEAD)
     for position, name in enumerate(names):
         if time.monotonic() > until:
             print(f"not measured, for want of time: {', '.join(names[position:])}", flush=True)
             break
         case = CASES[name]
-        program = case.export() if prepared is None else Program.load(prepared / name)
+        programs = {
+            each: case.export(each)
+            if prepared is None
+            else Program.load(prepared / _folder(name, each))
+            for each in case.decompositions
+        }
+        if "fast for the CPU" in programs:
+            alternatives.add(measured_alternative(case, programs, seconds))
+            continue
         if case.in_pytorch is not None:
-            training.add(measured_training(case, program, seconds).cells)
-        for call in measured_calls(case.name, program, seconds) if case.calls else ():
-            calls.add(call.cells)
-    return [training, calls]
+            training.add(measured_training(case, programs, seconds).cells)
+        if case.calls:
+            for call in measured_calls(case.name, programs["stock"], seconds):
+                calls.add(call.cells)
+    return [training, calls, alternatives]
 
 
 def page(tables: Sequence[Table]) -> str:

@@ -34,11 +34,17 @@ On a GPU, the kernels are those of examples/gpu_kernels:
   `pip install --no-index --find-links WHEELS 'jax[cuda12]' torch pydantic pyyaml jinja2 protobuf`,
   and run it in the repository: no network is needed, and it begins no row after nine minutes.
 - training: attention, forward and backward, and whole steps of a GPT, at lengths of 1024, 2048 and
-  4096 in bf16: with decompositions, with kernels, and PyTorch in eager mode. `PyTorch` is its own
-  choice of attention, and `PyTorch, flash` its flash kernel. Of attention, PyTorch is given the
-  gradient, which the program computes from a weighted sum.
+  4096 in bf16: with stock's decompositions, with those that are fast for `target="cuda"`, with
+  kernels, and PyTorch in eager mode. `PyTorch` is its own choice of attention, and `PyTorch, flash`
+  its flash kernel. Of attention, PyTorch is given the gradient, which the program computes from a
+  weighted sum. Temporary memory is what XLA needs beside inputs and results.
 - calls: attention, cross entropy, RMS norm and AdamW alone. Operands lie as the composite has them;
   cuDNN's rows include a copy to another layout, which a whole program does not need.
+- alternatives: forward and backward with stock's decompositions, and with those that are fast for
+  XLA's CPU backend.
+
+A time on a GPU is that of one run of twenty that are started without waiting (four of a whole
+step), so that what Python needs to start one is hidden where the GPU has enough to do.
 
 All sides of a row run in one process. Those of a call take turns, and a time is the median of its
 runs; those of a training step alternate in blocks, as benchmarks/timing.py says. The bound is the

@@ -48,12 +48,13 @@ def mistakes_in(
             f" such an alternative; write {' or '.join(GOALS)}",
             ("goals",),
         )
-    if alternative.not_for and not alternative.goals:
-        yield Mistake(
-            "not_for: is for goals, and this alternative is chosen by its name alone; write"
-            f" goals ({', '.join(GOALS)}), or remove not_for",
-            ("not_for",),
-        )
+    for key in _consumer_keys(alternative):
+        if not alternative.goals:
+            yield Mistake(
+                f"{key}: is for goals, and this alternative is chosen by its name alone; write"
+                f" goals ({', '.join(GOALS)}), or remove {key}",
+                (key,),
+            )
     if alternative.is_automatic:
         yield from _mistakes_of_automatic(alternative, goal)
     conditions: dict[str, Sequence[Any]] = dict(alternative.when.values)
@@ -85,6 +86,10 @@ def mistakes_in(
             )
 
 
+def _consumer_keys(alternative: Alternative) -> list[str]:
+    return [key for key in ("not_for", "only_for") if getattr(alternative, key)]
+
+
 def _mistakes_of_automatic(alternative: Alternative, goal: str) -> Iterator[Mistake]:
     if len(alternative.goals) > 1:
         yield Mistake(
@@ -92,10 +97,10 @@ def _mistakes_of_automatic(alternative: Alternative, goal: str) -> Iterator[Mist
             " chosen; remove the others",
             ("goals",),
         )
-    if alternative.not_for:
+    for key in _consumer_keys(alternative):
         yield Mistake(
-            f"not_for: an alternative for {goal} takes calls for all consumers; remove not_for",
-            ("not_for",),
+            f"{key}: an alternative for {goal} takes calls for all consumers; remove {key}",
+            (key,),
         )
     for key in ("tolerance", "samples"):
         if getattr(alternative, key):

@@ -268,6 +268,10 @@ class AlternativeDocument(_Strict):
         list[Consumer],
         BeforeValidator(_listed, json_schema_input_type=Consumer | list[Consumer]),
     ] = Field(default_factory=list)
+    only_for: Annotated[
+        list[Consumer],
+        BeforeValidator(_listed, json_schema_input_type=Consumer | list[Consumer]),
+    ] = Field(default_factory=list)
     when: Conditions = Field(default_factory=dict)
     decomposition: Annotated[str, BeforeValidator(_check_target)] | None = None
     backward: Annotated[str, BeforeValidator(_check_backward)] | None = None
@@ -279,6 +283,8 @@ class AlternativeDocument(_Strict):
 
     @model_validator(mode="after")
     def _something(self) -> AlternativeDocument:
+        if self.not_for and self.only_for:
+            raise ValueError("write `not_for` or `only_for`, not both")
         if self.decomposition is None and self.backward is None:
             raise ValueError("an alternative needs `decomposition`, `backward`, or both")
         if self.backward == DERIVE and self.decomposition is None:

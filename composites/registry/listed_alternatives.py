@@ -182,6 +182,7 @@ def read_alternatives(
             name=name,
             goals=tuple(dict.fromkeys(document.goals)),
             not_for=tuple(dict.fromkeys(document.not_for)),
+            only_for=tuple(dict.fromkeys(document.only_for)),
             when=when_of(document.when),
             decomposition=_function(document.decomposition),
             backward=_function(document.backward),

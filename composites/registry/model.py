@@ -107,8 +107,9 @@ SHARED = "shared"
 """What is good where several devices share a graph."""
 AUTOMATIC = (SHARED, STOCK)
 """Goals that nobody chooses, in the order in which their alternatives are asked."""
-CONSUMERS = ("iree", "litert")
-"""Consumers of exported programs, beside XLA, that an alternative may not be for."""
+CONSUMERS = ("cuda", "iree", "litert")
+"""Consumers of exported programs, beside XLA, that an alternative may not be for, or be for alone.
+`cuda` is XLA on NVIDIA's GPUs."""
 PORTABLE = "portable"
 """The target of programs for all consumers."""
 
@@ -135,6 +136,8 @@ class Alternative:
     decomposition. With SHARED it takes calls in graphs that several devices share."""
     not_for: tuple[str, ...]
     """Those of CONSUMERS for whose programs no goal takes it."""
+    only_for: tuple[str, ...]
+    """Those of CONSUMERS for whose programs alone goals take it; for all if there are none."""
     when: When
     """The calls that it takes. It always takes the same ones forward and backward."""
     decomposition: Decomposition | None
@@ -163,7 +166,9 @@ class Alternative:
 
     def suits(self, target: str) -> bool:
         """Whether goals take it in programs for a target; the empty one is this process."""
-        return target not in self.not_for and not (target == PORTABLE and self.not_for)
+        if target == PORTABLE:
+            return not (self.not_for or self.only_for)
+        return target not in self.not_for and (not self.only_for or target in self.only_for)
 
     @property
     def targets(self) -> tuple[Decomposition, ...]:

@@ -116,6 +116,8 @@ def _alternative(alternative: Alternative) -> dict[str, Any]:
         document["goals"] = list(alternative.goals)
     if alternative.not_for:
         document["not_for"] = list(alternative.not_for)
+    if alternative.only_for:
+        document["only_for"] = list(alternative.only_for)
     if alternative.when:
         document["when"] = _conditions(alternative.when)
     if alternative.decomposition is not None:

@@ -136,6 +136,7 @@ def _alternative(alternative: Alternative) -> str:
     parts += ["backward"] * (alternative.derives or alternative.backward is not None)
     when = f"; when {under}" if under else ""
     without = f" (not for {' or '.join(alternative.not_for)})" if alternative.not_for else ""
+    without += f" (only for {' and '.join(alternative.only_for)})" if alternative.only_for else ""
     return f"alternative `{alternative.name}`{goals}{without}: {' and '.join(parts)}{when}"
 
 

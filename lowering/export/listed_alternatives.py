@@ -29,6 +29,9 @@ OUTPUT_MASK = "output_mask"
 """The attribute of a derived backward that says which operands of the forward need a gradient, and
 the parameter of an alternative's backward that says it for those of its `gradients`."""
 
+CPU = "cpu"
+"""The platform that alternatives are for if they name no other."""
+
 GRADIENT = "grad_output"
 
 
@@ -36,13 +39,17 @@ class _Refused(Exception):
     """Why an alternative does not take a call."""
 
 
-def listed_alternatives() -> Candidates:
+def listed_alternatives(platform: str) -> Candidates:
     """The alternatives that are faster than the decomposition of a call, in their order.
+
+    Args:
+        platform: where the program runs: `cpu`, or one that alternatives may not be for.
 
     Raises:
         RegistryError: a registry file that the user has named is wrong.
     """
-    listed = fast_alternatives()
+    target = "" if platform == CPU else platform
+    listed = [each for each in fast_alternatives() if each.alternative.suits(target)]
 
     def candidates(call: Signature) -> Sequence[Candidate]:
         found: dict[object, Candidate] = {}

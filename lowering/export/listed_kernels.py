@@ -57,10 +57,10 @@ def listed_kernels(module: Module, platform: str, names: Sequence[str] | None = 
     return candidates
 
 
-def with_alternatives(kernels: Candidates) -> Candidates:
-    """The kernels for a call, and the faster alternatives to its decomposition. Kernels with a
-    negative priority are asked behind these."""
-    alternatives = listed_alternatives()
+def with_alternatives(kernels: Candidates, platform: str) -> Candidates:
+    """The kernels for a call, and the alternatives to its decomposition that are faster on the
+    platform. Kernels with a negative priority are asked behind these."""
+    alternatives = listed_alternatives(platform)
 
     def candidates(call: Signature) -> Sequence[Candidate]:
         found = kernels(call)

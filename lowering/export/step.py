@@ -45,6 +45,8 @@ from lowering.stablehlo.run import enable_x64, import_jax, local_devices
 Kernels: TypeAlias = Mapping[str, Kernel] | Collection[str] | Literal["auto"] | None
 """Functions or targets by composite; names of listed kernels; all listed ones; or none."""
 
+MEASURED = ("cpu", "cuda")
+"""The platforms that alternatives were measured on."""
 _NEXT_SEED = 0x9E3779B97F4A7C15
 """What a seed grows by from step to step: odd, so that no seed comes twice before all 2**64 did,
 and far from what the operators of one step add to theirs."""
@@ -101,7 +103,8 @@ class Step:
     _placed: PlacedKernels = field(repr=False)
     _shardings: Mapping[str, Any] = field(repr=False)
     """jax's, by input name."""
-    _compiled: Callable[..., Any] = field(repr=False)
+    _compiled: Any = field(repr=False)
+    """jax's."""
 
     @property
     def kernels(self) -> tuple[KernelUse, ...]:
@@ -114,6 +117,12 @@ class Step:
         """The program as it is compiled: with kernels and alternatives in place of
         decompositions."""
         return self._placed.module
+
+    @property
+    def temporary_bytes(self) -> int:
+        """The memory of the device that a call takes beside its inputs and results, in bytes, as
+        XLA counts it."""
+        return int(self._compiled.memory_analysis().temp_size_in_bytes)
 
     def init(self, weights: Any, *, optimizer: Any = None, seed: int = 0) -> State:
         """A state to start with: a copy of the weights, on the device.
@@ -448,9 +457,9 @@ def candidates_of(
         raise ProgramError("ignored is for kernels that are given; registries list their own")
     if kernels == "auto":
         found = listed_kernels(module, platform)
-        # Their conditions were measured on the CPU.
-        asked = with_alternatives(found) if alternatives and platform == "cpu" else found
-        return asked, f"{NOT_LISTED} for {platform}"
+        if alternatives and platform in MEASURED:
+            found = with_alternatives(found, platform)
+        return found, f"{NOT_LISTED} for {platform}"
     if not _are_names(kernels):
         raise ProgramError(
             "kernels must be 'auto', None, names of composites with listed kernels, or a mapping"

@@ -29,6 +29,12 @@ class Executable:
     device: Any
     """The device that it runs on."""
 
+    @property
+    def temporary_bytes(self) -> int:
+        """The memory of the device that a run takes beside its inputs and results, in bytes, as
+        XLA counts it."""
+        return int(self.loaded.get_compiled_memory_stats().temp_size_in_bytes)
+
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run once and return one numpy array for each output.
 
@@ -39,7 +45,7 @@ class Executable:
 
         buffers = self.place(*arrays)
         try:
-            return [np.asarray(result) for result in self._execute(buffers)]
+            return [np.asarray(result) for result in self.start(buffers)]
         except (RuntimeError, ValueError) as error:
             raise self._failure(error) from error
 
@@ -67,11 +73,13 @@ class Executable:
             RunError: the platform reports a failure.
         """
         try:
-            return [result.block_until_ready() for result in self._execute(buffers)]
+            return [result.block_until_ready() for result in self.start(buffers)]
         except (RuntimeError, ValueError) as error:
             raise self._failure(error) from error
 
-    def _execute(self, buffers: list[Any]) -> list[Any]:
+    def start(self, buffers: list[Any]) -> list[Any]:
+        """Run once on arrays that `place` returned, without waiting. A failure of the platform is
+        an error of its own, here or where a result is used."""
         results = self.loaded.execute_sharded(buffers)
         return [shard[0] for shard in results.disassemble_into_single_device_arrays()]
 

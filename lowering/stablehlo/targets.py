@@ -75,6 +75,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("xla", "XLA", ()),
+        Target("cuda", "XLA on NVIDIA's GPUs", ()),
         Target(
             "portable",
             "a portable program",

@@ -7,18 +7,18 @@ import json
 import sys
 from pathlib import Path
 
-import jax
 import pytest
+from composites_testing.devices import HAS_GPU
 from composites_testing.processes import run
 
 from benchmarks import gpu_kernels
 from benchmarks.gpu_kernels import CALLS_HEAD, TRAINING_HEAD, Call, Table, Trained
 from benchmarks.kernel_cases import cross_entropy
+from composites import Program
 from composites.registry.kernels import listed_in
 
 REPOSITORY = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "benchmarks.kernels", "--device", "cuda")
-HAS_GPU = any(device.platform == "gpu" for device in jax.devices())
 
 EXPORTS = """
 import sys
@@ -59,10 +59,11 @@ with interpreted():
     ]
     trained = gpu_kernels.measured_training(
         gpu_kernels.Training("tiny", lambda: programs["gpt"], calls=False),
-        programs["gpt"], 0.01, "cpu",
+        {"stock": programs["gpt"]}, 0.01, "cpu",
     )
     alone = gpu_kernels.measured_training(
-        gpu_kernels.Training("tiny", lambda: programs["loss"]), programs["loss"], 0.01, "cpu"
+        gpu_kernels.Training("tiny", lambda: programs["loss"]),
+        {"stock": programs["loss"], "fast": programs["loss"]}, 0.01, "cpu",
     )
 print(json.dumps([calls, asdict(trained), asdict(alone)]))
 """
@@ -85,21 +86,32 @@ def test_a_tiny_run_without_torch_xla(tmp_path: Path) -> None:
     for call in calls:
         assert call["difference"] < (2e-2 if "rms_norm" in call["composite"] else 2e-6)
         assert call["kernel"] > 0
-    for found in (trained, alone):
-        assert found["times"].keys() == {"decompositions", "kernels"}
+    assert trained["times"].keys() == trained["temporary"].keys() == {"decompositions", "kernels"}
+    assert all(size > 0 for size in trained["temporary"].values())
+    assert alone["times"].keys() == {"decompositions", "fast decompositions", "kernels"}
 
 
 def test_cells_have_ratios_and_bars() -> None:
     call = Call("loss", "ptxla.cross_entropy_loss", 0.4, 0.05, 1e-7)
-    assert call.cells[2:] == ("400 ms", "50.0 ms", "8.00", "1.0e-07")
-    times = {"decompositions": 0.5, "kernels": 0.1, "PyTorch": 0.2, "PyTorch, flash": 0.08}
-    row = Trained("attention", times, 3.0, 0.9).cells
+    assert call.cells[2:] == ("400 ms", "50 ms", "8.00", "1.0e-07")
+    times = {
+        "decompositions": 0.5,
+        "fast decompositions": 0.4,
+        "kernels": 0.1,
+        "PyTorch": 0.2,
+        "PyTorch, flash": 0.08,
+    }
+    temporary = {"decompositions": 4_000_000_000, "kernels": 1_400_000}
+    row = Trained("attention", times, temporary, 3.0, 0.9, 2.0).cells
     assert row == (
-        *("attention", "500 ms", "100 ms", "200 ms", "80.0 ms"),
-        *("5.00", "3 met", "0.80", "0.9 missed"),
+        *("attention", "500 ms", "400 ms", "100 ms", "200 ms", "80 ms"),
+        *("5.00", "3 met", "0.80", "0.9 missed", "1.25", "2 missed", "4,000", "", "1"),
     )
-    without = Trained("attention", {"decompositions": 0.2, "kernels": 0.1}, 3.0, 0.9).cells
-    assert without[3:] == ("", "", "2.00", "3 missed", "", "")
+    times = {"decompositions": 0.0002, "kernels": 0.0001}
+    assert Trained("attention", times, bar=3.0, flash_bar=0.9).cells == (
+        *("attention", "200 µs", "", "100 µs", "", ""),
+        *("2.00", "3 missed", "", "", "", "", "", "", ""),
+    )
     assert (len(call.cells), len(row)) == (len(CALLS_HEAD), len(TRAINING_HEAD))
     table = Table("Single calls", CALLS_HEAD)
     table.add(call.cells)
@@ -115,13 +127,15 @@ def test_every_kernel_has_a_case() -> None:
     assert listed <= {name for program in programs for name in program.composites}
     # These are small ones of the cases that are measured.
     kinds = {name.partition("-")[0] for name in gpu_kernels.CASES}
-    assert kinds == {"attention", "gpt", "loss", "norm", "adamw"}
+    assert kinds == {"attention", "gpt", "loss", "norm", "adamw", "alternative"}
 
 
 def test_the_bars_are_those_of_attention() -> None:
     bars = {name: case.bar for name, case in gpu_kernels.CASES.items() if case.bar is not None}
     shares = {name for name, case in gpu_kernels.CASES.items() if case.flash_bar is not None}
     assert bars == {"attention-4096": 3.0}
+    fast = {name: case.fast_bar for name, case in gpu_kernels.CASES.items() if case.fast_bar}
+    assert fast == {"attention-4096": 2.0}
     assert shares == {"attention-1024", "attention-2048", "attention-4096"}
 
 
@@ -133,9 +147,12 @@ def test_programs_that_were_not_prepared(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_programs_are_prepared(tmp_path: Path) -> None:
-    prepared = run(*COMMAND, "--prepare", str(tmp_path), "--names", "adamw", cwd=REPOSITORY)
+    names = "adamw|attention-1024"
+    prepared = run(*COMMAND, "--prepare", str(tmp_path), "--names", names, cwd=REPOSITORY)
     assert prepared.code == 0, prepared.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["adamw"]
+    found = {path.name: Program.load(path) for path in tmp_path.iterdir()}
+    assert found.keys() == {"adamw", "attention-1024", "attention-1024-fast"}
+    assert found["attention-1024"].mlir != found["attention-1024-fast"].mlir
 
 
 def test_without_a_gpu_the_error_says_so() -> None:
@@ -148,10 +165,3 @@ def test_without_a_gpu_the_error_says_so() -> None:
     assert "--device cuda needs an NVIDIA GPU; nothing was measured" in found.stderr
     assert "Traceback" not in found.stderr
     assert found.stdout == ""
-
-
-def test_no_number_of_a_gpu_is_written() -> None:
-    """Nobody has measured: times are what the benchmark prints."""
-    text = (REPOSITORY / "examples/gpu_kernels/README.md").read_text(encoding="utf-8")
-    assert " ms" not in text
-    assert "nothing was measured" in text.lower()

@@ -162,6 +162,7 @@ def with_loops(program: Program) -> set[str]:
         ("litert", "fast", ()),
         ("litert", "small", ()),
         ("portable", "fast", ()),
+        ("cuda", "fast", ()),
     ],
 )
 def test_goals_leave_out_what_a_consumer_refuses_or_runs_slower(

@@ -270,7 +270,7 @@ def test_the_choice_of_enable_counts_as_one(choice: str) -> None:
 
 def test_other_platforms_and_named_kernels_have_none(tmp_path: Path) -> None:
     program, _, _ = export("bilinear")
-    assert alternatives(program.with_kernels("cuda").kernels) == {None}
+    assert alternatives(program.with_kernels("rocm").kernels) == {None}
     assert alternatives(program.compile("cpu", {}).kernels) == {None}
     with pytest.raises(ProgramError, match="no kernel is listed for cpu"):
         program.compile("cpu", ["ptxla.upsample_bilinear2d"])
@@ -479,3 +479,28 @@ def test_failures(
 ) -> None:
     with pytest.raises(kind, match=re.compile(message, re.DOTALL)):
         softmax_with(registry, function, when)
+
+
+def test_auto_takes_what_is_faster_on_the_platform() -> None:
+    """Without a GPU: the programs with what `auto` takes, lowered for one."""
+
+    def call(query: Tensor, x: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
+        attended = attend(query, query, query, is_causal=True)
+        larger = functional.interpolate(x, scale_factor=2, mode="bilinear")
+        norm = functional.layer_norm(attended, (64,))
+        loss = functional.cross_entropy(logits, labels)
+        return norm.mean() + larger.mean() + loss
+
+    operands = [floats(1, 2, 1024, 64), floats(1, 2, 8, 8), floats(256, 512)]
+    program = composites.export(Function(call, operands), (classes(256, 512),), train=True)
+    taken = {}
+    for platform in ("cpu", "cuda", "tpu"):
+        uses = program.with_kernels(platform).kernels
+        taken[platform] = {use.alternative.partition(".")[2] for use in uses if use.alternative}
+    assert taken["tpu"] == set()
+    assert taken["cuda"] == {
+        "scaled_dot_product_attention=causal_rows",
+        "upsample_bilinear2d=by_axis",
+        "upsample_bilinear2d_backward=phases",
+    }
+    assert {"scaled_dot_product_attention=blockwise_long", "cross_entropy_loss=rows"} < taken["cpu"]

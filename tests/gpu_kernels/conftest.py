@@ -1,4 +1,8 @@
-"""The package of examples/gpu_kernels, as if it were installed. No test needs a GPU."""
+"""The package of examples/gpu_kernels, as if it were installed.
+
+No test needs a GPU. On a machine that has one which jax can use, kernels run there, those of cuDNN
+too, and not in interpret mode.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,14 @@
-"""Each Pallas kernel, in interpret mode, against the decomposition that it replaces."""
+"""Each kernel against the decomposition that it replaces: Pallas kernels in interpret mode, or all
+kernels on the GPU, where the machine has one.
+
+There, products of f32 in a decomposition would have factors that are rounded to TF32. They are made
+exact, and the kernels' results are held to the decomposition in f64.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.devices import HAS_GPU
 from torch import Tensor
 from torch.nn import functional
 
@@ -20,7 +28,7 @@ from composites import Program
 from composites.functions import find_function
 from composites.registry.kernels import listed_in
 from lowering.export.arrays import array
-from lowering.stablehlo import compare
+from lowering.stablehlo import Module, compare
 from lowering.stablehlo.kernels import distinct
 
 F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
@@ -54,10 +62,12 @@ def loss(
     return Sample(functional.cross_entropy, [(rows, classes)], others, dtype, keywords)
 
 
-def attention(*shapes: tuple[int, ...], dtype: torch.dtype = F32, **keywords: Any) -> Sample:
+def attention(
+    *shapes: tuple[int, ...], dtype: torch.dtype = F32, kernels: str = "flash", **keywords: Any
+) -> Sample:
     shapes = shapes if len(shapes) > 1 else shapes * 3
     function = functional.scaled_dot_product_attention
-    return Sample(function, shapes, dtype=dtype, keywords=keywords, kernels="flash")
+    return Sample(function, shapes, dtype=dtype, keywords=keywords, kernels=kernels)
 
 
 def norm(
@@ -114,6 +124,26 @@ SAMPLES: Mapping[str, Sample] = {
     "norm, small numbers of bf16, which show the epsilon": norm(5, 33, dtype=BF16, size=0.02),
     "norm, f16": norm(5, 33, dtype=F16),
 }
+CUDNN: Mapping[str, Sample] = {
+    "attention": attention((2, 3, 128, 64), dtype=BF16, kernels="attention:"),
+    "attention, f16": attention((2, 3, 128, 32), dtype=F16, kernels="attention:"),
+    "attention, an odd length": attention((2, 3, 70, 16), dtype=BF16, kernels="attention:"),
+    "attention, the largest head": attention((1, 2, 96, 128), dtype=BF16, kernels="attention:"),
+    "attention, causal": attention(
+        (1, 2, 192, 24), dtype=BF16, is_causal=True, kernels="attention:"
+    ),
+    "attention, more keys": attention(
+        (1, 2, 64, 16), *[(1, 2, 150, 16)] * 2, dtype=BF16, kernels="attention:"
+    ),
+    "attention, scale": attention((2, 2, 64, 16), dtype=BF16, scale=0.3, kernels="attention:"),
+    "attention, grouped": attention(
+        (2, 4, 64, 16), *[(2, 2, 64, 16)] * 2, dtype=BF16, enable_gqa=True, kernels="attention:"
+    ),
+    "attention, three dimensions": attention((4, 64, 16), dtype=BF16, kernels="attention:"),
+}
+"""They run on a GPU only."""
+if HAS_GPU:
+    SAMPLES = {**SAMPLES, **{f"cuDNN's {name}": sample for name, sample in CUDNN.items()}}
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -131,7 +161,8 @@ def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Path
     named = {f"param:{key}": value.detach() for key, value in module.named_parameters()}
     given = iter((weights, *others))
     inputs = [named[value.name] if value.name in named else next(given) for value in program.inputs]
-    found = compared(program, inputs, registry, TOLERANCE[sample.dtype], sample.kernels)
+    tolerance = TOLERANCE[sample.dtype]
+    found = compared(program, inputs, registry, tolerance, sample.kernels)
     assert found == 2
 
 
@@ -161,6 +192,20 @@ class Squared(torch.nn.Module):
         return squares.mean()
 
 
+def with_exact_products(program: Program) -> Module:
+    dimensions = (
+        r"(contracting_dims = \[[\d, ]*\] x \[[\d, ]*\])(, precision = \[DEFAULT, DEFAULT\])?"
+    )
+    exact = r"\1, precision = [HIGHEST, HIGHEST]"
+    return Module.parse(re.sub(dimensions, exact, program.mlir))
+
+
+def test_products_are_made_exact() -> None:
+    program = composites.export(Squared(torch.nn.Linear(3, 4)), (torch.zeros(2, 3),), train=True)
+    found = str(with_exact_products(program).ir)
+    assert found.count("HIGHEST, HIGHEST") == found.count("stablehlo.dot_general") > 1
+
+
 def compared(
     program: Program,
     inputs: Sequence[Tensor],
@@ -181,7 +226,16 @@ def compared(
         np.asarray(array(value.name, tensor))
         for value, tensor in zip(program.inputs, inputs, strict=True)
     ]
-    with interpreted():
-        comparison = compare(program.module, kernels, inputs=arrays, tolerance=tolerance)
+    if not HAS_GPU:
+        with interpreted():
+            comparison = compare(program.module, kernels, inputs=arrays, tolerance=tolerance)
+        assert not comparison.problems
+        return len(comparison.calls)
+    module = with_exact_products(program)
+    comparison = compare(module, kernels, inputs=arrays, tolerance=math.inf, platform="cuda")
     assert not comparison.problems
+    for call in comparison.calls:
+        assert call.numbers is not None
+        assert call.numbers.kernel_error is not None, call.numbers.why_not_f64
+        assert call.numbers.kernel_error <= tolerance, call.call.name
     return len(comparison.calls)

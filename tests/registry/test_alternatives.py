@@ -41,7 +41,14 @@ F = "decomposition: 'a:f'"
         ("'x y': {decomposition: 'a:f'}", "'x y' is not the name of an alternative: letters"),
         ("a: {goals: fast}", "an alternative needs `decomposition`, `backward`, or both"),
         (f"a: {{goals: quick, {F}}}", "must be 'fast', 'small', 'shared' or 'stock', not 'quick'"),
-        (f"a: {{not_for: ire, {F}}}", "must be 'iree' or 'litert', not 'ire'"),
+        (f"a: {{not_for: ire, {F}}}", "must be 'cuda', 'iree' or 'litert', not 'ire'"),
+        (f"a: {{only_for: gpu, {F}}}", "must be 'cuda', 'iree' or 'litert', not 'gpu'"),
+        (f"a: {{only_for: cuda, {F}}}", "only_for: is for goals, and this alternative is chosen"),
+        (f"a: {{goals: stock, only_for: cuda, {F}}}", "only_for: an alternative for stock takes"),
+        (
+            f"a: {{goals: fast, not_for: iree, only_for: cuda, {F}}}",
+            "write `not_for` or `only_for`, not both",
+        ),
         (f"a: {{not_for: iree, {F}}}", "not_for: is for goals, and this alternative is chosen by"),
         (f"a: {{goals: stock, not_for: iree, {F}}}", "not_for: an alternative for stock takes"),
         (f"a: {{gaols: fast, {F}}}", "unknown key 'gaols'; did you mean 'goals'? (the keys are"),
@@ -331,11 +338,14 @@ def test_a_package_that_adds_to_one_that_is_left_out(
 
 
 def test_goals_for_a_target_leave_out_what_does_not_suit_it() -> None:
-    goals = f"a: {{goals: fast, not_for: iree, {F}}}, b: {{goals: [fast, small], {F}}}"
+    goals = (
+        f"a: {{goals: fast, not_for: iree, {F}}}, b: {{goals: [fast, small], {F}}},"
+        f" c: {{goals: fast, only_for: [cuda, litert], {F}}}"
+    )
     (found,) = parse_registry(entry(goals), "acme.yaml").composites
     for word, taken in {
-        "fast": "ab", "fast@xla": "ab", "fast@iree": "b", "fast@portable": "b",
-        "small@portable": "b", "a": "a", "small": "b",
+        "fast": "ab", "fast@xla": "ab", "fast@iree": "b", "fast@cuda": "abc", "fast@litert": "abc",
+        "fast@portable": "b", "small@portable": "b", "a": "a", "c": "c", "small": "b",
     }.items():  # fmt: skip
         assert [alternative.name for alternative in found.chosen(word)] == list(taken)
     assert [for_target(word, "iree") for word in ("fast", "stock", "a")] == [

@@ -29,3 +29,18 @@ def attention(dtype: torch.dtype) -> Iterator[Call]:
     yield operands(260, 300), {"attn_mask": torch.randn(2, 260, 300).to(dtype)}
     yield operands(300, 300), {"attn_mask": torch.rand(1, 300) > 0.2}
     yield operands(300, 300, 1), {"is_causal": True, "enable_gqa": True}
+
+
+def causal_attention(dtype: torch.dtype) -> Iterator[Call]:
+    """Long causal calls, whose lengths no number of blocks divides."""
+
+    def numbers(*shape: int) -> Tensor:
+        return torch.randn(*shape).to(dtype).requires_grad_(dtype.is_floating_point)
+
+    def operands(length: int, keys: int, heads: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+        return numbers(1, 2, length, 8), numbers(1, heads, keys, 8), numbers(1, heads, keys, 12)
+
+    yield operands(1024, 1024), {"is_causal": True}
+    yield operands(1030, 1030), {"is_causal": True, "scale": 0.3}
+    yield operands(1025, 300), {"is_causal": True}
+    yield operands(1030, 1100, 1), {"is_causal": True, "enable_gqa": True}

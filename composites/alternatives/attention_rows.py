@@ -1,0 +1,163 @@
+"""Causal attention in a few blocks of rows, each with all the keys that it sees, for GPUs.
+
+Half of the scores are masked. Stock's decomposition computes them, and so writes and reads twice as
+much memory. Here a block of rows has products with the keys up to its last row only.
+
+A GPU is slower with loops over smaller blocks (`composites.alternatives.attention`): each of their
+turns waits for the host, and their scores do not stay in a cache. Here the blocks are written out.
+Their number is fixed, so the text does not grow with the length.
+
+Scores and sums are in f32, also where the operands are bf16.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import jax.numpy as jnp
+from jax import Array
+
+from composites.errors import UnsupportedCallError
+
+BLOCKS = 4
+"""With 8, a tenth less is computed, and XLA takes twice as long to compile."""
+
+
+def causal_rows(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Array, Array]:
+    """Causal `aten::scaled_dot_product_attention` without a mask, and its `log_sum_exp`.
+
+    Args:
+        query: `[…, Hq, L, E]`.
+        key, value: `[…, H, S, E]` and `[…, H, S, Ev]`. H divides Hq if `enable_gqa`.
+
+    Returns:
+        `[…, Hq, L, Ev]`, and `[…, Hq, L]` in f32.
+    """
+    _check(attn_mask, is_causal)
+    grouped = _by_heads_of(key, query)
+    results, sums = [], []
+    for rows in _blocks(query, key, scale):
+        scores = rows.scores(grouped, key)
+        highest = scores.max(-1)  # finite: each row sees the first key
+        weights = jnp.exp(scores - highest[..., None])
+        total = weights.sum(-1)
+        seen = _product("...hgqk,...hkd->...hgqd", weights, rows.keys(value))
+        results.append((seen / total[..., None]).astype(query.dtype))
+        sums.append(highest + jnp.log(total))
+    shape = query.shape[:-1]
+    return (
+        jnp.concatenate(results, -2).reshape(*shape, value.shape[-1]),
+        jnp.concatenate(sums, -1).reshape(shape),
+    )
+
+
+def causal_rows_backward(
+    grad_output: Array,
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None,
+    result: Array,
+    log_sum_exp: Array,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[Array, Array, Array]:
+    """The gradients of query, key and value. The arguments are those of `causal_rows`."""
+    _check(attn_mask, is_causal)
+    grouped, grads, results = (_by_heads_of(key, x) for x in (query, grad_output, result))
+    sums = _by_heads_of(key, log_sum_exp[..., None])[..., 0]
+    of_queries = []
+    of_key, of_value = jnp.zeros(key.shape, jnp.float32), jnp.zeros(value.shape, jnp.float32)
+    for rows in _blocks(query, key, scale):
+        queries, given = rows.rows(grouped), rows.rows(grads)
+        weights = jnp.exp(rows.scores(grouped, key) - rows.numbers(sums)[..., None])
+        of_weights = _product("...hgqd,...hkd->...hgqk", given, rows.keys(value))
+        if rows.start == 0:
+            # Of rows with few keys, both terms of the difference below nearly cancel, so that
+            # their rounding errors must cancel too.
+            subtracted = (weights * of_weights).sum(-1)
+        else:
+            subtracted = (_f32(given) * _f32(rows.rows(results))).sum(-1)
+        of_scores = weights * (of_weights - subtracted[..., None]) * rows.factor
+        of_queries.append(_product("...hgqk,...hkd->...hgqd", of_scores, rows.keys(key)))
+        seen = (..., slice(rows.seen), slice(None))
+        of_key = of_key.at[seen].add(_product("...hgqk,...hgqd->...hkd", of_scores, queries))
+        of_value = of_value.at[seen].add(_product("...hgqk,...hgqd->...hkd", weights, given))
+    return (
+        jnp.concatenate(of_queries, -2).reshape(query.shape).astype(query.dtype),
+        of_key.astype(key.dtype),
+        of_value.astype(value.dtype),
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A block of queries."""
+
+    start: int
+    end: int
+    seen: int
+    """The number of keys that its last row sees."""
+    factor: float
+
+    def rows(self, x: Array) -> Array:
+        """Those of `[…, H, group, L, E]`."""
+        return x[..., self.start : self.end, :]
+
+    def numbers(self, x: Array) -> Array:
+        """Those of `[…, H, group, L]`."""
+        return x[..., self.start : self.end]
+
+    def keys(self, x: Array) -> Array:
+        """Those of key or value that the block sees."""
+        return x[..., : self.seen, :]
+
+    def scores(self, query: Array, key: Array) -> Array:
+        """`[…, H, group, rows, keys]`, minus infinity where masked."""
+        found = _product("...hgqd,...hkd->...hgqk", self.rows(query), self.keys(key))
+        row = jnp.arange(self.start, self.end, dtype=jnp.int32)[:, None]
+        column = jnp.arange(self.seen, dtype=jnp.int32)[None, :]
+        return jnp.where(column <= row, found * self.factor, -jnp.inf)
+
+
+def _blocks(query: Array, key: Array, scale: float | None) -> Iterator[_Rows]:
+    """As equal as they can be, without empty ones."""
+    length, keys = query.shape[-2], key.shape[-2]
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    bounds = [length * number // BLOCKS for number in range(BLOCKS + 1)]
+    for start, end in pairwise(bounds):
+        if end > start:
+            yield _Rows(start, end, min(end, keys), factor)
+
+
+def _by_heads_of(key: Array, x: Array) -> Array:
+    """`[…, Hq, L, E]` as `[…, H, group, L, E]`."""
+    heads = key.shape[-3]
+    return x.reshape(*x.shape[:-3], heads, x.shape[-3] // heads, *x.shape[-2:])
+
+
+def _check(mask: Array | None, is_causal: bool) -> None:
+    if mask is not None or not is_causal:
+        raise UnsupportedCallError("takes causal attention without a mask")
+
+
+def _f32(x: Array) -> Array:
+    return x.astype(jnp.float32)
+
+
+def _product(equation: str, one: Array, other: Array) -> Array:
+    """A product of numbers in f32, which a GPU may round to TF32, as those of stock."""
+    return jnp.einsum(equation, _f32(one), _f32(other))

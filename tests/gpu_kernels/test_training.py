@@ -1,0 +1,86 @@
+"""A GPT trains with the kernels as it does without them and as PyTorch does: on the GPU where the
+machine has one, otherwise in interpret mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from composites_testing.devices import HAS_GPU
+
+import composites
+from benchmarks.training_steps import causal_gpt
+from composites import Program
+from lowering.export.listed_kernels import listed_kernels
+from lowering.stablehlo.kernels import place_kernels
+
+DTYPES = [torch.float32, *([torch.bfloat16] if HAS_GPU else [])]
+"""cuDNN, which is asked first for bf16, runs on a GPU only."""
+STEPS = 200 if HAS_GPU else 5
+OPTIMIZER = partial(torch.optim.AdamW, lr=3e-3)
+KERNELS = {
+    "ptxla.scaled_dot_product_attention",
+    "ptxla.scaled_dot_product_attention_backward",
+    "ptxla.cross_entropy_loss",
+    "ptxla.cross_entropy_loss_backward",
+    "ptxla.adamw",
+}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_training_with_kernels(dtype: torch.dtype, tmp_path: Path) -> None:
+    from gpu_kernels.pallas import interpreted
+
+    torch.manual_seed(0)
+    module, batch = causal_gpt(32, vocabulary=97, width=64, layers=2)
+    module = module.to(dtype)
+    weights = {name: value.detach().clone() for name, value in module.state_dict().items()}
+    program = composites.export(module, (), kwargs=dict(batch), optimizer=OPTIMIZER)
+    platform = "cuda" if HAS_GPU else "cpu"
+    with nullcontext() if HAS_GPU else interpreted():
+        placed = place_kernels(
+            program.module, listed_kernels(program.module, "cuda"), platform=platform
+        )
+        assert {call.name for call in placed.taken} == KERNELS
+        with_kernels = replace(program, module=placed.module)
+        found = losses_of(with_kernels, weights, batch, platform)
+    expected = losses_of(program, weights, batch, platform)
+    eager = losses_of_pytorch(module, batch)
+    # A GPU's products of f32 have factors that are rounded to TF32.
+    tolerance = 5e-2 if HAS_GPU else 1e-4
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found, eager, rtol=tolerance, atol=tolerance)
+    assert found[-1] < found[0] - 0.1
+
+
+def losses_of(
+    program: Program,
+    weights: Mapping[str, torch.Tensor],
+    batch: Mapping[str, torch.Tensor],
+    platform: str,
+) -> list[float]:
+    step = program.compile(platform, None)
+    state, losses = step.init(weights), []
+    for _ in range(STEPS):
+        loss, state = step(state, **batch)
+        losses.append(float(loss))
+    return losses
+
+
+def losses_of_pytorch(module: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> list[float]:
+    optimizer, losses = OPTIMIZER(module.parameters()), []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = module(**batch)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
