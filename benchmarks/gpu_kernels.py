@@ -71,6 +71,7 @@ TRAINING_HEAD = (
     *("decompositions / fast", "bar"),
     *("temporary MB of decompositions", "of fast ones", "of kernels"),
 )
+LEFT = "Not measured, for want of time"
 ALTERNATIVES_HEAD = ("alternative", "stock", "fast", "stock / fast")
 CUDA = "cuda"
 Decompositions = Literal["stock", "fast", "fast for the CPU"]
@@ -96,6 +97,7 @@ class Training:
     calls: bool = True
     """Whether its calls are measured alone, or the whole step."""
     decompositions: Sequence[Decompositions] = ("stock", "fast")
+    """Those that it is exported with."""
 
 
 def attention_case(length: int) -> Case:
@@ -136,22 +138,29 @@ def gpt(length: int, width: int = HEADS * SIZE, layers: int = 8) -> tuple[nn.Mod
 
 def adamw(size: int, decompositions: Decompositions = "stock") -> Program:
     """The update of one matrix, with a step that costs little beside it."""
+    return composites.export(
+        Weighted(size),
+        (),
+        kwargs={"gradient": torch.zeros(size, size)},
+        optimizer=partial(torch.optim.AdamW, lr=1e-3),
+        **_chosen(decompositions),
+    )
 
-    optimizer = partial(torch.optim.AdamW, lr=1e-3)
-    return composites.export(Summed(size), (), optimizer=optimizer, **_chosen(decompositions))
 
+class Weighted(nn.Module):
+    """A parameter whose gradient is an input."""
 
-class Summed(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(size, size))
 
-    def forward(self) -> Tensor:
-        return self.weight.sum()
+    def forward(self, gradient: Tensor) -> Tensor:
+        return (self.weight * gradient).sum()
 
 
 def adamw_in_pytorch(size: int) -> Mapping[str, Callable[[], object]]:
-    return {"PyTorch": _steps_in_pytorch(Summed(size).cuda(), {})}
+    batch = {"gradient": torch.randn(size, size, device="cuda")}
+    return {"PyTorch": _steps_in_pytorch(Weighted(size).cuda(), batch)}
 
 
 def of_case(case: Case, decompositions: Decompositions = "stock") -> Program:
@@ -371,7 +380,11 @@ class Trained:
 
 def duration(seconds: float) -> str:
     """As text, with three digits."""
-    return f"{seconds * 1e6:.3g} µs" if seconds < 999.5e-6 else f"{seconds * 1e3:.3g} ms"
+    unit, scale = next(
+        ((unit, scale) for unit, scale in (("µs", 1e6), ("ms", 1e3)) if seconds * scale < 999.5),
+        ("s", 1.0),
+    )
+    return f"{seconds * scale:#.3g}".rstrip(".") + f" {unit}"
 
 
 def _number(value: float | None) -> str:
@@ -446,7 +459,7 @@ def measured_alternative(
     """A row: the program with stock's decompositions, and with those that are fast on a CPU."""
     runs = [_of_program(each, platform, whole=False)[0] for each in programs.values()]
     stock, fast = _seconds(runs, ALONE, seconds)
-    return case.name, duration(stock), duration(fast), f"{stock / fast:.2f}"
+    return case.name, duration(stock), duration(fast), f"{stock / fast:#.3g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,6 +562,14 @@ class Table:
         return [f"## {self.title}", "", *head, *body, ""]
 
 
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What was measured, and the names of the cases for which there was no time."""
+
+    tables: Sequence[Table]
+    left: Sequence[str] = ()
+
+
 def prepare(folder: Path, names: Sequence[str]) -> None:
     """Export the programs of these cases, each to a folder of its own. Needs torch_xla."""
     for name in names:
@@ -565,7 +586,7 @@ def _folder(name: str, decompositions: Decompositions) -> str:
 
 def measure(
     names: Sequence[str], *, prepared: Path | None, seconds: float, minutes: float
-) -> list[Table]:
+) -> Results:
     """Measure these cases.
 
     Args:
@@ -587,10 +608,12 @@ def measure(
     until = time.monotonic() + 60 * minutes
     calls, training = Table("Single calls", CALLS_HEAD), Table("Training", TRAINING_HEAD)
     alternatives = Table("Decompositions that are fast on a CPU", ALTERNATIVES_HEAD)
+    tables = training, calls, alternatives
     for position, name in enumerate(names):
         if time.monotonic() > until:
-            print(f"not measured, for want of time: {', '.join(names[position:])}", flush=True)
-            break
+            left = [CASES[name].name for name in names[position:]]
+            print(f"{LEFT}: {', '.join(left)}", flush=True)
+            return Results(tables, left)
         case = CASES[name]
         programs = {
             each: case.export(each)
@@ -606,10 +629,10 @@ def measure(
         if case.calls:
             for call in measured_calls(case.name, programs["stock"], seconds):
                 calls.add(call.cells)
-    return [training, calls, alternatives]
+    return Results(tables)
 
 
-def page(tables: Sequence[Table]) -> str:
+def page(results: Results) -> str:
     """The results as Markdown."""
     lines = [
         "# Kernels beside decompositions and PyTorch, on a GPU",
@@ -619,7 +642,10 @@ def page(tables: Sequence[Table]) -> str:
         _device(),
         "",
     ]
-    return "\n".join([*lines, *(line for table in tables if table.rows for line in table.lines)])
+    lines += [line for table in results.tables if table.rows for line in table.lines]
+    if results.left:
+        lines += [f"{LEFT}: {', '.join(results.left)}.", ""]
+    return "\n".join(lines)
 
 
 def use_package() -> None:

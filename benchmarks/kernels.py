@@ -38,17 +38,19 @@ On a GPU, the kernels are those of examples/gpu_kernels:
   kernels, and PyTorch in eager mode. `PyTorch` is its own choice of attention, and `PyTorch, flash`
   its flash kernel. Of attention, PyTorch is given the gradient, which the program computes from a
   weighted sum. Temporary memory is what XLA needs beside inputs and results.
-- calls: attention, cross entropy, RMS norm and AdamW alone. Operands lie as the composite has them;
+  AdamW is a step of one matrix, whose gradient is an input.
+- calls: attention, cross entropy and RMS norm alone. Operands lie as the composite has them;
   cuDNN's rows include a copy to another layout, which a whole program does not need.
 - alternatives: forward and backward with stock's decompositions, and with those that are fast for
   XLA's CPU backend.
 
 A time on a GPU is that of one run of twenty that are started without waiting (four of a whole
-step), so that what Python needs to start one is hidden where the GPU has enough to do.
+step), so that what Python needs to start one is hidden where the GPU has enough to do. It is the
+median of several such turns, which all sides of a row take one after the other.
 
-All sides of a row run in one process. Those of a call take turns, and a time is the median of its
-runs; those of a training step alternate in blocks, as benchmarks/timing.py says. The bound is the
-time in which this machine copies the bytes of operands and results.
+On the CPU, all sides of a row run in one process too. Those of a call take turns, and a time is the
+median of its runs; those of a training step alternate in blocks, as benchmarks/timing.py says. The
+bound is the time in which this machine copies the bytes of operands and results.
 """
 
 from __future__ import annotations
@@ -629,11 +631,11 @@ def on_gpu(options: argparse.Namespace) -> None:
     if options.prepare:
         gpu_kernels.prepare(options.prepare, names)
         return
-    tables = gpu_kernels.measure(
+    results = gpu_kernels.measure(
         names, prepared=options.prepared, seconds=options.seconds, minutes=options.minutes
     )
     if options.markdown:
-        options.markdown.write_text(gpu_kernels.page(tables), encoding="utf-8")
+        options.markdown.write_text(gpu_kernels.page(results), encoding="utf-8")
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[Part, str, Callable[[], Iterable[Row]]]]:

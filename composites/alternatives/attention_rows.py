@@ -1,13 +1,15 @@
 """Causal attention in a few blocks of rows, each with all the keys that it sees, for GPUs.
 
-Half of the scores are masked. Stock's decomposition computes them, and so writes and reads twice as
-much memory. Here a block of rows has products with the keys up to its last row only.
+Where there are as many queries as keys, half of the scores are masked. Stock's decomposition
+computes them all. Here a block of rows has products with the keys up to its last row only, so that
+three eighths are left out.
 
 A GPU is slower with loops over smaller blocks (`composites.alternatives.attention`): each of their
 turns waits for the host, and their scores do not stay in a cache. Here the blocks are written out.
 Their number is fixed, so the text does not grow with the length.
 
-Scores and sums are in f32, also where the operands are bf16.
+Scores and sums are in f32, also where the operands are bf16. A GPU may round the factors of
+products to TF32, as it does for stock's.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def causal_rows(
 
     Args:
         query: `[…, Hq, L, E]`.
-        key, value: `[…, H, S, E]` and `[…, H, S, Ev]`. H divides Hq if `enable_gqa`.
+        key, value: `[…, H, S, E]` and `[…, H, S, Ev]`. H divides Hq if `enable_gqa`. Row i of the
+            queries sees the keys 0 to i.
 
     Returns:
         `[…, Hq, L, Ev]`, and `[…, Hq, L]` in f32.
@@ -51,11 +54,11 @@ def causal_rows(
     results, sums = [], []
     for rows in _blocks(query, key, scale):
         scores = rows.scores(grouped, key)
-        highest = scores.max(-1)  # finite: each row sees the first key
+        highest = scores.max(-1)  # of at least one key
         weights = jnp.exp(scores - highest[..., None])
         total = weights.sum(-1)
-        seen = _product("...hgqk,...hkd->...hgqd", weights, rows.keys(value))
-        results.append((seen / total[..., None]).astype(query.dtype))
+        weighted = _product("...hgqk,...hkd->...hgqd", weights, rows.keys(value))
+        results.append((weighted / total[..., None]).astype(query.dtype))
         sums.append(highest + jnp.log(total))
     shape = query.shape[:-1]
     return (
@@ -80,7 +83,7 @@ def causal_rows_backward(
     grouped, grads, results = (_by_heads_of(key, x) for x in (query, grad_output, result))
     sums = _by_heads_of(key, log_sum_exp[..., None])[..., 0]
     of_queries = []
-    of_key, of_value = jnp.zeros(key.shape, jnp.float32), jnp.zeros(value.shape, jnp.float32)
+    of_key, of_value = jnp.float32(0), jnp.float32(0)
     for rows in _blocks(query, key, scale):
         queries, given = rows.rows(grouped), rows.rows(grads)
         weights = jnp.exp(rows.scores(grouped, key) - rows.numbers(sums)[..., None])
@@ -93,9 +96,8 @@ def causal_rows_backward(
             subtracted = (_f32(given) * _f32(rows.rows(results))).sum(-1)
         of_scores = weights * (of_weights - subtracted[..., None]) * rows.factor
         of_queries.append(_product("...hgqk,...hkd->...hgqd", of_scores, rows.keys(key)))
-        seen = (..., slice(rows.seen), slice(None))
-        of_key = of_key.at[seen].add(_product("...hgqk,...hgqd->...hkd", of_scores, queries))
-        of_value = of_value.at[seen].add(_product("...hgqk,...hgqd->...hkd", weights, given))
+        of_key += rows.of_all_keys(key, _product("...hgqk,...hgqd->...hkd", of_scores, queries))
+        of_value += rows.of_all_keys(value, _product("...hgqk,...hgqd->...hkd", weights, given))
     return (
         jnp.concatenate(of_queries, -2).reshape(query.shape).astype(query.dtype),
         of_key.astype(key.dtype),
@@ -124,6 +126,12 @@ class _Rows:
     def keys(self, x: Array) -> Array:
         """Those of key or value that the block sees."""
         return x[..., : self.seen, :]
+
+    def of_all_keys(self, x: Array, of_seen: Array) -> Array:
+        """What is of the keys that the block sees, with zeros for the others of `x`."""
+        widths = [(0, 0)] * x.ndim
+        widths[-2] = (0, x.shape[-2] - self.seen)
+        return jnp.pad(of_seen, widths)
 
     def scores(self, query: Array, key: Array) -> Array:
         """`[…, H, group, rows, keys]`, minus infinity where masked."""

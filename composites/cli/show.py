@@ -169,8 +169,8 @@ def _decomposition(entry: Description) -> str:
 def _alternatives(entry: Description) -> Iterator[str]:
     for name, about in entry.alternatives.items():
         goals = ", ".join(about.get("goals", ())) or "only by name"
-        without = "; not for " + " or ".join(about["not_for"]) if about.get("not_for") else ""
-        without += "; only for " + " and ".join(about["only_for"]) if about.get("only_for") else ""
+        without = "; not for " + ", ".join(about["not_for"]) if about.get("not_for") else ""
+        without += "; only for " + ", ".join(about["only_for"]) if about.get("only_for") else ""
         yield f"{name} ({goals}{without}): {about.get('decomposition', 'forward as above')}"
         conditions = about.get("when", {})
         yield from (f"  when {key}: {_written(value)}" for key, value in conditions.items())

@@ -165,7 +165,8 @@ class Alternative:
         return SHARED in self.goals
 
     def suits(self, target: str) -> bool:
-        """Whether goals take it in programs for a target; the empty one is this process."""
+        """Whether goals take it in programs for a target; the empty one is this process,
+        or a step on the CPU."""
         if target == PORTABLE:
             return not (self.not_for or self.only_for)
         return target not in self.not_for and (not self.only_for or target in self.only_for)

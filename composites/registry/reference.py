@@ -135,8 +135,8 @@ def _alternative(alternative: Alternative) -> str:
     parts = ["forward"] * (alternative.decomposition is not None)
     parts += ["backward"] * (alternative.derives or alternative.backward is not None)
     when = f"; when {under}" if under else ""
-    without = f" (not for {' or '.join(alternative.not_for)})" if alternative.not_for else ""
-    without += f" (only for {' and '.join(alternative.only_for)})" if alternative.only_for else ""
+    without = f" (not for {', '.join(alternative.not_for)})" if alternative.not_for else ""
+    without += f" (only for {', '.join(alternative.only_for)})" if alternative.only_for else ""
     return f"alternative `{alternative.name}`{goals}{without}: {' and '.join(parts)}{when}"
 
 

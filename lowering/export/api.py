@@ -100,8 +100,10 @@ def export(
         passes: functions from module to module that run on the result.
         share_decompositions: use one function for all equal decompositions. Otherwise each call
             gets its own function, which some consumers use to group operations.
-        target: the consumer: `xla`, `iree`, `litert`, or `portable` for all of them. Operations
-            that it is known to lack are replaced, and what cannot be is an error.
+        target: the consumer: `xla`, `cuda`, `iree`, `litert`, or `portable` for all of them.
+            Operations that it is known to lack are replaced, and what cannot be is an error. The
+            decompositions `fast` and `small` are those that suit it; `cuda` is XLA on NVIDIA's
+            GPUs.
         portable: the same as `target="portable"`.
         mesh: devices that share the program: names and sizes of its axes, such as `{"data": 2,
             "model": 4}`, or a mesh of jax or torch_xla. Marks of torch_xla's `mark_sharding` on

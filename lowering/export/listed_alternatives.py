@@ -30,7 +30,7 @@ OUTPUT_MASK = "output_mask"
 the parameter of an alternative's backward that says it for those of its `gradients`."""
 
 CPU = "cpu"
-"""The platform that alternatives are for if they name no other."""
+"""The platform that alternatives were made for, but for those that are only for another."""
 
 GRADIENT = "grad_output"
 
@@ -43,7 +43,7 @@ def listed_alternatives(platform: str) -> Candidates:
     """The alternatives that are faster than the decomposition of a call, in their order.
 
     Args:
-        platform: where the program runs: `cpu`, or one that alternatives may not be for.
+        platform: where the program runs: `cpu` or `cuda`.
 
     Raises:
         RegistryError: a registry file that the user has named is wrong.

@@ -79,7 +79,10 @@ def without_shardings(
 
 def platform_of(device: Any) -> str:
     """The platform of a device, as `jax_function` names it."""
-    return "cuda" if device.platform == "gpu" else str(device.platform)
+    if device.platform != "gpu":
+        return str(device.platform)
+    # jax tells AMD's GPUs apart in the same way.
+    return "rocm" if "rocm" in device.client.platform_version else "cuda"
 
 
 def placed(value: Value, array: Any, sharding: Any) -> Any:

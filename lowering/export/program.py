@@ -150,8 +150,9 @@ class Program:
                 decide.
             kernels: JAX functions or names of typed-FFI targets by composite, as `bind` and
                 `to_custom_call` take them (`acme.gelu` or `acme.gelu@2`). `auto` takes what
-                registries record as the fastest: their kernels for the platform and, on one CPU,
-                faster alternatives to decompositions, unless these were chosen at the export. A
+                registries record as the fastest: their kernels for the platform and, on one CPU or
+                one NVIDIA GPU, faster alternatives to decompositions, unless these were chosen at
+                the export. A
                 list of names (`acme.gelu`, `acme.*`) takes only kernels for these composites, and
                 None none. A function may raise `UnsupportedCallError` for a call, which then keeps
                 its decomposition.

@@ -78,8 +78,8 @@ class Executable:
             raise self._failure(error) from error
 
     def start(self, buffers: list[Any]) -> list[Any]:
-        """Run once on arrays that `place` returned, without waiting. A failure of the platform is
-        an error of its own, here or where a result is used."""
+        """Run once on arrays that `place` returned, without waiting. A failure is jax's own error,
+        here or where a result is used."""
         results = self.loaded.execute_sharded(buffers)
         return [shard[0] for shard in results.disassemble_into_single_device_arrays()]
 

@@ -58,11 +58,11 @@ with interpreted():
         for call in gpu_kernels.measured_calls(name, programs[name], 0.01, "cpu")
     ]
     trained = gpu_kernels.measured_training(
-        gpu_kernels.Training("tiny", lambda: programs["gpt"], calls=False),
+        gpu_kernels.Training("tiny", lambda _: programs["gpt"], calls=False),
         {"stock": programs["gpt"]}, 0.01, "cpu",
     )
     alone = gpu_kernels.measured_training(
-        gpu_kernels.Training("tiny", lambda: programs["loss"]),
+        gpu_kernels.Training("tiny", lambda _: programs["loss"]),
         {"stock": programs["loss"], "fast": programs["loss"]}, 0.01, "cpu",
     )
 print(json.dumps([calls, asdict(trained), asdict(alone)]))
@@ -93,7 +93,7 @@ def test_a_tiny_run_without_torch_xla(tmp_path: Path) -> None:
 
 def test_cells_have_ratios_and_bars() -> None:
     call = Call("loss", "ptxla.cross_entropy_loss", 0.4, 0.05, 1e-7)
-    assert call.cells[2:] == ("400 ms", "50 ms", "8.00", "1.0e-07")
+    assert call.cells[2:] == ("400 ms", "50.0 ms", "8.00", "1.0e-07")
     times = {
         "decompositions": 0.5,
         "fast decompositions": 0.4,
@@ -104,7 +104,7 @@ def test_cells_have_ratios_and_bars() -> None:
     temporary = {"decompositions": 4_000_000_000, "kernels": 1_400_000}
     row = Trained("attention", times, temporary, 3.0, 0.9, 2.0).cells
     assert row == (
-        *("attention", "500 ms", "400 ms", "100 ms", "200 ms", "80 ms"),
+        *("attention", "500 ms", "400 ms", "100 ms", "200 ms", "80.0 ms"),
         *("5.00", "3 met", "0.80", "0.9 missed", "1.25", "2 missed", "4,000", "", "1"),
     )
     times = {"decompositions": 0.0002, "kernels": 0.0001}
@@ -116,6 +116,20 @@ def test_cells_have_ratios_and_bars() -> None:
     table = Table("Single calls", CALLS_HEAD)
     table.add(call.cells)
     assert len({line.count(" | ") for line in table.lines if line.startswith("| ")}) == 1
+
+
+def test_durations_have_three_digits() -> None:
+    found = [gpu_kernels.duration(seconds) for seconds in (2e-6, 9.4e-5, 0.9996e-3, 0.0123, 2.1)]
+    assert found == ["2.00 µs", "94.0 µs", "1.00 ms", "12.3 ms", "2.10 s"]
+
+
+def test_a_page_names_what_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_kernels, "_device", lambda: "a GPU.")
+    table = Table("Single calls", ("call", "kernel"))
+    table.add(("gelu", "1.00 ms"))
+    page = gpu_kernels.page(gpu_kernels.Results([table], ["norm", "loss"]))
+    assert "| gelu | 1.00 ms |" in page
+    assert page.endswith("Not measured, for want of time: norm, loss.\n")
 
 
 def test_every_kernel_has_a_case() -> None:
@@ -157,8 +171,8 @@ def test_programs_are_prepared(tmp_path: Path) -> None:
 
 def test_without_a_gpu_the_error_says_so() -> None:
     if HAS_GPU:
-        found = run(*COMMAND, "--names", "adamw", "--seconds", "0.01", cwd=REPOSITORY)
-        assert "AdamW 4096x4096 | ptxla.adamw" in found.stdout
+        found = run(*COMMAND, "--names", "norm", "--seconds", "0.01", cwd=REPOSITORY)
+        assert "rms norm 16384x4096, bf16 | ptxla.rms_norm" in found.stdout
         return
     found = run(*COMMAND, cwd=REPOSITORY)
     assert found.code == 1

@@ -82,7 +82,7 @@ def test_show() -> None:
     assert "b (only by name): umbra_f:two" in shown
     shown = invoke("show", "scaled_dot_product_attention").stdout
     assert "blockwise_backward, of query, key, value" in shown
-    assert "blockwise_long (fast; not for cuda or litert)" in shown
+    assert "blockwise_long (fast; not for cuda, litert)" in shown
     assert "causal_rows (fast; only for cuda)" in shown
     described = json.loads(invoke("show", "umbra.e", "--json").stdout)["composites"][0]
     assert described["alternatives"]["b"] == {"decomposition": "umbra_f:two"}

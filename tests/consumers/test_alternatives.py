@@ -163,6 +163,7 @@ def with_loops(program: Program) -> set[str]:
         ("litert", "small", ()),
         ("portable", "fast", ()),
         ("cuda", "fast", ()),
+        ("cuda", "small", IN_BLOCKS),
     ],
 )
 def test_goals_leave_out_what_a_consumer_refuses_or_runs_slower(

@@ -231,8 +231,8 @@ def compared(
             comparison = compare(program.module, kernels, inputs=arrays, tolerance=tolerance)
         assert not comparison.problems
         return len(comparison.calls)
-    module = with_exact_products(program)
-    comparison = compare(module, kernels, inputs=arrays, tolerance=math.inf, platform="cuda")
+    exact = with_exact_products(program)
+    comparison = compare(exact, kernels, inputs=arrays, tolerance=math.inf, platform="cuda")
     assert not comparison.problems
     for call in comparison.calls:
         assert call.numbers is not None

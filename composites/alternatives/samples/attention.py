@@ -42,5 +42,5 @@ def causal_attention(dtype: torch.dtype) -> Iterator[Call]:
 
     yield operands(1024, 1024), {"is_causal": True}
     yield operands(1030, 1030), {"is_causal": True, "scale": 0.3}
-    yield operands(1025, 300), {"is_causal": True}
+    yield operands(1025, 1100), {"is_causal": True}
     yield operands(1030, 1100, 1), {"is_causal": True, "enable_gqa": True}
