@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from composites_testing.jax_calls import bits, composite_names
+from composites_testing.selection import exhaustive
 from flax import nnx
 
 import composites.jax
@@ -152,7 +153,9 @@ def test_a_method_that_the_program_exchanges(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @EACH_NORM
-@pytest.mark.parametrize("epsilon", [jnp.float32(0.1), np.full((1,), 1e-3), np.float32(0.1)])
+@pytest.mark.parametrize(
+    "epsilon", [jnp.float32(0.1), *exhaustive(np.full((1,), 1e-3), np.float32(0.1))]
+)
 def test_an_epsilon_that_is_no_number_of_python_is_left_alone(norm: Norm, epsilon: Any) -> None:
     def traced(variables: Any, x: Any, epsilon: Any) -> Any:
         return _linen(norm, epsilon=epsilon)[0](variables, x)

@@ -17,6 +17,7 @@ import optax
 import pytest
 from composites_testing.jax_calls import composite_names
 from composites_testing.processes import run_python
+from composites_testing.selection import exhaustive
 
 import composites.jax
 from composites.errors import UnusableFunctionError
@@ -78,7 +79,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize("dtype", [jnp.float32, *exhaustive(jnp.bfloat16)], ids=["f32", "bf16"])
 def test_bits_of_optimizers(name: str, dtype: Any) -> None:
     training = Training(OPTIMIZERS[name](), _parameters(dtype))
     before = training.run()
@@ -340,7 +341,7 @@ OTHERS: dict[str, tuple[str, Callable[[], Any]]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize("dtype", [jnp.float32, *exhaustive(jnp.bfloat16)], ids=["f32", "bf16"])
 def test_bits_of_other_optimizers(name: str, dtype: Any) -> None:
     entry, made = OTHERS[name]
     training = Training(made(), _parameters(dtype))

@@ -61,11 +61,24 @@ def test_a_right_kernel(load: Load) -> None:
     numbers = row.numbers
     assert numbers is not None
     assert (numbers.error, numbers.kernel_error, numbers.decomposition_error) == (0, 0, 0)
+    assert numbers.kernel_seconds is not None
+    assert numbers.decomposition_seconds is not None
     assert 0 < numbers.kernel_seconds < 1
     assert 0 < numbers.decomposition_seconds < 1
     machine = comparison.machine
     assert 1e8 < machine.copy_bandwidth < 1e13
     assert row.bound_seconds == row.bytes / machine.copy_bandwidth
+
+
+def test_numbers_without_times(load: Load) -> None:
+    comparison = compare(load("block"), {"acme.twice": twice}, timed=False)
+    (row,) = comparison.calls
+    assert row.numbers is not None
+    assert (row.numbers.error, row.numbers.kernel_error) == (0, 0)
+    assert row.numbers.kernel_seconds is row.numbers.decomposition_seconds is None
+    assert json.loads(comparison.to_json())["calls"][0]["numbers"]["kernel_seconds"] is None
+    assert "acme.twice" in shown(comparison)
+    assert "<rect" not in comparison_chart(comparison).partition("acme.twice")[2]
 
 
 def test_every_distinct_call_is_compared(load: Load) -> None:
@@ -530,7 +543,7 @@ def test_the_picture_is_well_formed_and_to_scale(mixed: Comparison) -> None:
         if call.numbers is None:
             assert widths == []
             continue
-        times = [call.numbers.decomposition_seconds, call.numbers.kernel_seconds]
+        times = [call.numbers.decomposition_seconds or 0, call.numbers.kernel_seconds or 0]
         assert widths == pytest.approx([400 * time / max(times) for time in times], abs=0.06)
         assert group.findtext(f"{svg}text", "").startswith(call.call.name)
         assert call.problem in (None, group.findtext(f"{svg}title"))

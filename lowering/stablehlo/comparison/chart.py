@@ -58,7 +58,7 @@ def _bars(row: ComparedCall, y: int) -> Bars:
     name, attributes, types, *_ = composite_cells(row.call)
     label = f"{name} {types}" + (f"  {attributes}" if attributes else "")
     numbers = row.numbers
-    if numbers is None:
+    if numbers is None or numbers.kernel_seconds is None or numbers.decomposition_seconds is None:
         return Bars(y, label, 0, 0, 0, "", _without_call(row.problem or ""), row.problem)
     longest = max(numbers.kernel_seconds, numbers.decomposition_seconds, row.bound_seconds)
     scale = _FULL / longest if longest else 0.0

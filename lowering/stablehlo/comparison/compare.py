@@ -53,6 +53,7 @@ class _Case:
     """None to make them."""
     tolerance: float
     platform: str
+    timed: bool
 
 
 def compare(
@@ -64,6 +65,7 @@ def compare(
     inputs: Sequence[Any] | None = None,
     tolerance: float | None = None,
     platform: str = "cpu",
+    timed: bool = True,
 ) -> Comparison:
     """Run decomposition and kernel of each distinct call of composites on the same operands.
 
@@ -81,6 +83,7 @@ def compare(
         tolerance: the largest error that counts as equal; by default 1e-12 for f64, 1e-5 for f32,
             4e-3 for f16 and 2e-2 for bf16, by the least precise float of the call.
         platform: the platform of jax to run on.
+        timed: whether calls are timed, which takes most of the time of small ones.
 
     Raises:
         UnknownCompositeError: the module has no composite of a given name.
@@ -110,6 +113,7 @@ def compare(
             inputs=real.get((call, decomposition)),
             tolerance=default_tolerance(types) if tolerance is None else tolerance,
             platform=platform,
+            timed=timed,
         )
         rows.append(_compared(case, report))
     return Comparison(module.name, machine(platform), tuple(rows))
@@ -183,7 +187,9 @@ def _run(case: _Case) -> tuple[Numbers, Inputs]:
             "nothing to compare; give inputs"
         )
     exact, why_not = _in_f64(plain, inputs, case.platform)
-    reference_seconds, kernel_seconds = median_times([reference, kernel], inputs.arrays)
+    reference_seconds, kernel_seconds = (
+        median_times([reference, kernel], inputs.arrays) if case.timed else (None, None)
+    )
     numbers = Numbers(
         inputs=inputs.source,
         error=error(got, expected),

@@ -21,9 +21,9 @@ class Numbers:
     """Of the decomposition itself, likewise."""
     why_not_f64: str | None
     """The reason if it is not possible."""
-    kernel_seconds: float
-    """The median wall-clock time of a call."""
-    decomposition_seconds: float
+    kernel_seconds: float | None
+    """The median wall-clock time of a call; None if nothing was timed."""
+    decomposition_seconds: float | None
     """Likewise."""
 
 

@@ -74,9 +74,13 @@ def _measured(row: ComparedCall) -> tuple[str, ...]:
         f"{numbers.error:.1e}",
         _readable_error(numbers.kernel_error),
         _readable_error(numbers.decomposition_error),
-        readable_seconds(numbers.kernel_seconds),
-        readable_seconds(numbers.decomposition_seconds),
+        _readable_time(numbers.kernel_seconds),
+        _readable_time(numbers.decomposition_seconds),
     )
+
+
+def _readable_time(seconds: float | None) -> str:
+    return "" if seconds is None else readable_seconds(seconds)
 
 
 def _readable_error(value: float | None) -> str:
