@@ -70,6 +70,21 @@ def test_a_right_kernel(load: Load) -> None:
     assert row.bound_seconds == row.bytes / machine.copy_bandwidth
 
 
+def test_a_kernel_may_return_what_a_backward_saves(load: Load) -> None:
+    def saving(x: Any, axis: int, scale: float) -> Any:
+        return x * scale, x.sum()
+
+    def misplacing(x: Any, axis: int, scale: float) -> Any:
+        return x.sum(), x * scale
+
+    comparison = compare(load("block"), {"acme.twice": saving}, timed=False)
+    assert comparison.problems == ()
+    assert comparison.calls[0].kernel == "saving"
+    assert "misplacing returns (tensor<f32>); it must return (" in problem(
+        compare(load("block"), {"acme.twice": misplacing}, timed=False)
+    )
+
+
 def test_numbers_without_times(load: Load) -> None:
     comparison = compare(load("block"), {"acme.twice": twice}, timed=False)
     (row,) = comparison.calls

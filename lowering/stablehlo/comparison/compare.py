@@ -11,12 +11,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..composites import Signature, by_version, ignored_attributes, name_and_version
+from ..composites import (
+    Signature,
+    by_version,
+    composites_of,
+    ignored_attributes,
+    name_and_version,
+    signature,
+)
 from ..dtypes import static_tensor
 from ..errors import RunError, StableHLOError, UnsupportedOperationError
 from ..inspection.report import CompositeReport, distinct_calls
 from ..module import Module
-from ..passes.bind import bind, callable_name
+from ..passes.bind import Binding, bind_calls, callable_name
 from ..passes.clean import clean
 from ..passes.compute_in_f64 import compute_in_f64
 from ..passes.decompose import decompose
@@ -74,7 +81,9 @@ def compare(
 
     Args:
         module: the program that calls the composites.
-        bindings: JAX functions, as in `bind`.
+        bindings: JAX functions, as in `bind`. What a function returns behind the results of a call
+            is left out: a kernel of an entry also returns what the entry saves for a backward,
+            which calls without gradients lack.
         targets: targets of XLA's typed FFI, as in `to_custom_call`. They have to be registered.
         ignored: attributes that a kernel does without, by composite. A kernel that does without an
             attribute that is not listed is a problem, even if its numbers are right.
@@ -140,7 +149,10 @@ def _kernels(
 def _bound(
     fn: Callable[..., Any], platform: str, module: Module, name: str, ignored: Collection[str]
 ) -> Module:
-    return decompose(bind(module, {name: fn}, ignored={name: ignored}, platform=platform))
+    binding = Binding(fn, ignored, returns_saved=True)
+    calls = {signature(composite): binding for composite in composites_of(module.ir)}
+    named = {call: each for call, each in calls.items() if call.name == name}
+    return decompose(bind_calls(module, named, platform=platform))
 
 
 def _called(target: str, module: Module, name: str, ignored: Collection[str]) -> Module:
