@@ -37,7 +37,11 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("result", 2, "Shape"),
         ("parameter_names", 3, "string*"),
     ),
-    "Metadata": (("op_name", 2, "string"),),
+    "Metadata": (
+        ("op_name", 2, "string"),
+        ("source_file", 3, "string"),
+        ("source_line", 4, "int32"),
+    ),
     "FrontendAttribute": (("key", 1, "string"), ("value", 2, "string")),  # an entry of a map
     "FrontendAttributes": (("map", 1, "FrontendAttribute*"),),
     "Literal": (

@@ -180,9 +180,7 @@ def export(
             try:
                 lowered = run_passes(found.module, lowering)
             except RefusedOperationError as error:
-                if parts.labels is None:
-                    raise
-                with parts.labels.kept():
+                with recording_of(parts).located():
                     again = partial(record, args, kwargs or {}, located=True)
                     raise _with_source(error, again, lowering) from None
             return Program(

@@ -288,9 +288,13 @@ class Recording(Protocol):
         Args:
             outputs: the results of the graph, in order.
             inputs: the placeholders that it may read.
-            located: whether operations have the locations that `Labels.kept` keeps. They are not
+            located: whether operations have the locations that `located` keeps. They are not
                 simplified then.
         """
+
+    def located(self) -> AbstractContextManager[None]:
+        """A context in which graphs that are recorded keep the operators and the lines of Python
+        that operations come from."""
 
 
 # ---- running: used by `composites verify` ----

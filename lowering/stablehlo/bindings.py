@@ -10,7 +10,7 @@ without jaxlib gets an error that says what to install.
 import io
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -61,7 +61,7 @@ _OPERATOR = re.compile(r"([a-z_]+?)__(\w+)")
 _ROOT = re.escape(str(Path(__file__).resolve().parents[2]))
 _FRAMEWORK = re.compile(rf".*/site-packages/(torch|torch_xla)/|{_ROOT}/(composites|lowering)/")
 _EXPORT = re.compile(rf"{_ROOT}/lowering/export/")
-_LOCATION_NAME = re.compile(r'loc\("([^"]+)"[()]')
+_LOCATION_NAME = re.compile(r'loc\((?:fused\[)?"([^"]+)"[(),]')
 
 Version: TypeAlias = tuple[int, int, int]
 
@@ -542,8 +542,8 @@ def location_name(location: Any) -> str:
 
 
 def operator_name(location: Any) -> str:
-    """The operator that a graph of torch_xla came from, such as `aten::sort`; empty if the location
-    does not say it."""
+    """The operator that an operation came from, such as `aten::sort`; empty if the location does
+    not say it."""
     found = _OPERATOR.fullmatch(location_name(location))
     return f"{found[1]}::{found[2]}" if found else ""
 
@@ -552,9 +552,14 @@ def source_line(location: Any) -> str:
     """The line of Python that a location names, such as `model.py:12`; empty if none. Of a stack,
     it is the innermost line of the module that is exported, or else the innermost one."""
     lines = _PYTHON_LINE.findall(str(location))
+    return ":".join(innermost_line(lines) or (lines or [()])[0])
+
+
+def innermost_line(lines: Iterable[tuple[str, T]]) -> tuple[str, T] | None:
+    """Of files and lines of a stack, innermost first, the innermost one of the module that is
+    exported; None if there is none."""
     inside = takewhile(lambda line: not _EXPORT.match(line[0]), lines)
-    found = next((line for line in inside if not _FRAMEWORK.match(line[0])), (lines or [()])[0])
-    return ":".join(found)
+    return next((line for line in inside if not _FRAMEWORK.match(line[0])), None)
 
 
 def _first_diagnostic(error: Any) -> tuple[int, int, str]:

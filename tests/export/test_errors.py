@@ -14,6 +14,7 @@ import torch
 
 import composites
 from composites import AllowlistError, ExportError
+from lowering.frontends import chosen
 from lowering.stablehlo import RefusedOperationError
 
 
@@ -40,7 +41,6 @@ class InF64(torch.nn.Module):
         return computed.float().sum()
 
 
-@pytest.mark.torch_xla
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize(
     ("composite", "operation", "operator", "text"),
@@ -64,14 +64,14 @@ def test_what_a_target_refuses_has_its_line(
     assert text in Path(file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
 
 
-@pytest.mark.torch_xla
 def test_what_a_target_refuses_where_no_line_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that fails does not take the error's place."""
 
     def fails(*_: object) -> None:
         raise RuntimeError("the converter failed")
 
-    monkeypatch.setattr("lowering.frontends.torch_xla.recorder.to_located_stablehlo", fails)
+    recorder = f"{chosen.package().__name__}.recorder"
+    monkeypatch.setattr(f"{recorder}.to_located_stablehlo", fails)
     module, x = InF64(composite=False), torch.randn(2, 4)
     said = refused(lambda: composites.export(module, (x,), target="litert"), RefusedOperationError)
     assert said.endswith(

@@ -75,7 +75,7 @@ class FxGraph:
             )
             for type_ in computation.results
         ]
-        results = capture.node(call_module, (given, computation), {}, described)
+        results = capture.node(call_module, (given, computation), {}, described, symbol)
         below = any(isinstance(operand, capture.TracedTensor) for operand in operands)
         return list(results) if below else [capture.functional(result) for result in results]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from lowering.frontends.fx.lower import ForeignInputError, lower
 from lowering.frontends.fx.random import drawing_from
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
-from lowering.hlo.convert import to_stablehlo
+from lowering.hlo.convert import to_located_stablehlo, to_stablehlo
 
 
 class FxRecording:
@@ -53,6 +53,9 @@ class FxRecording:
     def has_no_value(self, tensor: torch.Tensor) -> bool:
         return FxTensors.owns(tensor)
 
+    def located(self) -> AbstractContextManager[None]:
+        return capture.located()
+
     def lower_graph(
         self,
         outputs: Sequence[torch.Tensor],
@@ -60,27 +63,29 @@ class FxRecording:
         *,
         located: bool = False,
     ) -> LoweredGraph:
-        del located  # it has no labels
         seed = self._seed
         assert seed is not None, "a graph is lowered after it was recorded"
         with capture.recording(seed.node.graph):  # views of what was written to are made now
             results = [capture.traced(tensor) for tensor in outputs]
             given = [*(capture.traced(tensor) for tensor in inputs), seed]
         try:
-            lowered, read = lower(results, given)
+            lowered, read = lower(results, given, located=located)
         except ForeignInputError as error:
             raise ForeignDataError(
                 "the module computes with a tensor of another export; keep none of the tensors"
                 " that a module computes while it is exported"
             ) from error
-        module = to_stablehlo(lowered.module, self._graph.referred, every=True)
+        if located:
+            module = to_located_stablehlo(lowered.module, self._graph.referred)
+        else:
+            module = to_stablehlo(lowered.module, self._graph.referred, every=True)
         assert module is not None, "all instructions are converted"
         parameters = tuple(
             GraphParameter(None if place == len(inputs) else place, FxTensors.type_of(given[place]))
             for place in read
         )
         return LoweredGraph(
-            module, True, parameters, tuple(FxTensors.type_of(result) for result in results)
+            module, not located, parameters, tuple(FxTensors.type_of(result) for result in results)
         )
 
 

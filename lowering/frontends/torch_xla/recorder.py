@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from lowering.emission.types import TensorType
 from lowering.frontends.errors import ForeignDataError, check_constant
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
 from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.labels import XlaLabels
 from lowering.frontends.torch_xla.missing_kernels import decomposed
 from lowering.frontends.torch_xla.modes import tracing_mode
 from lowering.frontends.torch_xla.printing import values_left_out
@@ -125,6 +126,9 @@ class XlaRecording:
         if constants:
             module = constant_inputs(module, constants)
         return LoweredGraph(module, clean, tuple(parameters), results)
+
+    def located(self) -> AbstractContextManager[None]:
+        return XlaLabels().kept()
 
     def _linked(self, hlo: bytes, parameters: Mapping[int, torch.Tensor]) -> Sequence[torch.Tensor]:
         """The results of a recorded graph, computed by a graph that contains the modules it refers
