@@ -7,11 +7,9 @@ Others are decomposed at once, by this project or by PyTorch.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from operator import getitem
 from typing import Any
@@ -30,8 +28,8 @@ from lowering.frontends.errors import (
 )
 from lowering.frontends.fx import lists, recurrent
 from lowering.frontends.fx.device import device
+from lowering.frontends.fx.sources import keep_source
 from lowering.frontends.protocols import Kernel
-from lowering.stablehlo.bindings import innermost_line
 
 
 class TracedTensor(torch.Tensor):
@@ -148,8 +146,7 @@ def node(
     """
     given, named = pytree.tree_map_only(torch.Tensor, _node_of, (tuple(arguments), dict(keywords)))
     made = _described(current_graph().call_function(target, given, named), described)
-    if _LOCATED.get():
-        made.meta["source"] = _source(operator or _name_of(target))
+    keep_source(made, operator)
     if isinstance(described, torch.Tensor):
         return TracedTensor(described, made)
     results = [
@@ -159,48 +156,6 @@ def node(
         for place, one in enumerate(described)
     ]
     return results if isinstance(described, list) else tuple(results)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What a node comes from."""
-
-    operator: str
-    """Such as `aten::sin`; empty if it is none."""
-    file: str
-    line: int
-
-
-_LOCATED: ContextVar[bool] = ContextVar("composites_fx_located", default=False)
-
-
-@contextmanager
-def located() -> Iterator[None]:
-    """A context in which nodes keep their `Source`, as `meta["source"]`. Those of gradients have
-    none, because autograd has no Python frames."""
-    token = _LOCATED.set(True)
-    try:
-        yield
-    finally:
-        _LOCATED.reset(token)
-
-
-def _source(operator: str) -> Source | None:
-    found = innermost_line(_stack())
-    return None if found is None else Source(operator, *found)
-
-
-def _stack() -> Iterator[tuple[str, int]]:
-    frame = sys._getframe()
-    while frame is not None:
-        yield frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-
-
-def _name_of(target: Callable[..., Any]) -> str:
-    if not isinstance(target, torch._ops.OpOverload):
-        return ""
-    return str(target.name()).partition(".")[0]
 
 
 def _described(made: torch.fx.Node, described: Any) -> torch.fx.Node:

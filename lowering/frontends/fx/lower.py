@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lowering.emission import hlo_proto
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.aten_in_jax.dtypes import jax_dtype
 from lowering.frontends.aten_in_jax.evaluation import result_of
+from lowering.frontends.fx import sources
 from lowering.frontends.fx.capture import TracedTensor
 from lowering.frontends.fx.tensors import FxTensors
 from lowering.frontends.jax.functions import lower_function
 
-_NODE = "node_"
-_SCOPE = re.compile(rf"(?:^|/){_NODE}(\d+)(?=/|$)")
 _LITERAL = 16
 """How many numbers a constant can have that is written as numbers."""
 
@@ -76,31 +72,15 @@ def lower(
                 continue
             given = torch.fx.node.map_arg(node.args, values.__getitem__)
             named = torch.fx.node.map_arg(node.kwargs, values.__getitem__)
-            with jax.named_scope(f"{_NODE}{number}") if located else nullcontext():
+            with sources.scope(number) if located else nullcontext():
                 values[node] = result_of(node.target, node.meta["val"], given, dict(named))
         return [values[tensor.node] for tensor in outputs]
 
     types: list[TensorType] = [FxTensors.type_of(inputs[place]) for place in read]
     lowered = lower_function(function, types)
     if located:
-        lowered = replace(lowered, module=_with_sources(lowered.module, nodes))
+        lowered = replace(lowered, module=sources.with_sources(lowered.module, nodes))
     return lowered, read
-
-
-def _with_sources(hlo: bytes, nodes: Sequence[torch.fx.Node]) -> bytes:
-    """The module with the sources of nodes as metadata, in the place of JAX's own."""
-    module = hlo_proto.Module.FromString(hlo)
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            scopes = _SCOPE.findall(instruction.metadata.op_name)
-            source = nodes[int(scopes[-1])].meta.get("source") if scopes else None
-            instruction.ClearField("metadata")
-            if source is not None:
-                metadata = instruction.metadata
-                metadata.op_name = source.operator.replace("::", "__")
-                metadata.source_file, metadata.source_line = source.file, source.line
-    found: bytes = module.SerializeToString()
-    return found
 
 
 def _constant(tensor: torch.Tensor) -> Any:

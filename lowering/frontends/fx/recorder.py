@@ -10,7 +10,7 @@ import torch
 
 from composites import torch_internals
 from lowering.frontends.errors import ForeignDataError
-from lowering.frontends.fx import capture
+from lowering.frontends.fx import capture, sources
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import ForeignInputError, lower
 from lowering.frontends.fx.random import drawing_from
@@ -54,7 +54,7 @@ class FxRecording:
         return FxTensors.owns(tensor)
 
     def located(self) -> AbstractContextManager[None]:
-        return capture.located()
+        return sources.located()
 
     def lower_graph(
         self,

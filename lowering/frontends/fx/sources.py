@@ -1,0 +1,98 @@
+"""What nodes come from: the operator, and the line of Python, as metadata of HLO instructions.
+
+a call with traced tensors -> a node with its source     within `located`
+a node under JAX -> instructions in a scope of its number
+instructions -> the same with the sources of their nodes as metadata
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import torch
+
+from lowering.emission import hlo_proto
+from lowering.stablehlo.bindings import innermost_line
+
+_SOURCE = "source"
+_NODE = "node_"
+_SCOPE = re.compile(rf"(?:^|/){_NODE}(\d+)(?=/|$)")
+_LOCATED: ContextVar[bool] = ContextVar("composites_fx_located", default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a node comes from."""
+
+    operator: str
+    """Such as `aten::sin`; empty if it is none."""
+    file: str
+    line: int
+
+
+@contextmanager
+def located() -> Iterator[None]:
+    """A context in which nodes keep their sources. Those of gradients have none, because autograd
+    has no Python frames."""
+    token = _LOCATED.set(True)
+    try:
+        yield
+    finally:
+        _LOCATED.reset(token)
+
+
+def keep_source(node: torch.fx.Node, operator: str = "") -> None:
+    """Let a node that was just made keep its source, within `located`.
+
+    Args:
+        operator: the name of what is called, if the node's function is not the operator itself.
+    """
+    if not _LOCATED.get():
+        return
+    found = innermost_line(_stack())
+    if found is not None:
+        node.meta[_SOURCE] = Source(operator or _name_of(node.target), *found)
+
+
+def scope(number: int) -> AbstractContextManager[Any]:
+    """A context in which what JAX traces is of the node of a number."""
+    return jax.named_scope(f"{_NODE}{number}")
+
+
+def with_sources(hlo: bytes, nodes: Sequence[torch.fx.Node]) -> bytes:
+    """A serialized module with the sources of nodes as metadata, in the place of JAX's own.
+
+    Args:
+        nodes: by the numbers of their scopes.
+    """
+    module = hlo_proto.Module.FromString(hlo)
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            scopes = _SCOPE.findall(instruction.metadata.op_name)
+            source = nodes[int(scopes[-1])].meta.get(_SOURCE) if scopes else None
+            instruction.ClearField("metadata")
+            if source is not None:
+                metadata = instruction.metadata
+                metadata.op_name = source.operator.replace("::", "__")
+                metadata.source_file, metadata.source_line = source.file, source.line
+    written: bytes = module.SerializeToString()
+    return written
+
+
+def _stack() -> Iterator[tuple[str, int]]:
+    frame = sys._getframe()
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+
+
+def _name_of(target: Callable[..., Any] | str) -> str:
+    name = getattr(target, "name", None)  # of overloads, and not of functions
+    return str(name()).partition(".")[0] if callable(name) else ""
