@@ -137,7 +137,7 @@ def gpt(length: int, width: int = HEADS * SIZE, layers: int = 8) -> tuple[nn.Mod
 
 
 def adamw(size: int, decompositions: Decompositions = "stock") -> Program:
-    """The update of one matrix, with a step that costs little beside it."""
+    """A step that updates one matrix. Its loss, a product with the gradient, is part of it."""
     return composites.export(
         Weighted(size),
         (),
@@ -384,7 +384,11 @@ def duration(seconds: float) -> str:
         ((unit, scale) for unit, scale in (("µs", 1e6), ("ms", 1e3)) if seconds * scale < 999.5),
         ("s", 1.0),
     )
-    return f"{seconds * scale:#.3g}".rstrip(".") + f" {unit}"
+    return f"{_digits(seconds * scale)} {unit}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:#.3g}".rstrip(".")
 
 
 def _number(value: float | None) -> str:
@@ -459,7 +463,7 @@ def measured_alternative(
     """A row: the program with stock's decompositions, and with those that are fast on a CPU."""
     runs = [_of_program(each, platform, whole=False)[0] for each in programs.values()]
     stock, fast = _seconds(runs, ALONE, seconds)
-    return case.name, duration(stock), duration(fast), f"{stock / fast:#.3g}"
+    return case.name, duration(stock), duration(fast), _digits(stock / fast)
 
 
 @dataclass(frozen=True, slots=True)

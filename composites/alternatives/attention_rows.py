@@ -83,7 +83,7 @@ def causal_rows_backward(
     grouped, grads, results = (_by_heads_of(key, x) for x in (query, grad_output, result))
     sums = _by_heads_of(key, log_sum_exp[..., None])[..., 0]
     of_queries = []
-    of_key, of_value = jnp.float32(0), jnp.float32(0)
+    of_key, of_value = jnp.zeros(key.shape, jnp.float32), jnp.zeros(value.shape, jnp.float32)
     for rows in _blocks(query, key, scale):
         queries, given = rows.rows(grouped), rows.rows(grads)
         weights = jnp.exp(rows.scores(grouped, key) - rows.numbers(sums)[..., None])
@@ -96,8 +96,9 @@ def causal_rows_backward(
             subtracted = (_f32(given) * _f32(rows.rows(results))).sum(-1)
         of_scores = weights * (of_weights - subtracted[..., None]) * rows.factor
         of_queries.append(_product("...hgqk,...hkd->...hgqd", of_scores, rows.keys(key)))
-        of_key += rows.of_all_keys(key, _product("...hgqk,...hgqd->...hkd", of_scores, queries))
-        of_value += rows.of_all_keys(value, _product("...hgqk,...hgqd->...hkd", weights, given))
+        seen = (..., slice(rows.seen), slice(None))
+        of_key = of_key.at[seen].add(_product("...hgqk,...hgqd->...hkd", of_scores, queries))
+        of_value = of_value.at[seen].add(_product("...hgqk,...hgqd->...hkd", weights, given))
     return (
         jnp.concatenate(of_queries, -2).reshape(query.shape).astype(query.dtype),
         of_key.astype(key.dtype),
@@ -126,12 +127,6 @@ class _Rows:
     def keys(self, x: Array) -> Array:
         """Those of key or value that the block sees."""
         return x[..., : self.seen, :]
-
-    def of_all_keys(self, x: Array, of_seen: Array) -> Array:
-        """What is of the keys that the block sees, with zeros for the others of `x`."""
-        widths = [(0, 0)] * x.ndim
-        widths[-2] = (0, x.shape[-2] - self.seen)
-        return jnp.pad(of_seen, widths)
 
     def scores(self, query: Array, key: Array) -> Array:
         """`[…, H, group, rows, keys]`, minus infinity where masked."""

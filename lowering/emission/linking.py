@@ -107,10 +107,21 @@ class _Linker:
     def _call(self, instruction: Any) -> None:
         """Turn a reference inside a decomposition into a call."""
         name = instruction.custom_call_target
-        if name.startswith(_PREFIX):
-            instruction.opcode = "call"
-            instruction.ClearField("custom_call_target")
-            instruction.called_computation_ids[:] = [self._entry_of(name)]
+        if not name.startswith(_PREFIX):
+            return
+        # Nothing that is of custom calls alone may stay: jaxlib's converter ends the process with
+        # it where calls are not inlined (0.10.2 and 0.11.2).
+        call = hlo_proto.Instruction(
+            name=instruction.name,
+            opcode="call",
+            id=instruction.id,
+            operand_ids=instruction.operand_ids,
+            called_computation_ids=[self._entry_of(name)],
+        )
+        for field in ("shape", "metadata", "sharding", "frontend_attributes"):
+            if instruction.HasField(field):
+                getattr(call, field).CopyFrom(getattr(instruction, field))
+        instruction.CopyFrom(call)
 
     def _entry_of(self, name: str) -> int:
         if name not in self._entries:

@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 import torch
 
-from composites.errors import CompositesError, ExportError
+from composites.errors import ExportError
 from composites.registry.model import PORTABLE
 from lowering import activation
 from lowering.export.dynamic_shapes import dynamic_arguments
@@ -45,7 +45,6 @@ from lowering.stablehlo import (
     Module,
     Pass,
     RefusedOperationError,
-    StableHLOError,
     clean_passes,
     rename_decompositions,
     rename_module,
@@ -208,8 +207,8 @@ def _with_source(
         for found in (first, *first.others):
             if found.operation == error.operation and found.source:
                 return found
-    except (CompositesError, StableHLOError, RuntimeError):  # RuntimeError: jaxlib's converter
-        pass
+    except Exception:  # whatever a search for the source meets, the refusal stays what it is
+        return error
     return error
 
 

@@ -30,7 +30,7 @@ OUTPUT_MASK = "output_mask"
 the parameter of an alternative's backward that says it for those of its `gradients`."""
 
 CPU = "cpu"
-"""The platform that alternatives were made for, but for those that are only for another."""
+"""The platform that alternatives were made for, except those with `only_for`."""
 
 GRADIENT = "grad_output"
 

@@ -108,10 +108,6 @@ def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module | N
             instruction.name = f"i{instruction.id}"
             if instruction.opcode == "erf":
                 instruction.opcode, instruction.custom_call_target = "custom-call", ERF
-            if instruction.opcode == "call":
-                # A call of a module has what was of JAX's custom call in its place, and with that
-                # the converter of jaxlib 0.10.2 and 0.11.2 ends the process.
-                instruction.DiscardUnknownFields()
     module.entry_computation_id = entry.id
     module.name = hlo_proto.stem(module.name)
     module.ClearField("computations")
@@ -120,8 +116,8 @@ def to_located_stablehlo(hlo: bytes, modules: Mapping[str, bytes]) -> Module | N
 
 
 def _without_metadata(hlo: bytes) -> bytes:
-    """The metadata of a module that JAX lowered name JAX's functions, and refer to a table of that
-    module."""
+    """The module without metadata. Those of a module that JAX lowered name JAX's functions, and
+    refer to a table of that module."""
     module = hlo_proto.Module.FromString(hlo)
     for computation in module.computations:
         for instruction in computation.instructions:

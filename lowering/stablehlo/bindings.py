@@ -59,7 +59,9 @@ _LOCATION = re.compile(r":(\d+):(\d+)\)?$")
 _PYTHON_LINE = re.compile(r'"([^"]+\.py)":(\d+)')
 _OPERATOR = re.compile(r"([a-z_]+?)__(\w+)")
 _ROOT = re.escape(str(Path(__file__).resolve().parents[2]))
-_FRAMEWORK = re.compile(rf".*/site-packages/(torch|torch_xla)/|{_ROOT}/(composites|lowering)/")
+_FRAMEWORK = re.compile(
+    rf".*/(?:site|dist)-packages/(torch|torch_xla)/|{_ROOT}/(composites|lowering)/"
+)
 _EXPORT = re.compile(rf"{_ROOT}/lowering/export/")
 _LOCATION_NAME = re.compile(r'loc\((?:fused\[)?"([^"]+)"[(),]')
 

@@ -29,7 +29,6 @@ ROWS = {
     "torch.compile": "compiled_graphs",
     "`composites verify`: entries and their alternatives beside PyTorch": "running",
     "`composites suggest`": "labels",
-    "the line of Python, where a `target` refuses an operation": "recording",
     "`mark_sharding` and `mark_dynamic` of tensors": "dynamic_sizes",
 }
 """Rows of the table in docs/frontends.md, and the part of a frontend that each depends on."""

@@ -93,7 +93,11 @@ def test_numbers_without_times(load: Load) -> None:
     assert row.numbers.kernel_seconds is row.numbers.decomposition_seconds is None
     assert json.loads(comparison.to_json())["calls"][0]["numbers"]["kernel_seconds"] is None
     assert "acme.twice" in shown(comparison)
-    assert "<rect" not in comparison_chart(comparison).partition("acme.twice")[2]
+    chart = comparison_chart(comparison)
+    assert "twice, error 0.0e+00</text>" in chart
+    assert "refused" not in chart
+    wrong = comparison_chart(compare(load("block"), {"acme.twice": seven}, timed=False))
+    assert "(wrong)</text>" in wrong
 
 
 def test_every_distinct_call_is_compared(load: Load) -> None:
@@ -558,7 +562,8 @@ def test_the_picture_is_well_formed_and_to_scale(mixed: Comparison) -> None:
         if call.numbers is None:
             assert widths == []
             continue
-        times = [call.numbers.decomposition_seconds or 0, call.numbers.kernel_seconds or 0]
+        times = [call.numbers.decomposition_seconds, call.numbers.kernel_seconds]
+        assert None not in times
         assert widths == pytest.approx([400 * time / max(times) for time in times], abs=0.06)
         assert group.findtext(f"{svg}text", "").startswith(call.call.name)
         assert call.problem in (None, group.findtext(f"{svg}title"))

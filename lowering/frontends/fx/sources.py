@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from lowering.emission import hlo_proto
 from lowering.stablehlo.bindings import innermost_line
 
 _SOURCE = "source"
-_NODE = "node_"
+_NODE = "composites_node_"
 _SCOPE = re.compile(rf"(?:^|/){_NODE}(\d+)(?=/|$)")
 _LOCATED: ContextVar[bool] = ContextVar("composites_fx_located", default=False)
 
@@ -32,15 +32,15 @@ class Source:
     """What a node comes from."""
 
     operator: str
-    """Such as `aten::sin`; empty if it is none."""
-    file: str
-    line: int
+    """Such as `aten::sin`, or the name of a function that is no operator."""
+    line: tuple[str, int] | None
+    """The file and the number; None if no line of the module called it, as in gradients and in
+    updates of optimizers."""
 
 
 @contextmanager
 def located() -> Iterator[None]:
-    """A context in which nodes keep their sources. Those of gradients have none, because autograd
-    has no Python frames."""
+    """A context in which nodes keep their sources."""
     token = _LOCATED.set(True)
     try:
         yield
@@ -54,11 +54,8 @@ def keep_source(node: torch.fx.Node, operator: str = "") -> None:
     Args:
         operator: the name of what is called, if the node's function is not the operator itself.
     """
-    if not _LOCATED.get():
-        return
-    found = innermost_line(_stack())
-    if found is not None:
-        node.meta[_SOURCE] = Source(operator or _name_of(node.target), *found)
+    if _LOCATED.get():
+        node.meta[_SOURCE] = Source(operator or _name_of(node.target), innermost_line(_stack()))
 
 
 def scope(number: int) -> AbstractContextManager[Any]:
@@ -79,20 +76,25 @@ def with_sources(hlo: bytes, nodes: Sequence[torch.fx.Node]) -> bytes:
             source = nodes[int(scopes[-1])].meta.get(_SOURCE) if scopes else None
             instruction.ClearField("metadata")
             if source is not None:
-                metadata = instruction.metadata
-                metadata.op_name = source.operator.replace("::", "__")
-                metadata.source_file, metadata.source_line = source.file, source.line
+                # Without a name, XLA's converter leaves out the line too.
+                instruction.metadata.op_name = source.operator.replace("::", "__")
+                if source.line is not None:
+                    file, number = source.line
+                    instruction.metadata.source_file = file
+                    instruction.metadata.source_line = number
     written: bytes = module.SerializeToString()
     return written
 
 
 def _stack() -> Iterator[tuple[str, int]]:
+    """The lines of files in Python, innermost first: code that was generated has no file."""
     frame = sys._getframe()
     while frame is not None:
-        yield frame.f_code.co_filename, frame.f_lineno
+        if frame.f_code.co_filename.endswith(".py"):
+            yield frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
 
 
-def _name_of(target: Callable[..., Any] | str) -> str:
+def _name_of(target: Any) -> str:
     name = getattr(target, "name", None)  # of overloads, and not of functions
-    return str(name()).partition(".")[0] if callable(name) else ""
+    return str(name()).partition(".")[0] if callable(name) else str(target.__name__)

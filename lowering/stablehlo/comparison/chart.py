@@ -25,6 +25,7 @@ class Bars:
     bound: float
     """Distance of the mark."""
     decomposition_label: str
+    """The kernel and its error, if nothing was timed."""
     kernel_label: str
     """Why it was refused, if it was."""
     problem: str | None
@@ -58,8 +59,10 @@ def _bars(row: ComparedCall, y: int) -> Bars:
     name, attributes, types, *_ = composite_cells(row.call)
     label = f"{name} {types}" + (f"  {attributes}" if attributes else "")
     numbers = row.numbers
-    if numbers is None or numbers.kernel_seconds is None or numbers.decomposition_seconds is None:
+    if numbers is None:
         return Bars(y, label, 0, 0, 0, "", _without_call(row.problem or ""), row.problem)
+    if numbers.kernel_seconds is None or numbers.decomposition_seconds is None:
+        return Bars(y, label, 0, 0, 0, f"{row.kernel}, error {numbers.error:.1e}", "", row.problem)
     longest = max(numbers.kernel_seconds, numbers.decomposition_seconds, row.bound_seconds)
     scale = _FULL / longest if longest else 0.0
     return Bars(

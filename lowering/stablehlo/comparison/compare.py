@@ -82,8 +82,8 @@ def compare(
     Args:
         module: the program that calls the composites.
         bindings: JAX functions, as in `bind`. What a function returns behind the results of a call
-            is left out: a kernel of an entry also returns what the entry saves for a backward,
-            which calls without gradients lack.
+            is left out, as steps do: a kernel of an entry also returns what the entry saves for a
+            backward, which calls without gradients lack. `bind` takes no such function.
         targets: targets of XLA's typed FFI, as in `to_custom_call`. They have to be registered.
         ignored: attributes that a kernel does without, by composite. A kernel that does without an
             attribute that is not listed is a problem, even if its numbers are right.
@@ -150,9 +150,10 @@ def _bound(
     fn: Callable[..., Any], platform: str, module: Module, name: str, ignored: Collection[str]
 ) -> Module:
     binding = Binding(fn, ignored, returns_saved=True)
-    calls = {signature(composite): binding for composite in composites_of(module.ir)}
-    named = {call: each for call, each in calls.items() if call.name == name}
-    return decompose(bind_calls(module, named, platform=platform))
+    calls = {
+        call: binding for call in map(signature, composites_of(module.ir)) if call.name == name
+    }
+    return decompose(bind_calls(module, calls, platform=platform))
 
 
 def _called(target: str, module: Module, name: str, ignored: Collection[str]) -> Module:
