@@ -61,7 +61,7 @@ def exported(**options: Any) -> composites.Program:
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_a_target_lacks_is_replaced(name: str) -> None:
     text = exported(target=name).mlir
-    is_xla = name == "xla"
+    is_xla = name in ("xla", "cuda")
     assert ("stablehlo.select_and_scatter" in text) == is_xla
     assert ("chlo.erf" in text) == is_xla
 
@@ -69,7 +69,7 @@ def test_what_a_target_lacks_is_replaced(name: str) -> None:
 def test_portable_is_a_target() -> None:
     assert exported(portable=True).mlir == exported(target="portable").mlir
     assert exported(portable=True, target="portable").mlir == exported(target="portable").mlir
-    assert exported(target="xla").mlir == exported().mlir
+    assert exported(target="xla").mlir == exported(target="cuda").mlir == exported().mlir
 
 
 def test_what_cannot_be_replaced_is_named() -> None:
@@ -79,7 +79,7 @@ def test_what_cannot_be_replaced_is_named() -> None:
     message = "does not take stablehlo.custom_call @acme.kernel, which is in @main"
     with pytest.raises(UnsupportedOperationError, match=message):
         run_passes(Module.parse(CALL), target_passes("iree"))
-    for name in ("xla", "portable"):
+    for name in ("xla", "cuda", "portable"):
         run_passes(Module.parse(SOLVE), target_passes(name))
 
 
