@@ -18,6 +18,7 @@ import composites
 from composites.errors import ExportError
 from lowering import activation
 from lowering.frontends import chosen
+from lowering.stablehlo import RefusedOperationError
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +36,7 @@ ROWS = {
 
 EXTRA = "installed by the extra"
 VARYING, DIVIDED = "sizes that vary, in exports", "shardings by parameter name, in exports"
+LINES = "the line of Python, where a `target` refuses an operation"
 """Rows for which a program is exported."""
 
 
@@ -48,7 +50,7 @@ def cells() -> dict[str, str]:
 
 def test_the_table_of_the_documentation() -> None:
     table = cells()
-    assert table.keys() == {*ROWS, EXTRA, VARYING, DIVIDED}
+    assert table.keys() == {*ROWS, EXTRA, VARYING, DIVIDED, LINES}
     frontend = activation.backend().frontend
     for row, part in ROWS.items():
         expected = "no" if getattr(frontend, part) is None else "yes"
@@ -72,6 +74,17 @@ def test_sizes_that_vary_in_the_documentation() -> None:
     sizes = {0: torch.export.Dim("rows", min=2, max=64)}
     program = composites.export(torch.nn.GELU(), (torch.ones(4, 2),), dynamic_shapes=(sizes,))
     assert "tensor<?x2xf32>" in program.module.text
+
+
+class InF64(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.double().sin()
+
+
+def test_lines_in_the_documentation() -> None:
+    assert cells()[LINES] == "yes"
+    with pytest.raises(RefusedOperationError, match=rf"from aten::sin, at {re.escape(__file__)}:"):
+        composites.export(InF64(), (torch.ones(2),), target="litert")
 
 
 def test_shardings_in_the_documentation() -> None:

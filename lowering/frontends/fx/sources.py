@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import jax
@@ -60,7 +61,8 @@ def keep_source(node: torch.fx.Node, operator: str = "") -> None:
 
 def scope(number: int) -> AbstractContextManager[Any]:
     """A context in which what JAX traces is of the node of a number."""
-    return jax.named_scope(f"{_NODE}{number}")
+    named: AbstractContextManager[Any] = jax.named_scope(f"{_NODE}{number}")
+    return named
 
 
 def with_sources(hlo: bytes, nodes: Sequence[torch.fx.Node]) -> bytes:
@@ -88,7 +90,7 @@ def with_sources(hlo: bytes, nodes: Sequence[torch.fx.Node]) -> bytes:
 
 def _stack() -> Iterator[tuple[str, int]]:
     """The lines of files in Python, innermost first: code that was generated has no file."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_filename.endswith(".py"):
             yield frame.f_code.co_filename, frame.f_lineno
