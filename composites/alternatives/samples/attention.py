@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,13 +13,7 @@ from composites.alternatives.samples.operands import Call
 
 def attention(dtype: torch.dtype) -> Iterator[Call]:
     """Calls of `aten::scaled_dot_product_attention`."""
-
-    def numbers(*shape: int) -> Tensor:
-        return torch.randn(*shape).to(dtype).requires_grad_(dtype.is_floating_point)
-
-    def operands(length: int, keys: int, heads: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-        return numbers(1, 2, length, 8), numbers(1, heads, keys, 8), numbers(1, heads, keys, 12)
-
+    operands = partial(_operands, dtype)
     yield operands(512, 512), {"is_causal": True}
     yield operands(300, 257), {"scale": 0.3}
     yield operands(700, 100), {"is_causal": True}
@@ -33,14 +28,17 @@ def attention(dtype: torch.dtype) -> Iterator[Call]:
 
 def causal_attention(dtype: torch.dtype) -> Iterator[Call]:
     """Long causal calls, whose lengths no number of blocks divides."""
-
-    def numbers(*shape: int) -> Tensor:
-        return torch.randn(*shape).to(dtype).requires_grad_(dtype.is_floating_point)
-
-    def operands(length: int, keys: int, heads: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-        return numbers(1, 2, length, 8), numbers(1, heads, keys, 8), numbers(1, heads, keys, 12)
-
+    operands = partial(_operands, dtype)
     yield operands(1024, 1024), {"is_causal": True}
     yield operands(1030, 1030), {"is_causal": True, "scale": 0.3}
     yield operands(1025, 1100), {"is_causal": True}
     yield operands(1030, 1100, 1), {"is_causal": True, "enable_gqa": True}
+
+
+def _operands(
+    dtype: torch.dtype, length: int, keys: int, heads: int = 2
+) -> tuple[Tensor, Tensor, Tensor]:
+    def numbers(*shape: int) -> Tensor:
+        return torch.randn(*shape).to(dtype).requires_grad_(dtype.is_floating_point)
+
+    return numbers(1, 2, length, 8), numbers(1, heads, keys, 8), numbers(1, heads, keys, 12)
