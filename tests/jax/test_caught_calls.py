@@ -149,6 +149,7 @@ def with_and_without(
     return Counter(found)
 
 
+@pytest.mark.names
 def test_forward(caught: Caught) -> None:
     assert with_and_without(caught.run, (caught.entry,), X) == {caught.composite: 1}
 

@@ -318,6 +318,7 @@ def test_calls_that_torch_refuses_log_nothing(caplog: pytest.LogCaptureFixture) 
 # ---- sums of what a composite returns ----
 
 
+@pytest.mark.names
 @EACH_NORM
 def test_the_order_of_sums_is_that_without(norm: Norm) -> None:
     """XLA adds up an array in its order in memory, where channels in front must leave no trace."""

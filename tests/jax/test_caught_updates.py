@@ -78,6 +78,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.names
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("dtype", [jnp.float32, *exhaustive(jnp.bfloat16)], ids=["f32", "bf16"])
 def test_bits_of_optimizers(name: str, dtype: Any) -> None:
@@ -340,6 +341,7 @@ OTHERS: dict[str, tuple[str, Callable[[], Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.names
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("dtype", [jnp.float32, *exhaustive(jnp.bfloat16)], ids=["f32", "bf16"])
 def test_bits_of_other_optimizers(name: str, dtype: Any) -> None:

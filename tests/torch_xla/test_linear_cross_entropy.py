@@ -16,6 +16,7 @@ import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
 from composites_testing.processes import run_python
+from composites_testing.selection import exhaustive
 from torch import Tensor
 from transformers.loss import loss_utils
 
@@ -185,7 +186,7 @@ WORDS = pytest.mark.parametrize("word", ["small", "fast"])
 
 
 @BLOCKS
-@pytest.mark.parametrize("ignored", [-100, 3])
+@pytest.mark.parametrize("ignored", [3, *exhaustive(-100)])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_blocks(options: dict[str, Any], ignored: int, word: str, name: str) -> None:
     """Several blocks, of which the last overlaps the one before it."""
@@ -225,7 +226,9 @@ def test_an_ignored_row_that_is_not_finite_does_not_count(
 
 @WORDS
 @pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"label_smoothing": 0.1}], ids=str)
-@pytest.mark.parametrize("where", [10001, -1, 2**40], ids=["next", "negative", "large"])
+@pytest.mark.parametrize(
+    "where", [10001, *exhaustive(-1, 2**40)], ids=["next", "negative", "large"]
+)
 def test_classes_that_do_not_exist_are_what_they_are_in_stock(
     where: int, options: dict[str, Any], word: str
 ) -> None:
@@ -278,7 +281,7 @@ print(loss.item() > 0, sorted(entry.decompositions))
 """
 
 
-@pytest.mark.parametrize("kind", ["llama", pytest.param("gpt2", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("kind", ["llama", *exhaustive("gpt2")])
 def test_training_holds_nothing_of_the_size_of_the_logits(kind: str, tmp_path: Path) -> None:
     """In the optimized HLO, and in XLA's own account of buffers."""
     done = run_python(

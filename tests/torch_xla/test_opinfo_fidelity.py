@@ -424,6 +424,22 @@ WITH_STATE = (
     "nn.functional.multi_head_attention_forward",
     "nn.functional.scaled_dot_product_attention",
 )
+# Entries on operators and their backwards, above autograd, with several results, with integers,
+# with an operator in place of a kernel of the backend.
+COMPILED_FAST = (
+    "nn.functional.gelu",
+    "softmax",
+    "nn.functional.layer_norm",
+    "nn.functional.group_norm",
+    "nn.functional.rms_norm",
+    "nn.functional.cross_entropy",
+    "nn.functional.embedding",
+    "nn.functional.avg_pool2d",
+    "native_batch_norm",
+    "var_mean",
+    "topk",
+    "nn.functional.upsample_bilinear",
+)
 # Stock torch_xla takes the gradient of one alpha for that of another if it has seen that before.
 WITH_WRONG_GRADIENT = ("nn.functional.celu",)
 
@@ -445,13 +461,14 @@ def compiled(function: Callable[..., Any], sample: SampleInput) -> dict[str, Any
 
 
 def compiled_variants() -> Iterator[Any]:
-    """One sample of every operator of the registry, and three of all that reach one."""
+    """One sample of some operators in every run; in the exhaustive one, one of every operator of
+    the registry, and three of all that reach one."""
     for variant in variants(lambda operator: ONE):
         operator, *_ = variant.values
         if operator.name in (*WITH_STATE, *WITH_WRONG_GRADIENT):
             continue
         if operator.floats == FLOATS:
-            marks = [mark for mark in variant.marks if not operator.fast]
+            marks = [] if operator.name in COMPILED_FAST else [pytest.mark.exhaustive]
             yield pytest.param(*variant.values, False, id=f"one, {variant.id}", marks=marks)
         yield pytest.param(
             *variant.values, True, id=f"three, {variant.id}", marks=pytest.mark.exhaustive
