@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from composites.alternatives.products import f32, product
 from composites.errors import UnsupportedCallError
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ def blockwise(
         before = call.rows_of(states, i, -2)
         highest, weights, factor = _shifted(scores, before[..., size + 1])
         values = _block(v, j, call.columns, -2)
-        sums = before * factor[..., None] + _product("...qk,...kd->...qd", weights, values)
+        sums = before * factor[..., None] + product("...qk,...kd->...qd", weights, values)
         after = jnp.where(column == size + 1, highest[..., None], sums)
         return call.with_rows(states, after, i, -2)
 
@@ -106,25 +107,25 @@ def blockwise_backward(
     q, k, v, mask = call.padded(query, key, value, attn_mask)
     grads, results = call.queries(grad_output), call.queries(result)
     shift, factors = call.normalizers(q, k, mask, log_sum_exp)
-    products = (_f32(grads) * _f32(results)).sum(-1)
+    products = (f32(grads) * f32(results)).sum(-1)
 
     Gradients = tuple[Array, Array, Array]
 
     def block(i: Array, j: Array, state: Gradients) -> Gradients:
         of_query, of_key, of_value = state
-        queries, given = (_f32(call.rows_of(x, i, -2)) for x in (q, grads))
-        keys, values = (_f32(_block(x, j, call.columns, -2)) for x in (k, v))
-        scores = call.masked(_product("...kd,...qd->...kq", keys, queries), mask, i, j, _transposed)
+        queries, given = (f32(call.rows_of(x, i, -2)) for x in (q, grads))
+        keys, values = (f32(_block(x, j, call.columns, -2)) for x in (k, v))
+        scores = call.masked(product("...kd,...qd->...kq", keys, queries), mask, i, j, _transposed)
         weights = jnp.exp(scores - call.rows_of(shift, i, -1)[..., None, :])
         if factors is not None:
             weights = weights * call.rows_of(factors, i, -1)[..., None, :]
-        of_weights = _product("...kd,...qd->...kq", values, given)
+        of_weights = product("...kd,...qd->...kq", values, given)
         sums = call.sums_of_products(i, products, weights * of_weights)
         of_scores = weights * (of_weights - sums[..., None, :]) * call.factor
         added = (
-            _product("...kd,...kq->...dq", keys, of_scores),
-            _product("...kq,...qd->...kd", of_scores, queries),
-            _product("...kq,...qd->...kd", weights, given),
+            product("...kd,...kq->...dq", keys, of_scores),
+            product("...kq,...qd->...kd", of_scores, queries),
+            product("...kq,...qd->...kd", weights, given),
         )
         return (
             _with_block(of_query, _block(of_query, i, 1, 0) + added[0], i, 0),
@@ -263,7 +264,7 @@ class _Call:
         """The masked scores of block `i` of the queries and block `j` of the keys, in f32:
         `[…, H, group * queries, keys]`."""
         queries, keys = self.rows_of(q, i, -2), _block(k, j, self.columns, -2)
-        return self.masked(_product("...qd,...kd->...qk", queries, keys), mask, i, j, _unchanged)
+        return self.masked(product("...qd,...kd->...qk", queries, keys), mask, i, j, _unchanged)
 
     def masked(
         self,
@@ -440,17 +441,3 @@ def _transposed(array: Array) -> Array:
 
 def _unchanged(array: Array) -> Array:
     return array
-
-
-def _f32(operand: Array) -> Array:
-    """An operand of a product in f32, which changes no product of two bf16 numbers.
-
-    torch_xla's CPU runtime refuses products from bf16 to f32 with two batch dimensions, as batch
-    and heads are.
-    """
-    return operand.astype(jnp.float32)
-
-
-def _product(equation: str, one: Array, other: Array) -> Array:
-    """A product that adds up in f32."""
-    return jnp.einsum(equation, _f32(one), _f32(other))

@@ -22,6 +22,7 @@ from itertools import pairwise
 import jax.numpy as jnp
 from jax import Array
 
+from composites.alternatives.products import f32, product
 from composites.errors import UnsupportedCallError
 
 BLOCKS = 4
@@ -57,7 +58,7 @@ def causal_rows(
         highest = scores.max(-1)  # of at least one key
         weights = jnp.exp(scores - highest[..., None])
         total = weights.sum(-1)
-        weighted = _product("...hgqk,...hkd->...hgqd", weights, rows.keys(value))
+        weighted = product("...hgqk,...hkd->...hgqd", weights, rows.keys(value))
         results.append((weighted / total[..., None]).astype(query.dtype))
         sums.append(highest + jnp.log(total))
     shape = query.shape[:-1]
@@ -87,18 +88,18 @@ def causal_rows_backward(
     for rows in _blocks(query, key, scale):
         queries, given = rows.rows(grouped), rows.rows(grads)
         weights = jnp.exp(rows.scores(grouped, key) - rows.numbers(sums)[..., None])
-        of_weights = _product("...hgqd,...hkd->...hgqk", given, rows.keys(value))
+        of_weights = product("...hgqd,...hkd->...hgqk", given, rows.keys(value))
         if rows.start == 0:
             # Of rows with few keys, both terms of the difference below nearly cancel, so that
             # their rounding errors must cancel too.
             subtracted = (weights * of_weights).sum(-1)
         else:
-            subtracted = (_f32(given) * _f32(rows.rows(results))).sum(-1)
+            subtracted = (f32(given) * f32(rows.rows(results))).sum(-1)
         of_scores = weights * (of_weights - subtracted[..., None]) * rows.factor
-        of_queries.append(_product("...hgqk,...hkd->...hgqd", of_scores, rows.keys(key)))
+        of_queries.append(product("...hgqk,...hkd->...hgqd", of_scores, rows.keys(key)))
         seen = (..., slice(rows.seen), slice(None))
-        of_key = of_key.at[seen].add(_product("...hgqk,...hgqd->...hkd", of_scores, queries))
-        of_value = of_value.at[seen].add(_product("...hgqk,...hgqd->...hkd", weights, given))
+        of_key = of_key.at[seen].add(product("...hgqk,...hgqd->...hkd", of_scores, queries))
+        of_value = of_value.at[seen].add(product("...hgqk,...hgqd->...hkd", weights, given))
     return (
         jnp.concatenate(of_queries, -2).reshape(query.shape).astype(query.dtype),
         of_key.astype(key.dtype),
@@ -130,7 +131,7 @@ class _Rows:
 
     def scores(self, query: Array, key: Array) -> Array:
         """`[…, H, group, rows, keys]`, minus infinity where masked."""
-        found = _product("...hgqd,...hkd->...hgqk", self.rows(query), self.keys(key))
+        found = product("...hgqd,...hkd->...hgqk", self.rows(query), self.keys(key))
         row = jnp.arange(self.start, self.end, dtype=jnp.int32)[:, None]
         column = jnp.arange(self.seen, dtype=jnp.int32)[None, :]
         return jnp.where(column <= row, found * self.factor, -jnp.inf)
@@ -155,12 +156,3 @@ def _by_heads_of(key: Array, x: Array) -> Array:
 def _check(mask: Array | None, is_causal: bool) -> None:
     if mask is not None or not is_causal:
         raise UnsupportedCallError("takes causal attention without a mask")
-
-
-def _f32(x: Array) -> Array:
-    return x.astype(jnp.float32)
-
-
-def _product(equation: str, one: Array, other: Array) -> Array:
-    """A product of numbers in f32, which a GPU may round to TF32, as those of stock."""
-    return jnp.einsum(equation, _f32(one), _f32(other))
