@@ -45,6 +45,7 @@ from rich.table import Table
 from torch_xla.debug import metrics
 
 import composites
+from benchmarks.pages import markdown_table
 from benchmarks.timing import (
     SAMPLES_PER_BLOCK,
     Ratio,
@@ -430,16 +431,11 @@ def markdown(results: Sequence[Result], notes: Sequence[str]) -> str:
     ]
     for result in results:
         lines += ["", f"## {result.title}", ""]
-        lines.append(_line(COLUMNS))
-        lines.append("|---|" + "---:|" * (len(COLUMNS) - 2) + "---|")
-        lines += [_line(row.cells()) for row in result.rows]
+        cells = [row.cells() for row in result.rows]
+        lines += markdown_table(COLUMNS, cells, numbers=range(1, len(COLUMNS) - 1))
     for note in notes:
         lines += ["", note]
     return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def as_json(results: Sequence[Result], notes: Sequence[str]) -> str:

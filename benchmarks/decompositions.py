@@ -50,6 +50,7 @@ import composites
 from benchmarks import memory, records
 from benchmarks.calls import Call, Placed, builtin_entries
 from benchmarks.decomposition_cases import ALL, QUICK, Comparison, comparisons
+from benchmarks.pages import markdown_table
 from benchmarks.processes import alone, environment, xla_flags
 from benchmarks.timing import (
     Ratio,
@@ -321,10 +322,8 @@ def markdown(
     written += ["", *notes, ""]
     if picture is not None:
         written += [f"![How much faster each side is than stock]({picture})", ""]
-    written.append(f"| {' | '.join(COLUMNS)} |")
-    written.append("|---|---" + "|--:" * (len(COLUMNS) - 3) + "|---|")
-    for row, comparison in rows:
-        written += [f"| {' | '.join(cells)} |" for cells in lines(row, comparison)]
+    cells = [line for row, comparison in rows for line in lines(row, comparison)]
+    written += markdown_table(COLUMNS, cells, numbers=range(2, len(COLUMNS) - 1))
     written += ["", "The alternatives that were taken:", ""]
     written += [f"- {row.name}: {', '.join(row.taken) or 'none'}" for row, _ in rows]
     return "\n".join(written) + "\n"

@@ -51,6 +51,7 @@ import composites
 from benchmarks import records
 from benchmarks.calls import BOTH, FORWARD, GRADIENT, UPDATE, Call, Case, Mode, Placed
 from benchmarks.entry_cases import CASES, NOT_MEASURED
+from benchmarks.pages import markdown_table
 from benchmarks.processes import new_process
 from benchmarks.timing import (
     CLOCKS,
@@ -305,9 +306,8 @@ def markdown(rows: Sequence[Row], notes: Sequence[str], picture: str | None) -> 
         "## All",
         "",
     ]
-    lines.append(f"| {' | '.join(COLUMNS)} |")
-    lines.append("|---|---|---|--:|--:|--:|--:|--:|---|")
-    lines += [f"| {' | '.join(row.cells())} |" for row in rows]
+    cells = [row.cells() for row in rows]
+    lines += markdown_table(COLUMNS, cells, numbers=range(3, len(COLUMNS) - 1))
     lines += ["", "Backwards are measured with their forwards. Not measured:", ""]
     lines += [f"- `{name}`: {reason}." for name, reason in NOT_MEASURED.items()]
     absent = dict.fromkeys(case.entry for case in CASES)

@@ -62,6 +62,7 @@ from transformers import (
 from transformers.utils import logging
 
 import composites
+from benchmarks.pages import markdown_table
 from lowering.hlo.convert import to_located_stablehlo, to_stablehlo
 from lowering.stablehlo import Module, clean_passes, run_passes
 
@@ -345,11 +346,10 @@ def markdown(tables: Sequence[Table], command: str) -> str:
         f" Python {platform.python_version()}.",
     ]
     for table in tables:
-        cells = [list(column.cells) for column in table.columns]
+        head = [str(column.header) for column in table.columns]
+        cells = [[str(cell) for cell in column.cells] for column in table.columns]
         lines += ["", f"## {table.title}", ""]
-        lines.append("| " + " | ".join(str(column.header) for column in table.columns) + " |")
-        lines.append("|---" * len(table.columns) + "|")
-        lines += ["| " + " | ".join(map(str, row)) + " |" for row in zip(*cells, strict=True)]
+        lines += markdown_table(head, zip(*cells, strict=True))
     return "\n".join(lines) + "\n"
 
 

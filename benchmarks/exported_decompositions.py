@@ -36,6 +36,7 @@ from torch import Tensor, nn
 
 import composites
 from benchmarks import records, training_steps
+from benchmarks.pages import markdown_table
 from benchmarks.processes import alone
 from benchmarks.timing import (
     affordable,
@@ -218,9 +219,7 @@ def lines(measured: Sequence[Row]) -> list[str]:
         "",
         conditions(f"{date.today()}"),
         "",
-        f"| {' | '.join(HEAD)} |",
-        f"|{'---|' * len(HEAD)}",
-        *(f"| {' | '.join(row.cells)} |" for row in measured),
+        *markdown_table(HEAD, [row.cells for row in measured]),
     ]
 
 

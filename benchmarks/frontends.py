@@ -31,6 +31,7 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 import torch
 
 import composites
+from benchmarks.pages import markdown_table
 from benchmarks.training_models import MODELS, Model
 from composites.errors import CompositesError
 from lowering import activation
@@ -39,6 +40,9 @@ from lowering.stablehlo import bindings
 from lowering.stablehlo.composites import composite_name
 from lowering.stablehlo.symbols import COMPOSITE, functions
 
+COLUMNS = (
+    "model", "xla", "fx", "time", "bytes", "composites", "xla, difference", "fx, difference",
+)  # fmt: skip
 PACKAGES = ("torch", "torch_xla", "jax", "transformers")
 
 
@@ -195,9 +199,8 @@ def markdown(first: Recording, second: Recording) -> str:
         "",
         f"`xla`: {first.environment}. `fx`: {second.environment}.",
         "",
-        "| model | xla | fx | time | bytes | composites | xla, difference | fx, difference |",
-        "|---|---|---|---|---|---|---|---|",
     ]
+    cells: list[Sequence[str]] = []
     times, sizes, same = [], [], 0
     for row in second.rows:
         other = rows.get(row.model)
@@ -205,25 +208,26 @@ def markdown(first: Recording, second: Recording) -> str:
             continue
         if row.failure or other.failure:
             said = f"xla: {other.failure or 'exports'}; fx: {row.failure or 'exports'}"
-            lines.append(f"| {row.model} | {said} | | | | | | |")
+            cells.append([row.model, said, *[""] * (len(COLUMNS) - 2)])
             continue
         times.append(row.seconds / other.seconds)
         sizes.append(row.bytes / other.bytes)
         differs = _differing(other.composites, row.composites)
         same += not differs
         total = sum(row.composites.values())
-        lines.append(
-            f"| {row.model} | {other.seconds:.2f} s | {row.seconds:.2f} s"
-            f" | {times[-1]:.2f} | {sizes[-1]:.2f} | {differs or f'{total}, the same'}"
-            f" | {other.difference:.1e} | {row.difference:.1e} |"
-        )
+        cells.append([
+            row.model,
+            f"{other.seconds:.2f} s", f"{row.seconds:.2f} s",
+            f"{times[-1]:.2f}", f"{sizes[-1]:.2f}", differs or f"{total}, the same",
+            f"{other.difference:.1e}", f"{row.difference:.1e}",
+        ])  # fmt: skip
     summary = f"{len(times)} models, {same} with the same composites by name and number."
     if times:
         summary += (
             f" Time: fx takes {min(times):.2f} to {max(times):.2f} of xla's; bytes:"
             f" {min(sizes):.2f} to {max(sizes):.2f}."
         )
-    return "\n".join([*lines, "", summary, ""])
+    return "\n".join([*lines, *markdown_table(COLUMNS, cells), "", summary, ""])
 
 
 def _differing(first: Mapping[str, int], second: Mapping[str, int]) -> str:

@@ -35,6 +35,7 @@ from benchmarks.kernel_cases import (
     max_pool,
     softmax,
 )
+from benchmarks.pages import markdown_table
 from benchmarks.training_steps import Batch, causal_gpt
 from composites import Program
 from lowering.export.listed_kernels import listed_kernels
@@ -561,9 +562,7 @@ class Table:
 
     @property
     def lines(self) -> list[str]:
-        head = ["| " + " | ".join(self.head) + " |", "|---" * len(self.head) + "|"]
-        body = ["| " + " | ".join(row) + " |" for row in self.rows]
-        return [f"## {self.title}", "", *head, *body, ""]
+        return [f"## {self.title}", "", *markdown_table(self.head, self.rows), ""]
 
 
 @dataclass(frozen=True, slots=True)

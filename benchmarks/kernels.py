@@ -84,6 +84,7 @@ from benchmarks.kernel_cases import (
     StepCase,
     Updated,
 )
+from benchmarks.pages import markdown_table
 from benchmarks.products import times_of_products
 from benchmarks.timing import (
     Ratio,
@@ -542,11 +543,6 @@ def _bar(gain: float | None, bar: float | None) -> str:
     return f"{bar:g} " + ("met" if gain is not None and gain >= bar else "missed")
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
-
-
 CELLS: Mapping[Part, Callable[[Any], tuple[str, ...]]] = {
     "calls": call_cells,
     "growing": growth_cells,
@@ -580,7 +576,7 @@ def markdown(rows: Mapping[Part, Sequence[Row]], described: str) -> str:
         text += [f"## {title}", ""]
         if "calls" in parts:
             text += ["![Times](KERNELS.svg)", ""]
-        text += table(head, cells)
+        text += [*markdown_table(head, cells), ""]
         steps = [row for part in parts for row in rows.get(part, ()) if isinstance(row, Stepped)]
         for sentence in filter(None, map(why_not_fastest, steps)):
             text += [f"- {sentence}"]

@@ -43,6 +43,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import composites
 from benchmarks.charts import chart
+from benchmarks.pages import markdown_table
 from lowering.activation import exactly
 from lowering.stablehlo import Module, casts
 
@@ -469,15 +470,13 @@ class Lines:
     body: Sequence[tuple[str, ...]]
 
     def markdown(self) -> str:
-        rule = "|---|---" + "|--:" * (len(self.head) - 2) + "|"
-        rows = [" | ".join(row).join(("| ", " |")) for row in (self.head, *self.body)]
-        return "\n".join([rows[0], rule, *rows[1:]])
+        return "\n".join(markdown_table(self.head, self.body, numbers=range(2, len(self.head))))
 
     def rich(self) -> Table:
-        table = Table(*self.head, title=self.title)
+        shown = Table(*self.head, title=self.title)
         for row in self.body:
-            table.add_row(*row)
-        return table
+            shown.add_row(*row)
+        return shown
 
 
 def tables(measured: Measured) -> dict[str, Lines]:

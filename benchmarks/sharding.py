@@ -35,6 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import memory
+from benchmarks.pages import markdown_table
 from benchmarks.processes import alone, environment, xla_flags
 from benchmarks.sharding_cases import CASES, Sharded
 
@@ -239,9 +240,9 @@ def markdown(rows: Sequence[Row], devices: int) -> str:
     """The page."""
     written = ["# Collectives, with composites and without", ""]
     written += ["Written by `python -m benchmarks.sharding`; its head says what is counted."]
-    written += [f"{devices} virtual CPU devices.", "", f"| {' | '.join(COLUMNS)} |"]
-    written.append("|---|---" + "|--:" * (len(COLUMNS) - 2) + "|")
-    written += [f"| {' | '.join(cells)} |" for row in rows for cells in lines(row)]
+    written += [f"{devices} virtual CPU devices.", ""]
+    cells = [line for row in rows for line in lines(row)]
+    written += markdown_table(COLUMNS, cells, numbers=range(2, len(COLUMNS)))
     whole = [f"{row.name} ({_factor(row):.1f} times)" for row in rows if _factor(row) >= WHOLE]
     if whole:
         written += ["", "Stock's devices multiply this many times what those with composites do:"]

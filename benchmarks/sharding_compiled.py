@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.pages import markdown_table
 from benchmarks.processes import alone, environment, xla_flags
 from benchmarks.sharding import COLLECTIVES, SIDES, Side, Traffic, traffic_of
 from benchmarks.sharding_cases import AXES, Parallelism, build, spec
@@ -167,9 +168,8 @@ def markdown(rows: Sequence[Row]) -> str:
     written += [
         "Written by `python -m benchmarks.sharding_compiled`; its head says what is counted."
     ]
-    written += ["", f"| {' | '.join(COLUMNS)} |"]
-    written.append("|---|--:|---" + "|--:" * (len(COLUMNS) - 3) + "|")
-    written += [f"| {' | '.join(cells)} |" for row in rows for cells in lines(row)]
+    cells = [line for row in rows for line in lines(row)]
+    written += ["", *markdown_table(COLUMNS, cells, numbers=[1, *range(3, len(COLUMNS))])]
     return "\n".join(written) + "\n"
 
 

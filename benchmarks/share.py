@@ -42,6 +42,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.pages import markdown_table
 from benchmarks.processes import new_process
 from benchmarks.training_models import ARCHITECTURES, MODELS, Model
 from lowering.activation import exactly
@@ -179,8 +180,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def markdown(rows: list[Row]) -> str:
     """The table as a page."""
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" + "|--:" * (len(COLUMNS) - 1) + "|"]
-    lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    lines = markdown_table(COLUMNS, map(cells, rows), numbers=range(1, len(COLUMNS)))
     explained = (__doc__ or "").partition("\n\n- ")[2]
     return (
         "# Share of a training step that is inside composites\n\n"

@@ -36,6 +36,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.pages import markdown_table
+
 ENDED = "the session"
 
 PLUGIN = Path(__file__).with_name("outcomes.py")
@@ -244,8 +246,7 @@ def table_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 def markdown(rows: Sequence[Row]) -> str:
     """The table as a page."""
     columns, cells = table_of(rows)
-    lines = ["| " + " | ".join(columns) + " |", "|---" + "|--:" * (len(columns) - 1) + "|"]
-    lines += ["| " + " | ".join(row) + " |" for row in cells]
+    lines = markdown_table(columns, cells, numbers=range(1, len(columns)))
     explained = (__doc__ or "").partition("\n\n- ")[2]
     listed = [f"- {line}" for row in rows for line in _listed(row)] or ["None."]
     return (

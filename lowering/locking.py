@@ -195,8 +195,8 @@ def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:
 @contextmanager
 def _recording(recording: Recording, differentiable: bool) -> Iterator[None]:
     with (
-        recording.recording(),
         torch.inference_mode(False),
+        recording.recording(),
         torch.set_grad_enabled(differentiable),
     ):
         yield

@@ -165,8 +165,8 @@ def trace_training(
     # Gradients are needed in any mode of the caller.
     with (
         interrupts.deferred(),
-        _recording(frontend, shared) as tracer,
         torch.inference_mode(False),
+        _recording(frontend, shared) as tracer,
         torch.set_grad_enabled(True),
         interrupts.allowed(),
     ):

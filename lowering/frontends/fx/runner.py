@@ -28,8 +28,8 @@ class FxRunning:
     @contextmanager
     def graph(self) -> Iterator[FxRunningGraph]:
         with (
-            self._recording.recording(),
             torch.inference_mode(False),
+            self._recording.recording(),
             torch.set_grad_enabled(True),
         ):
             yield FxRunningGraph(self._recording)
