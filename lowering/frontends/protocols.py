@@ -269,8 +269,7 @@ class Recording(Protocol):
     def recording(self, *, shared: bool = False) -> AbstractContextManager[None]:
         """A context in which Python runs on placeholders and nothing is executed.
 
-        It may choose the threads of autograd, which `torch.inference_mode` chooses again: leave
-        inference mode before.
+        Leave inference mode before; see `lowering.frontends.autograd_threads`.
 
         Args:
             shared: whether several devices will share the program.

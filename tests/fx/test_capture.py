@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from composites_testing.processes import run_python
 
 import composites
 from composites.errors import ExportError
@@ -145,36 +144,3 @@ def test_batch_norm_updates_its_averages() -> None:
     np.testing.assert_allclose(first["buffer:running_var"], biased.numpy(), rtol=1e-6)
     for name, value in first.items():
         np.testing.assert_array_equal(value, second[name], err_msg=name)
-
-
-AFTER_A_BACKWARD = """
-import torch
-from composites.cli.app import app
-
-class Loss(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.SiLU())
-
-    def forward(self, x):
-        return self.layer(x).square().sum()
-
-module, x = Loss(), torch.linspace(-2, 2, 6).reshape(2, 3)
-module(x).backward()
-
-import composites
-program = composites.export(module, (x,), train=True)
-found = program.run({**program.module_weights(module), "arg:0": x.numpy()})
-for name, parameter in module.named_parameters():
-    torch.testing.assert_close(torch.tensor(found[f"grad:{name}"]), parameter.grad)
-print(program.composites["ptxla.silu_backward"])
-app(["verify", "silu", "--samples", "1", "--dtypes", "f32"])
-"""
-
-
-def test_gradients_after_a_backward_without_an_export() -> None:
-    """PyTorch counts devices at the first backward of a process, here before this one is known."""
-    done = run_python(AFTER_A_BACKWARD)
-    assert done.code == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("1\n")
-    assert "2 verified, 0 failed, 0 not verified" in done.stdout

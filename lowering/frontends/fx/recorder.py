@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from lowering.frontends.autograd_threads import gradients_in_this_thread
 from lowering.frontends.errors import ForeignDataError
 from lowering.frontends.fx import capture, sources
 from lowering.frontends.fx.graph import FxGraph
@@ -34,9 +35,7 @@ class FxRecording:
             self._graph.recorded(shared=shared),
             capture.recording(),
             torch_internals.printing(_text),
-            # PyTorch starts one thread for each device at the first backward of a process. If that
-            # was before this device was registered, it has none.
-            torch.autograd.set_multithreading_enabled(False),
+            gradients_in_this_thread(),
         ):
             self._seed = capture.placeholder(blank)
             with drawing_from(self._seed), capture.errors_at_end():

@@ -13,6 +13,7 @@ from lowering.emission import hlo_proto
 from lowering.emission.builder import insertable
 from lowering.emission.linking import link
 from lowering.emission.types import TensorType
+from lowering.frontends.autograd_threads import gradients_in_this_thread
 from lowering.frontends.errors import ForeignDataError, check_constant
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
 from lowering.frontends.torch_xla.graph import XlaGraph
@@ -68,6 +69,7 @@ class XlaRecording:
                 decomposed(),
                 values_left_out(),
                 own_graphs(),
+                gradients_in_this_thread(),
             ):
                 yield
         except (RuntimeError, AssertionError) as error:

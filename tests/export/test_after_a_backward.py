@@ -1,0 +1,36 @@
+"""PyTorch counts devices at the first backward of a process; here that is before an export."""
+
+from __future__ import annotations
+
+from composites_testing.processes import run_python
+
+SCRIPT = """
+import torch
+from composites.cli.app import app
+
+class Loss(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.SiLU())
+
+    def forward(self, x):
+        return self.layer(x).square().sum()
+
+module, x = Loss(), torch.linspace(-2, 2, 6).reshape(2, 3)
+module(x).backward()
+
+import composites
+program = composites.export(module, (x,), train=True)
+found = program.run({**program.module_weights(module), "arg:0": x.numpy()})
+for name, parameter in module.named_parameters():
+    torch.testing.assert_close(torch.tensor(found[f"grad:{name}"]), parameter.grad)
+print(program.composites["ptxla.silu_backward"])
+app(["verify", "silu", "--samples", "1", "--dtypes", "f32"])
+"""
+
+
+def test_gradients_of_exports_and_of_samples() -> None:
+    done = run_python(SCRIPT)
+    assert done.code == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("1\n")
+    assert "2 verified, 0 failed, 0 not verified" in done.stdout
