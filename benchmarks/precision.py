@@ -473,10 +473,10 @@ class Lines:
         return "\n".join(markdown_table(self.head, self.body, numbers=range(2, len(self.head))))
 
     def rich(self) -> Table:
-        shown = Table(*self.head, title=self.title)
+        table = Table(*self.head, title=self.title)
         for row in self.body:
-            shown.add_row(*row)
-        return shown
+            table.add_row(*row)
+        return table
 
 
 def tables(measured: Measured) -> dict[str, Lines]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -381,8 +380,6 @@ def test_sgd_without_momentum_has_no_composite() -> None:
 
 @pytest.mark.parametrize("mode", ["smooth", "refined"])
 def test_lion_whose_direction_is_no_sign(mode: str) -> None:
-    if "mode" not in inspect.signature(optax.scale_by_lion).parameters:
-        pytest.skip("this release of optax has one mode")
     training = Training(optax.scale_by_lion(mode=mode), _parameters())
     before = training.run()
     with composites.jax.enabled("scale_by_lion"):

@@ -81,7 +81,7 @@ def test_lock(file: str, registries: Any) -> None:
     assert [c.entry for c in contracts if not c.calls and c.entry not in WITHOUT_CALLS] == []
 
 
-@pytest.mark.skipif(not SCALED_DOT, reason="needs jax.lax.scaled_dot")
+@pytest.mark.skipif(not SCALED_DOT, reason="JAX 0.7.1 has no scaled products")
 def test_a_program_is_understood_with_the_lock_of_its_registry(
     registries: Any, tmp_path: Path
 ) -> None:
