@@ -69,7 +69,13 @@ class Growing:
         return [f"{self.namespace}.{name}" for name in self.composites]
 
 
-def attention(length: int, *, dtype: torch.dtype = torch.float32, mask: str = "causal") -> Case:
+def attention(
+    length: int,
+    *,
+    dtype: torch.dtype = torch.float32,
+    mask: str = "causal",
+    dropout: float = 0.0,
+) -> Case:
     """Two sequences, six heads of 64 numbers."""
 
     def operands() -> Mapping[str, Tensor]:
@@ -82,17 +88,19 @@ def attention(length: int, *, dtype: torch.dtype = torch.float32, mask: str = "c
 
     def call(q: Tensor, k: Tensor, v: Tensor, *given: Tensor) -> Tensor:
         attended = functional.scaled_dot_product_attention
-        return attended(q, k, v, given[0] if given else None, is_causal=mask == "causal")
+        mask_given = given[0] if given else None
+        return attended(q, k, v, mask_given, dropout, is_causal=mask == "causal")
 
     bars = (
         {}
-        if mask == "none" or dtype != torch.float32 or length not in (512, 1024)
+        if mask == "none" or dropout or dtype != torch.float32 or length not in (512, 1024)
         else {
             "scaled_dot_product_attention": 3.0,
             "scaled_dot_product_attention_backward": 2.0,
         }
     )
     kind = {"causal": ", causal", "boolean": ", boolean mask", "none": ""}[mask]
+    kind += ", dropout" if dropout else ""
     kind += ", bf16" if dtype == torch.bfloat16 else ""
     return Case(f"attention 2x6x{length}x64{kind}", call, operands, masks, bars)
 
@@ -225,6 +233,7 @@ CASES: Sequence[Case] = (
     attention(1024),
     attention(512, mask="boolean"),
     attention(512, mask="none"),
+    attention(512, dropout=0.1),
     attention(512, dtype=torch.bfloat16),
     images("bilinear", bilinear, 4, 64, 64, 64, upsample_bilinear2d=5.0),
     grid_sampling(4, 64, 64, 64),

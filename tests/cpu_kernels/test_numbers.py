@@ -47,8 +47,9 @@ class Sample:
 def attention(*shapes: tuple[int, ...], **keywords: Any) -> Sample:
     chosen = {key: keywords.pop(key) for key in ("others", "dtype") if key in keywords}
     function = functional.scaled_dot_product_attention
-    # The decomposition of the gradient has the composite of softmax's.
-    return Sample(function, shapes, keywords=keywords, kernels=3, **chosen)
+    # The decomposition of the gradient has the composite of softmax's, and both have dropout's.
+    kernels = 5 if keywords.get("dropout_p") else 3
+    return Sample(function, shapes, keywords=keywords, kernels=kernels, **chosen)
 
 
 def masked(mask: Callable[[], Tensor], **keywords: Any) -> Sample:
@@ -115,6 +116,11 @@ def empty_rows() -> Tensor:
     return kept
 
 
+def lowest_rows() -> Tensor:
+    """What transformers adds where nothing may be looked at: also to all scores of a row."""
+    return torch.where(empty_rows(), 0.0, torch.finfo(F32).min)
+
+
 THREE = [(2, 4, 33, 16)] * 3
 upsample = partial(functional.interpolate, mode="bilinear")
 SAMPLES: Mapping[str, Sample] = {
@@ -141,6 +147,19 @@ SAMPLES: Mapping[str, Sample] = {
     "attention, one head": attention(*[(1, 1, 40, 16)] * 3),
     "attention, three dimensions": attention(*[(4, 33, 16)] * 3),
     "attention, five dimensions": attention(*[(2, 3, 2, 20, 8)] * 3, is_causal=True),
+    "attention, values of another size": attention((2, 4, 33, 16), (2, 4, 40, 16), (2, 4, 40, 24)),
+    "attention, least numbers": masked(lowest_rows),
+    "attention, dropout": attention(*THREE, dropout_p=0.25),
+    "attention, dropout, causal, long": attention(
+        *[(1, 2, 450, 16)] * 3, is_causal=True, dropout_p=0.1
+    ),
+    "attention, dropout, mask, grouped": attention(
+        (2, 4, 33, 16),
+        *[(2, 2, 33, 16)] * 2,
+        others=lambda: (empty_rows(),),
+        enable_gqa=True,
+        dropout_p=0.5,
+    ),
     "attention, bf16": attention(*THREE, is_causal=True, dtype=BF16),
     "attention, f16": attention(*THREE, dtype=F16),
     "loss, large": loss(180, 50257),  # written past the caches, from 32 MB on

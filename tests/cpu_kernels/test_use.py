@@ -54,16 +54,28 @@ def test_the_registry_is_right_and_listed(registry: Path) -> None:
 
 def test_small_attention_keeps_its_decomposition() -> None:
     small, large = (
-        composites.export(Attention(), (torch.empty(2, 6, length, 64),)) for length in (64, 128)
+        composites.export(Attention(), (torch.empty(2, 6, length, 64),)) for length in (32, 128)
     )
     name = "ptxla.scaled_dot_product_attention"
     assert "needs query.numel()" in str(reasons(small)[name])
     assert reasons(large)[name] is None
 
 
-def test_dropout_is_left_to_the_decomposition() -> None:
-    program = composites.export(Attention(0.1).train(), (torch.empty(2, 6, 128, 64),))
-    assert "takes dropout_p = 0.0" in str(reasons(program)["ptxla.scaled_dot_product_attention"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_with_dropout_has_a_kernel_in_f32(dtype: torch.dtype) -> None:
+    given = torch.empty(2, 6, 128, 64, dtype=dtype)
+    program = composites.export(Attention(0.1).train(), (given,))
+    reason = reasons(program)["ptxla.scaled_dot_product_attention"]
+    assert reason is None if dtype == torch.float32 else "numbers of f32" in str(reason)
+
+
+def test_attention_to_what_is_not_a_number_is_none() -> None:
+    query = torch.randn(2, 6, 128, 64)
+    query[0, 1, 3] = torch.nan  # as key, it gives all other rows of its head a score of NaN
+    step = composites.export(Attention(), (query,)).compile("cpu")
+    outputs, _ = step(step.init({}), query)
+    assert all(use.kernel is not None for use in step.kernels)
+    np.testing.assert_array_equal(np.isnan(outputs["out:0"]), Attention()(query).isnan())
 
 
 def test_a_scale_that_does_not_lead_to_the_size_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Attention, by ATen's flash kernels for the CPU. They read XLA's buffers where they lie."""
+"""Attention, in blocks of queries, whose matrix products are ATen's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 
 from composites import UnsupportedCallError
+from cpu_kernels.dropout import kept_by
 from cpu_kernels.library import register
 from cpu_kernels.types import check_floats, check_shape, same
 
@@ -17,7 +18,7 @@ def attention(
     query: Array,
     key: Array,
     value: Array,
-    *mask: Array,
+    *others: Array,
     dropout_p: float,
     is_causal: bool,
     enable_gqa: bool,
@@ -27,24 +28,29 @@ def attention(
 
     Args:
         query: `[…, Hq, L, E]`; f32, bf16 or f16.
-        key, value: `[…, H, S, E]`; H divides Hq if `enable_gqa`, and otherwise is Hq.
-        mask: none, or one: i1, or added to the scores and of their type; broadcast to
-            `[…, Hq, L, S]`.
+        key, value: `[…, H, S, E]` and `[…, H, S, Ev]`; H divides Hq if `enable_gqa`, and otherwise
+            is Hq.
+        others: the mask if there is one: i1, or added to the scores and of their type; broadcast to
+            `[…, Hq, L, S]`. With dropout also the state of the generator, `[]`, i64.
 
     Returns:
-        `[…, Hq, L, E]`, and the logarithms of the sums of exponentials, `[…, Hq, L]`, f32.
+        `[…, Hq, L, Ev]`, and the logarithms of the sums of exponentials, `[…, Hq, L]`, f32. What
+        is dropped has the bits of the decomposition.
 
     Raises:
-        UnsupportedCallError: for dropout, value heads of another size, and without torch.
+        UnsupportedCallError: for dropout of other types than f32, and without torch.
     """
-    _check(query, key, value, dropout_p, enable_gqa)
+    _check(query, key, value, enable_gqa)
+    masks, seeds = _mask_and_seed(others, query, key, dropout_p, is_causal)
     q, k, v = _four(query), _four(key), _four(value)
-    masks = _mask(mask, query, key, is_causal)
     register("attention", needs_torch=True)
     row = jax.ShapeDtypeStruct(q.shape[:-1], np.float32)
-    call = jax.ffi.ffi_call("cpu_kernels_attention", (same(q), row))
-    result, sums = call(q, k, v, *masks, **_attributes(is_causal, scale, query))
-    return [result.reshape(query.shape), sums.reshape(query.shape[:-1])]
+    types = same(q, (*q.shape[:-1], v.shape[-1])), row
+    call = jax.ffi.ffi_call("cpu_kernels_attention", types)
+    attributes = _attributes(is_causal, scale, query, masks, dropout_p)
+    result, sums = call(q, k, v, *masks, *seeds, **attributes)
+    shape = query.shape[:-1]
+    return [result.reshape(*shape, value.shape[-1]), sums.reshape(shape)]
 
 
 def attention_backward(
@@ -62,42 +68,44 @@ def attention_backward(
     """`ptxla.scaled_dot_product_attention_backward`: the gradients of query, key and value.
 
     Args:
-        grad_output: `[…, Hq, L, E]`.
-        saved: the mask if there is one; the forward's two results.
+        grad_output: `[…, Hq, L, Ev]`.
+        saved: the mask if there is one; the forward's two results; with dropout the state of the
+            generator.
 
     Raises:
         UnsupportedCallError: as the forward, and where other gradients are wanted.
     """
-    _check(query, key, value, dropout_p, enable_gqa)
+    _check(query, key, value, enable_gqa)
     if output_mask != (True, True, True, False):
         raise UnsupportedCallError("computes the gradients of query, key and value")
-    *mask, result, sums = saved
+    seeded = dropout_p != 0
+    count = len(saved) - 2 - seeded
+    given, sums = (*saved[:count], *saved[count + 2 :]), saved[count + 1]
+    masks, seeds = _mask_and_seed(given, query, key, dropout_p, is_causal)
     q, k, v = _four(query), _four(key), _four(value)
-    masks = _mask(mask, query, key, is_causal)
-    for name, given in (("a gradient", grad_output), ("a result", result)):
-        check_shape(name, given, query.shape)
+    check_floats(grad_output, query)
+    check_shape("a gradient", grad_output, (*query.shape[:-1], value.shape[-1]))
     check_shape("logarithms of sums", sums, query.shape[:-1])
     register("attention", needs_torch=True)
-    types = (same(q), same(k), same(v))
-    call = jax.ffi.ffi_call("cpu_kernels_attention_backward", types)
-    operands = (_four(grad_output), q, k, v, *masks, _four(result), sums.reshape(q.shape[:-1]))
-    found = call(*operands, **_attributes(is_causal, scale, query))
+    call = jax.ffi.ffi_call("cpu_kernels_attention_backward", (same(q), same(k), same(v)))
+    operands = (_four(grad_output), q, k, v, *masks, sums.reshape(q.shape[:-1]), *seeds)
+    found = call(*operands, **_attributes(is_causal, scale, query, masks, dropout_p))
     return [
         gradient.reshape(operand.shape)
         for gradient, operand in zip(found, (query, key, value), strict=True)
     ]
 
 
-def _check(query: Array, key: Array, value: Array, dropout_p: float, enable_gqa: bool) -> None:
+def _check(query: Array, key: Array, value: Array, enable_gqa: bool) -> None:
     check_floats(query, key, value)
-    if dropout_p != 0:
-        raise UnsupportedCallError("takes no dropout, whose random numbers are XLA's")
-    if query.ndim < 3 or query.shape[:-3] != key.shape[:-3] or key.shape != value.shape:
-        raise UnsupportedCallError("takes key and value of one shape, with the batch of query")
+    if query.ndim < 3 or query.shape[:-3] != key.shape[:-3] or key.shape[:-1] != value.shape[:-1]:
+        raise UnsupportedCallError("takes as many values as keys, with the batch of query")
     if query.shape[-1] != key.shape[-1]:
         raise UnsupportedCallError("takes query and key with heads of one size")
     heads, of_key = query.shape[-3], key.shape[-3]
-    if query.size == 0 or key.size == 0 or heads % of_key or not (enable_gqa or heads == of_key):
+    if 0 in (query.size, key.size, value.size):
+        raise UnsupportedCallError("takes at least one number")
+    if heads % of_key or not (enable_gqa or heads == of_key):
         raise UnsupportedCallError("takes heads of which those of key are a divisor")
 
 
@@ -106,13 +114,22 @@ def _four(x: Array) -> Array:
     return x.reshape(math.prod(x.shape[:-3]), *x.shape[-3:])
 
 
-def _mask(
-    mask: tuple[Array, ...] | list[Array], query: Array, key: Array, is_causal: bool
-) -> list[Array]:
-    """A mask as `[N or 1, H or 1, L or 1, S or 1]`."""
-    if not mask:
-        return []
-    (given,) = mask
+def _mask_and_seed(
+    given: tuple[Array, ...], query: Array, key: Array, dropout_p: float, is_causal: bool
+) -> tuple[list[Array], list[Array]]:
+    """Both as lists of none or one. The mask is `[N or 1, H or 1, L or 1, S or 1]`."""
+    seeds: list[Array] = []
+    if dropout_p != 0:
+        *given, seed = given
+        if query.dtype != np.float32 or seed.dtype != np.int64 or seed.shape != ():
+            raise UnsupportedCallError("takes dropout with numbers of f32 and a seed of i64")
+        seeds.append(seed)
+    if len(given) > 1:
+        raise UnsupportedCallError(f"takes one mask at most, not {len(given)}")
+    return [_mask(mask, query, key, is_causal) for mask in given], seeds
+
+
+def _mask(given: Array, query: Array, key: Array, is_causal: bool) -> Array:
     if is_causal:
         raise UnsupportedCallError("takes a mask, or is causal, but not both")
     if given.dtype not in (np.bool_, query.dtype):
@@ -124,9 +141,16 @@ def _mask(
     scores = (*query.shape[-3:-1], key.shape[-2])
     if any(size not in (1, whole) for size, whole in zip(shape[-3:], scores, strict=True)):
         raise UnsupportedCallError(f"takes a mask for scores of {scores}, not of {given.shape}")
-    return [given.reshape(math.prod(shape[:-3]), *shape[-3:])]
+    return given.reshape(math.prod(shape[:-3]), *shape[-3:])
 
 
-def _attributes(is_causal: bool, scale: float | None, query: Array) -> dict[str, np.generic]:
+def _attributes(
+    is_causal: bool, scale: float | None, query: Array, masks: list[Array], dropout_p: float
+) -> dict[str, np.generic]:
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    return {"is_causal": np.bool_(is_causal), "scale": np.float64(factor)}
+    return {
+        "is_causal": np.bool_(is_causal),
+        "masked": np.bool_(bool(masks)),
+        "scale": np.float32(factor),
+        "kept": kept_by(dropout_p),
+    }

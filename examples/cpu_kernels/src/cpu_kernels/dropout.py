@@ -27,11 +27,8 @@ def dropout(x: Array, seed: Array, *, p: float) -> Array:
     """
     if x.dtype != np.float32 or seed.dtype != np.int64 or x.size == 0:
         raise UnsupportedCallError("takes numbers of f32, at least one, and a seed of i64")
-    if not 0 <= p < 1:
-        raise UnsupportedCallError(f"takes a probability that is less than 1, not {p:g}")
+    kept = kept_by(p)
     register("dropout")
-    # As PyTorch computes it: 1 - p in f64. The attribute is f32, which is p in its shortest form.
-    kept = np.float32(1 - float(str(np.float32(p))))
     return jax.ffi.ffi_call("cpu_kernels_dropout", same(x))(x, seed, kept=kept)
 
 
@@ -46,3 +43,15 @@ def dropout_backward(
     if output_mask != (True,):
         raise UnsupportedCallError("computes the gradient of x")
     return dropout(grad_output, seed, p=p)
+
+
+def kept_by(p: float) -> np.float32:
+    """The share of numbers that dropout keeps.
+
+    Raises:
+        UnsupportedCallError: it keeps none.
+    """
+    if not 0 <= p < 1:
+        raise UnsupportedCallError(f"takes a probability that is less than 1, not {p:g}")
+    # As PyTorch computes it: 1 - p in f64. The attribute is f32, which is p in its shortest form.
+    return np.float32(1 - float(str(np.float32(p))))

@@ -1,35 +1,45 @@
-// Scaled dot-product attention and its gradient, by ATen's flash kernels for the CPU.
+// Scaled dot-product attention and its gradient, in blocks of queries.
 //
-// Each head is a call of ATen of its own, on XLA's buffers where they lie, and XLA's threads share
-// the heads.
+// The scores of a block are computed with all keys that some of its queries may look at, so that its
+// softmax needs one pass, and the matrix products are those of ATen, on XLA's buffers where they lie.
+// XLA's threads share the blocks. All is computed in f32: for bf16, ATen's products take many times as
+// long on a processor with AVX2 alone.
 
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <optional>
+#include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/_local_scalar_dense.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/all.h>
-#include <ATen/ops/eq.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/masked_fill.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
 #include "aten.h"
 #include "memory.h"
+#include "numbers.h"
 #include "parallel.h"
+#include "random.h"
 
 namespace ffi = xla::ffi;
 
 namespace {
 
-// A buffer [N, H, L, E], or [N, H, L], of whose heads rows are taken as tensors [1, 1, rows, E].
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+constexpr int64_t kBlock = 2048;  // of SumOf
+// Of queries that are computed together. With fewer, the products are slower; with more, more is
+// computed of what a causal call masks.
+constexpr int64_t kMostRows = 192, kFewestRows = 64;
+constexpr int64_t kScores = 1 << 20;  // of a block, about
+
+int64_t RowsOf(int64_t keys) {
+  return std::clamp(kScores / keys, kFewestRows, kMostRows);
+}
+
+// A buffer [N, H, L, E], or [N, H, L], of whose heads rows are taken as matrices [rows, E].
 struct Heads {
   char* data;
   at::ScalarType type;
@@ -45,225 +55,366 @@ struct Heads {
   at::Tensor Part(int64_t n, int64_t h, int64_t row, int64_t count) const {
     const int64_t place = ((n * heads + h) * rows + row) * columns;
     return at::from_blob(data + place * static_cast<int64_t>(at::elementSize(type)),
-                         {1, 1, count, columns}, at::TensorOptions(type));
+                         {count, columns}, at::TensorOptions(type));
   }
 };
 
-constexpr int64_t kRows = 192;  // of queries that are computed together
+// Memory of this thread, which is kept for the next block: fresh memory is cleared page by page.
+float* Scratch(int number, int64_t size) {
+  thread_local std::vector<float> kept[2];
+  if (static_cast<int64_t>(kept[number].size()) < size) kept[number].resize(size);
+  return kept[number].data();
+}
 
-// What is added to the scores of some rows of queries and the first keys.
-struct Added {
-  std::optional<at::Tensor> tensor;
-  int64_t keys;  // behind these, all scores of the rows are minus infinity
-};
+at::Tensor Matrix(float* data, int64_t rows, int64_t columns) {
+  return at::from_blob(data, {rows, columns}, at::TensorOptions(at::kFloat));
+}
 
-// The additive form of a mask [N or 1, H or 1, L or 1, S or 1], of the causal one, or of none.
+// ---- masks ----
+
+struct Nothing {};  // the elements of no mask
+
+inline float Masked(float score, Nothing) { return score; }
+inline float Masked(float score, uint8_t kept) { return kept != 0 ? score : kLowest; }
+template <typename T>
+float Masked(float score, T added) {
+  return score + ToFloat(added);
+}
+
+template <typename T>
+constexpr bool kAdds = !std::is_same_v<T, Nothing> && !std::is_same_v<T, uint8_t>;
+
+// Whether a score can be anything but minus infinity.
+inline bool Keeps(uint8_t kept) { return kept != 0; }
+template <typename T>
+bool Keeps(T added) {
+  return ToFloat(added) != kLowest;
+}
+
+// A mask [N or 1, H or 1, L or 1, S or 1].
+template <typename T>
 class Mask {
  public:
-  Mask(const Heads& query, const Heads& key, bool is_causal)
-      : keys_(key.rows), type_(query.type), causal_(is_causal) {
-    if (!causal_) return;
-    // Zeros, and a triangle behind them: see Part.
-    const int64_t width = keys_ + kRows;
-    std::vector<char> kept(kRows * width);
-    for (int64_t i = 0; i < kRows; ++i)
-      for (int64_t j = 0; j < width; ++j) kept[i * width + j] = j - keys_ <= i;
-    made_.resize(kept.size() * at::elementSize(type_));
-    Write(kept.data(), 0, kRows * width);
-    added_ = made_.data();
-  }
-
-  Mask(ffi::ThreadPool& pool, const Heads& query, const Heads& key, ffi::AnyBuffer mask)
-      : keys_(key.rows), type_(query.type), given_(Heads(mask)) {
-    const int64_t heads = given_->batch * given_->heads, columns = given_->columns;
-    added_ = given_->data;
-    if (given_->type == at::kBool) {  // which ATen does not take here
-      made_.resize(heads * given_->rows * columns * at::elementSize(type_));
-      Parallel(pool, heads * given_->rows, Grain(columns), [&](int64_t begin, int64_t end) {
-        Write(given_->data, begin * columns, end * columns);
-      });
-      added_ = made_.data();
-    }
-    if (columns != keys_) return;
-    parts_ = (given_->rows + kRows - 1) / kRows;
-    ends_.resize(heads * parts_);
-    Parallel(pool, heads * parts_, Grain(kRows * 8), [&](int64_t begin, int64_t end) {
+  Mask(ffi::ThreadPool& pool, const Heads& mask, int64_t keys)
+      : all_(reinterpret_cast<const T*>(mask.data)), given_(mask), keys_(keys) {
+    if (mask.columns != keys) return;
+    const int64_t rows = mask.batch * mask.heads * mask.rows;
+    ends_.resize(rows);
+    Parallel(pool, rows, Grain(64), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        ends_[i] = type_ == at::kFloat ? End<uint32_t>(i / parts_, i % parts_)
-                                       : End<uint16_t>(i / parts_, i % parts_);
+        int64_t found = keys_;
+        while (found > 1 && !Keeps(all_[i * keys_ + found - 1])) --found;
+        ends_[i] = found;
       }
     });
   }
 
-  // For rows [row, row + rows) of a head's scores. `row` is a multiple of kRows.
-  Added Part(int64_t n, int64_t h, int64_t row, int64_t rows) const {
-    const int64_t size = static_cast<int64_t>(at::elementSize(type_));
-    const at::TensorOptions options(type_);
-    if (causal_) {
-      if (row >= keys_) return {std::nullopt, keys_};
-      // The key j of row + i is column keys_ - row + j of line i, which is zero for j <= row + i.
-      const int64_t end = std::min(keys_, row + rows);
-      return {at::from_blob(added_ + (keys_ - row) * size, {1, 1, rows, end},
-                            {0, 0, keys_ + kRows, 1}, options),
-              end};
-    }
-    if (!given_) return {std::nullopt, keys_};
-    const int64_t head = (given_->batch == 1 ? 0 : n) * given_->heads + (given_->heads == 1 ? 0 : h);
-    const int64_t first = given_->rows == 1 ? 0 : row;
-    const int64_t keys = parts_ > 0 ? ends_[head * parts_ + first / kRows] : keys_;
-    const int64_t place = (head * given_->rows + first) * given_->columns;
-    return {at::from_blob(added_ + place * size, {1, 1, rows, keys},
-                          {0, 0, given_->rows == 1 ? 0 : given_->columns,
-                           given_->columns == 1 ? 0 : 1},
-                          options),
-            keys};
+  // The number of keys up to the last one that some of the rows may look at; at least 1.
+  int64_t End(int64_t n, int64_t h, int64_t row, int64_t count) const {
+    if (ends_.empty()) return keys_;
+    const int64_t first = Line(n, h, row), last = given_.rows == 1 ? first + 1 : first + count;
+    return *std::max_element(ends_.begin() + first, ends_.begin() + last);
+  }
+
+  // The elements of a row. `space` has room for them.
+  const T* Row(int64_t n, int64_t h, int64_t row, T* space) const {
+    const T* found = all_ + Line(n, h, row) * given_.columns;
+    if (given_.columns == keys_) return found;
+    std::fill_n(space, keys_, *found);
+    return space;
   }
 
  private:
-  // Zero where a score is kept, and minus infinity elsewhere.
-  void Write(const char* kept, int64_t begin, int64_t end) {
-    if (type_ == at::kFloat) {
-      auto* out = reinterpret_cast<uint32_t*>(made_.data());
-      for (int64_t i = begin; i < end; ++i) out[i] = kept[i] ? 0 : Lowest<uint32_t>();
-    } else {
-      auto* out = reinterpret_cast<uint16_t*>(made_.data());
-      for (int64_t i = begin; i < end; ++i) out[i] = kept[i] ? 0 : Lowest<uint16_t>();
-    }
+  int64_t Line(int64_t n, int64_t h, int64_t row) const {
+    const int64_t head = (given_.batch == 1 ? 0 : n) * given_.heads + (given_.heads == 1 ? 0 : h);
+    return head * given_.rows + (given_.rows == 1 ? 0 : row);
   }
 
-  // Minus infinity.
-  template <typename Bits>
-  Bits Lowest() const {
-    return static_cast<Bits>(type_ == at::kFloat      ? 0xff800000u
-                             : type_ == at::kBFloat16 ? 0xff80u
-                                                      : 0xfc00u);
-  }
-
-  // The number of keys up to the last one that some row of a part keeps; at least 1.
-  template <typename Bits>
-  int64_t End(int64_t head, int64_t part) const {
-    const int64_t last = std::min(given_->rows, (part + 1) * kRows);
-    const Bits* all = reinterpret_cast<const Bits*>(added_) + head * given_->rows * keys_;
-    const Bits lowest = Lowest<Bits>();
-    int64_t end = 1;
-    for (int64_t row = part * kRows; row < last; ++row) {
-      int64_t found = keys_;
-      while (found > end && all[row * keys_ + found - 1] == lowest) --found;
-      end = found;
-    }
-    return end;
-  }
-
+  const T* all_;
+  Heads given_;
   int64_t keys_;
-  at::ScalarType type_;
-  bool causal_ = false;
-  std::optional<Heads> given_;
-  std::vector<char> made_;
-  char* added_ = nullptr;
-  int64_t parts_ = 0;  // of the rows of a mask that has a column for each key
-  std::vector<int64_t> ends_;
+  std::vector<int64_t> ends_;  // of each row of a mask that has a column for each key
 };
 
-template <typename Work>
-ffi::Error ForHeads(ffi::ThreadPool& pool, int64_t batch, int64_t heads, const Work& head) {
-  return OnThreads(pool, "attention", batch * heads,
-                   [&](int64_t i) { head(i / heads, i % heads); });
+template <>
+class Mask<Nothing> {
+ public:
+  explicit Mask(int64_t keys) : keys_(keys) {}
+  int64_t End(int64_t, int64_t, int64_t, int64_t) const { return keys_; }
+  const Nothing* Row(int64_t, int64_t, int64_t, Nothing* space) const { return space; }
+
+ private:
+  int64_t keys_;
+};
+
+// ---- rows of scores ----
+
+// Scales and masks a row of products, and returns its maximum.
+template <typename T>
+float MaskRow(float* row, const T* mask, int64_t keys, float scale) {
+  float largest = kLowest;
+#pragma omp simd reduction(max : largest)
+  for (int64_t j = 0; j < keys; ++j) {
+    const float score = Masked(row[j] * scale, mask[std::is_same_v<T, Nothing> ? 0 : j]);
+    row[j] = score;
+    largest = score > largest ? score : largest;
+  }
+  return largest;
 }
 
-// ATen has a logarithm of 0 for a row that may look at nothing. Its sum is zero.
-void MarkEmptyRows(float* logarithms, int64_t rows, const at::Tensor& added) {
-  for (int64_t i = 0; i < rows; ++i) {
-    if (logarithms[i] != 0) continue;
-    if (added.select(2, i).eq(-INFINITY).all().item<bool>()) logarithms[i] = -INFINITY;
+// Whether a row may look at nothing. One of NaN has no maximum either.
+bool Empty(const float* row, int64_t keys) {
+  return std::all_of(row, row + keys, [](float score) { return score == kLowest; });
+}
+
+// Replaces each x by exp(x - shift), and returns their sum. A loop of its own: in the lambda of SumOf,
+// the compiler makes no vector code of it.
+double Exponentials(float* row, int64_t keys, float shift) {
+  double total = 0;
+  for (int64_t start = 0; start < keys; start += kBlock) {
+    const int64_t end = std::min(keys, start + kBlock);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = start; j < end; ++j) {
+      const float found = Exp(row[j] - shift);
+      row[j] = found;
+      sum += found;
+    }
+    total += sum;
+  }
+  return total;
+}
+
+void Multiply(float* row, int64_t size, float factor) {
+#pragma omp simd
+  for (int64_t j = 0; j < size; ++j) row[j] *= factor;
+}
+
+void Multiply(float* row, const float* factors, int64_t size) {
+#pragma omp simd
+  for (int64_t j = 0; j < size; ++j) row[j] *= factors[j];
+}
+
+// Replaces products by probabilities, of which the logarithm of the sum is known.
+template <typename T>
+void Probabilities(float* row, const T* mask, int64_t keys, float scale, float log_sum) {
+#pragma omp simd
+  for (int64_t j = 0; j < keys; ++j) {
+    row[j] = Exp(Masked(row[j] * scale, mask[std::is_same_v<T, Nothing> ? 0 : j]) - log_sum);
   }
 }
 
-// Operands: query, key, value, [mask]. Results: the output, and its logarithms of sums [N, H, L].
+double SumOfProducts(const float* one, const float* other, int64_t size) {
+  return SumOf(size, kBlock, [=](int64_t j) { return one[j] * other[j]; });
+}
+
+// The gradients of products: those of the probabilities go through softmax and the scale.
+void OfProducts(const float* probabilities, float* gradients, int64_t keys, float sum,
+                float scale) {
+#pragma omp simd
+  for (int64_t j = 0; j < keys; ++j) {
+    gradients[j] = probabilities[j] * (gradients[j] - sum) * scale;
+  }
+}
+
+// ---- calls ----
+
+// What both directions share of a call.
+template <typename T>
+struct Call {
+  Heads query, key, value;
+  const Mask<T>& mask;
+  bool is_causal;
+  float scale;
+  float kept;  // of probabilities; 1 without dropout
+  uint64_t state;
+
+  int64_t Keys(int64_t n, int64_t h, int64_t row, int64_t count) const {
+    const int64_t seen = mask.End(n, h, row, count);
+    return is_causal ? std::min(seen, row + count) : seen;
+  }
+
+  // How many of `keys` keys a row may look at.
+  int64_t Seen(int64_t row, int64_t keys) const {
+    return is_causal ? std::min(keys, row + 1) : keys;
+  }
+
+  void Factors(int64_t n, int64_t h, int64_t row, int64_t keys, float* factors) const {
+    const int64_t line = (n * query.heads + h) * query.rows + row;
+    DropoutFactors(state, line * key.rows, keys, kept, factors);
+  }
+};
+
+template <typename T>
+void ForwardBlock(const Call<T>& call, const Heads& output, const Heads& sums, int64_t n,
+                  int64_t h, int64_t row, int64_t count) {
+  const int64_t of_keys = h / (call.query.heads / call.key.heads);
+  const int64_t keys = call.Keys(n, h, row, count);
+  float* scores = Scratch(0, count * keys);
+  std::vector<float> factors(keys);
+  std::vector<T> space(call.key.rows);
+  std::vector<float> totals(count);
+  float* log_sums = sums.Part(n, h, row, count).data_ptr<float>();
+  at::Tensor products = Matrix(scores, count, keys);
+  at::mm_out(products, InF32(call.query.Part(n, h, row, count)),
+             InF32(call.key.Part(n, of_keys, 0, keys)).t());
+  for (int64_t i = 0; i < count; ++i) {
+    float* line = scores + i * keys;
+    const int64_t seen = call.Seen(row + i, keys);
+    const T* mask = call.mask.Row(n, h, row + i, space.data());
+    const float largest = MaskRow(line, mask, seen, call.scale);
+    if (largest == kLowest && Empty(line, seen)) {
+      std::fill_n(line, keys, 0.0f);
+      totals[i] = 1, log_sums[i] = kLowest;
+      continue;
+    }
+    const double total = Exponentials(line, seen, largest);
+    totals[i] = static_cast<float>(total);
+    log_sums[i] = static_cast<float>(largest + std::log(total));
+    if (call.kept < 1) {
+      call.Factors(n, h, row + i, seen, factors.data());
+      Multiply(line, factors.data(), seen);
+    }
+    std::fill_n(line + seen, keys - seen, 0.0f);
+  }
+  at::Tensor result = output.Part(n, h, row, count);
+  at::Tensor found = output.type == at::kFloat ? result : result.to(at::kFloat);
+  at::mm_out(found, products, InF32(call.value.Part(n, of_keys, 0, keys)));
+  float* numbers = found.data_ptr<float>();
+  for (int64_t i = 0; i < count; ++i) {
+    Multiply(numbers + i * output.columns, output.columns, 1 / totals[i]);
+  }
+  if (output.type != at::kFloat) result.copy_(found);
+}
+
+// The scores of some rows, which become probabilities, and their gradients.
+template <typename T>
+void BackwardRows(const Call<T>& call, int64_t n, int64_t h, int64_t row, int64_t count,
+                  int64_t keys, const float* log_sums, float* scores, float* gradients) {
+  std::vector<float> factors(keys);
+  std::vector<T> space(call.key.rows);
+  for (int64_t i = 0; i < count; ++i, scores += keys, gradients += keys) {
+    const int64_t seen = call.Seen(row + i, keys);
+    if (log_sums[i] == kLowest) {  // a row that may look at nothing
+      std::fill_n(scores, keys, 0.0f);
+      std::fill_n(gradients, keys, 0.0f);
+      continue;
+    }
+    const T* mask = call.mask.Row(n, h, row + i, space.data());
+    if constexpr (kAdds<T>) {
+      // A sum that was added to a score of -1e9, or to the least number, is lost in its logarithm.
+      const float largest = MaskRow(scores, mask, seen, call.scale);
+      const double total = Exponentials(scores, seen, largest);
+      Multiply(scores, seen, static_cast<float>(1 / total));
+    } else {
+      Probabilities(scores, mask, seen, call.scale, log_sums[i]);
+    }
+    if (call.kept < 1) {
+      call.Factors(n, h, row + i, seen, factors.data());
+      Multiply(gradients, factors.data(), seen);
+    }
+    const auto sum = static_cast<float>(SumOfProducts(scores, gradients, seen));
+    OfProducts(scores, gradients, seen, sum, call.scale);
+    if (call.kept < 1) Multiply(scores, factors.data(), seen);
+    std::fill_n(scores + seen, keys - seen, 0.0f);
+    std::fill_n(gradients + seen, keys - seen, 0.0f);
+  }
+}
+
+// The gradients of a head of keys and values, and of the heads of queries that share it.
+template <typename T>
+void BackwardHead(const Call<T>& call, const Heads& given, const Heads& sums, const Heads& of_query,
+                  const Heads& of_key, const Heads& of_value, int64_t n, int64_t of_keys) {
+  const int64_t group = call.query.heads / call.key.heads;
+  const int64_t length = call.query.rows, rows = std::min(RowsOf(call.key.rows), length);
+  const at::Tensor key = InF32(call.key.Part(n, of_keys, 0, call.key.rows));
+  const at::Tensor value = InF32(call.value.Part(n, of_keys, 0, call.value.rows));
+  // Transposed: as products, they are faster so.
+  const at::TensorOptions f32(at::kFloat);
+  const at::Tensor of_keys_t = at::zeros({key.size(1), key.size(0)}, f32);
+  const at::Tensor of_values_t = at::zeros({value.size(1), value.size(0)}, f32);
+  float* scores = Scratch(0, rows * call.key.rows);
+  float* gradients = Scratch(1, rows * call.key.rows);
+  for (int64_t h = of_keys * group; h < (of_keys + 1) * group; ++h) {
+    for (int64_t row = 0; row < length; row += rows) {
+      const int64_t count = std::min(rows, length - row), keys = call.Keys(n, h, row, count);
+      const at::Tensor query = InF32(call.query.Part(n, h, row, count));
+      const at::Tensor grad = InF32(given.Part(n, h, row, count));
+      at::Tensor products = Matrix(scores, count, keys);
+      at::Tensor of_products = Matrix(gradients, count, keys);
+      at::mm_out(products, query, key.narrow(0, 0, keys).t());
+      at::mm_out(of_products, grad, value.narrow(0, 0, keys).t());
+      BackwardRows(call, n, h, row, count, keys,
+                   sums.Part(n, h, row, count).data_ptr<float>(), scores,
+                   gradients);
+      at::Tensor result = of_query.Part(n, h, row, count);
+      if (of_query.type == at::kFloat) {
+        at::mm_out(result, of_products, key.narrow(0, 0, keys));
+      } else {
+        result.copy_(at::mm(of_products, key.narrow(0, 0, keys)));
+      }
+      of_keys_t.narrow(1, 0, keys).addmm_(query.t(), of_products);
+      of_values_t.narrow(1, 0, keys).addmm_(grad.t(), products);
+    }
+  }
+  of_key.Part(n, of_keys, 0, of_key.rows).copy_(of_keys_t.t());
+  of_value.Part(n, of_keys, 0, of_value.rows).copy_(of_values_t.t());
+}
+
+// Calls f with the mask of a call, if there is one.
+template <typename F>
+ffi::Error WithMask(ffi::ThreadPool& pool, ffi::RemainingArgs& rest, bool masked, int64_t keys,
+                    const F& f) {
+  if (!masked) return f(Mask<Nothing>(keys));
+  const ffi::AnyBuffer mask = *rest.get<ffi::AnyBuffer>(0);
+  if (mask.element_type() == ffi::DataType::PRED) return f(Mask<uint8_t>(pool, Heads(mask), keys));
+  return ForFloats(mask.element_type(), [&](auto* type) {
+    return f(Mask<std::remove_pointer_t<decltype(type)>>(pool, Heads(mask), keys));
+  });
+}
+
+// 0 without dropout. The seed is the last operand.
+uint64_t State(ffi::RemainingArgs& rest, float kept) {
+  if (kept == 1) return 0;
+  return GeneratorState(*rest.get<ffi::Buffer<ffi::S64>>(rest.size() - 1)->typed_data());
+}
+
+// Operands: query, key, value, [mask], [seed]. Results: the output, and its logarithms of sums
+// [N, H, L].
 ffi::Error Attention(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer key,
                      ffi::AnyBuffer value, ffi::RemainingArgs rest,
                      ffi::Result<ffi::AnyBuffer> output, ffi::Result<ffi::AnyBuffer> sums,
-                     bool is_causal, double scale) try {
+                     bool is_causal, bool masked, float scale, float kept) try {
   const Heads q(query), k(key), v(value), out(*output), logarithms(*sums);
-  const bool masked = rest.size() > 0;
-  const Mask mask =
-      masked ? Mask(pool, q, k, *rest.get<ffi::AnyBuffer>(0)) : Mask(q, k, is_causal);
-  const int64_t group = q.heads / k.heads;
-  // Of causal attention ATen itself leaves out keys too, but takes longer.
-  const int64_t rows = masked || is_causal ? kRows : q.rows;
   PrepareResult(output->untyped_data(), output->size_bytes());
-  return ForHeads(pool, q.batch, q.heads, [&](int64_t n, int64_t h) {
-    for (int64_t row = 0; row < q.rows; row += rows) {
-      const int64_t count = std::min(rows, q.rows - row);
-      const Added added = mask.Part(n, h, row, count);
-      auto [result, sum] = at::_scaled_dot_product_flash_attention_for_cpu(
-          q.Part(n, h, row, count), k.Part(n, h / group, 0, added.keys),
-          v.Part(n, h / group, 0, added.keys), 0.0, false, added.tensor, scale);
-      out.Part(n, h, row, count).copy_(result);
-      const auto written = logarithms.Part(n, h, row, count);
-      written.copy_(sum.unsqueeze(-1));
-      if (masked) MarkEmptyRows(written.data_ptr<float>(), count, *added.tensor);
-    }
+  return WithMask(pool, rest, masked, k.rows, [&](const auto& mask) {
+    const Call call{q, k, v, mask, is_causal, scale, kept, State(rest, kept)};
+    const int64_t rows = RowsOf(k.rows), blocks = (q.rows + rows - 1) / rows;
+    return OnThreads(pool, "attention", q.batch * q.heads * blocks, [&](int64_t i) {
+      const int64_t head = i / blocks, row = i % blocks * rows;
+      ForwardBlock(call, out, logarithms, head / q.heads, head % q.heads, row,
+                   std::min(rows, q.rows - row));
+    });
   });
 } catch (const std::exception& error) {
   return ffi::Error::Internal(std::string("attention: ") + error.what());
 }
 
-// Of a row that may look at nothing it is minus infinity, and ATen would subtract this from scores
-// that are so too. With infinity, all its probabilities are zero.
-at::Tensor Logarithms(const Heads& sums, int64_t n, int64_t h, int64_t row, int64_t count) {
-  const at::Tensor found = sums.Part(n, h, row, count).squeeze(-1);
-  float* values = found.data_ptr<float>();
-  if (std::none_of(values, values + count, [](float x) { return x == -INFINITY; })) return found;
-  return found.masked_fill(found.eq(-INFINITY), INFINITY);
-}
-
-// Operands: gradient, query, key, value, [mask], output, logarithms of sums. All is
-// computed in f32: for bf16, ATen's kernel takes eight times as long on a processor with AVX2 alone.
+// Operands: gradient, query, key, value, [mask], logarithms of sums, [seed].
 ffi::Error AttentionBackward(ffi::ThreadPool pool, ffi::AnyBuffer gradient, ffi::AnyBuffer query,
                              ffi::AnyBuffer key, ffi::AnyBuffer value, ffi::RemainingArgs rest,
                              ffi::Result<ffi::AnyBuffer> of_query,
                              ffi::Result<ffi::AnyBuffer> of_key,
-                             ffi::Result<ffi::AnyBuffer> of_value, bool is_causal,
-                             double scale) try {
-  const size_t masked = rest.size() > 2;
+                             ffi::Result<ffi::AnyBuffer> of_value, bool is_causal, bool masked,
+                             float scale, float kept) try {
   const Heads g(gradient), q(query), k(key), v(value);
-  const Heads out(*rest.get<ffi::AnyBuffer>(masked)), sums(*rest.get<ffi::AnyBuffer>(masked + 1));
+  const Heads sums(*rest.get<ffi::AnyBuffer>(masked));
   const Heads q_result(*of_query), k_result(*of_key), v_result(*of_value);
-  const Mask mask =
-      masked ? Mask(pool, q, k, *rest.get<ffi::AnyBuffer>(0)) : Mask(q, k, is_causal);
-  const int64_t group = q.heads / k.heads, rows = masked || is_causal ? kRows : q.rows;
-  const bool once = group == 1 && !masked && !is_causal;
-  // The heads of a group add to the same gradients, so one thread has the group.
-  return ForHeads(pool, q.batch, k.heads, [&](int64_t n, int64_t of_group) {
-    const at::Tensor keys = InF32(k.Part(n, of_group, 0, k.rows));
-    const at::Tensor values = InF32(v.Part(n, of_group, 0, v.rows));
-    at::Tensor k_sum, v_sum;
-    if (!once) {
-      k_sum = at::zeros({1, 1, k.rows, k.columns}, at::TensorOptions(at::kFloat));
-      v_sum = at::zeros({1, 1, v.rows, v.columns}, at::TensorOptions(at::kFloat));
-    }
-    for (int64_t h = of_group * group; h < (of_group + 1) * group; ++h) {
-      for (int64_t row = 0; row < q.rows; row += rows) {
-        const int64_t count = std::min(rows, q.rows - row);
-        const Added added = mask.Part(n, h, row, count);
-        std::optional<at::Tensor> mask_part;
-        if (added.tensor) mask_part = InF32(*added.tensor);
-        auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-            InF32(g.Part(n, h, row, count)), InF32(q.Part(n, h, row, count)),
-            keys.narrow(2, 0, added.keys), values.narrow(2, 0, added.keys),
-            InF32(out.Part(n, h, row, count)), Logarithms(sums, n, h, row, count), 0.0, false,
-            mask_part, scale);
-        q_result.Part(n, h, row, count).copy_(dq);
-        if (once) {
-          k_sum = dk, v_sum = dv;
-        } else {
-          k_sum.narrow(2, 0, added.keys).add_(dk);
-          v_sum.narrow(2, 0, added.keys).add_(dv);
-        }
-      }
-    }
-    k_result.Part(n, of_group, 0, k.rows).copy_(k_sum);
-    v_result.Part(n, of_group, 0, v.rows).copy_(v_sum);
+  return WithMask(pool, rest, masked, k.rows, [&](const auto& mask) {
+    const Call call{q, k, v, mask, is_causal, scale, kept, State(rest, kept)};
+    return OnThreads(pool, "attention", k.batch * k.heads, [&](int64_t i) {
+      BackwardHead(call, g, sums, q_result, k_result, v_result, i / k.heads, i % k.heads);
+    });
   });
 } catch (const std::exception& error) {
   return ffi::Error::Internal(std::string("attention: ") + error.what());
@@ -281,7 +432,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpu_kernels_attention, Attention,
                                   .Ret<ffi::AnyBuffer>()
                                   .Ret<ffi::AnyBuffer>()
                                   .Attr<bool>("is_causal")
-                                  .Attr<double>("scale"));
+                                  .Attr<bool>("masked")
+                                  .Attr<float>("scale")
+                                  .Attr<float>("kept"));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(cpu_kernels_attention_backward, AttentionBackward,
                               ffi::Ffi::Bind()
@@ -295,4 +448,6 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpu_kernels_attention_backward, AttentionBackward,
                                   .Ret<ffi::AnyBuffer>()
                                   .Ret<ffi::AnyBuffer>()
                                   .Attr<bool>("is_causal")
-                                  .Attr<double>("scale"));
+                                  .Attr<bool>("masked")
+                                  .Attr<float>("scale")
+                                  .Attr<float>("kept"));
