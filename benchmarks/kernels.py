@@ -15,8 +15,9 @@
 - steps: whole training steps with AdamW: the exported program with stock's decompositions, with
   kernels alone, and as `auto` chooses kernels and faster alternatives; PyTorch eager,
   torch.compile, and torch_xla.
-  The products of `auto` are also measured alone, in XLA and in PyTorch: where another side is
-  faster, this is often why.
+  The products of `auto` are also measured alone, in XLA and in PyTorch, and page faults are
+  counted: where another side is faster, the page has both. Fresh memory, which Linux clears at
+  each page fault, is a part of XLA's time that docs/usage.md says how to save.
 - others: programs that nothing was tuned for, with stock's decompositions and on `auto`.
 
 With `--results`, cases are written to a file of JSON lines as soon as they are known, and cases
@@ -58,6 +59,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -222,6 +224,8 @@ class Stepped:
     bar: float | None
     products: tuple[float, float] | None = None
     """Seconds that the products of `auto` take alone, in XLA and in PyTorch."""
+    faults: Mapping[str, int] | None = None
+    """Page faults of a step, by side: how often it writes to a page of memory that is fresh."""
 
     @property
     def fastest(self) -> str:
@@ -401,7 +405,15 @@ def measured_step(
     products = None
     if "eager" in sides:
         products = times_of_products(steps["auto"].module, PRODUCT_SECONDS)
-    return Stepped(case.name, of_sides, taken, faster, case.bar, products)
+    faults = {side: _page_faults(run) for side, run in runs.items()}
+    return Stepped(case.name, of_sides, taken, faster, case.bar, products, faults)
+
+
+def _page_faults(run: Callable[[], object]) -> int:
+    run()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    run()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
 def _of_step(step: Any, module: torch.nn.Module, batch: Mapping[str, Any]) -> Callable[[], object]:
@@ -527,14 +539,17 @@ def why_not_fastest(step: Stepped) -> str | None:
         return None
     less = step.times["auto"] - step.times[step.fastest]
     text = f"{step.name}: {step.fastest} takes {milliseconds(less)} less than auto."
-    if step.products is None:
-        return text
-    in_xla, in_pytorch = step.products
-    compared = "less" if in_pytorch < in_xla else "more"
-    return (
-        f"{text} Products alone take {milliseconds(abs(in_xla - in_pytorch))} {compared} in PyTorch"
-        " than in XLA."
-    )
+    if step.products is not None:
+        in_xla, in_pytorch = step.products
+        compared = "less" if in_pytorch < in_xla else "more"
+        difference = milliseconds(abs(in_xla - in_pytorch))
+        text += f" Products alone take {difference} {compared} in PyTorch than in XLA."
+    if step.faults is not None:
+        text += (
+            f" A step of auto has {step.faults['auto']:,} page faults, and one of {step.fastest}"
+            f" {step.faults[step.fastest]:,}."
+        )
+    return text
 
 
 def _bar(gain: float | None, bar: float | None) -> str:

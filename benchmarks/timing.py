@@ -141,11 +141,18 @@ def milliseconds(value: float) -> str:
     return f"{scaled:,.{2 if scaled < 10 else 1 if scaled < 100 else 0}f} ms"
 
 
+ALLOCATION = "MALLOC_ARENA_MAX", "MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"
+"""Settings of glibc's malloc that a step's time depends on; docs/usage.md has them."""
+
+
 def conditions(what: str) -> str:
-    """Versions, machine, and `what`, as one line."""
+    """Versions, machine, how memory is allocated if that is set, and `what`, as one line."""
+    allocation = "".join(
+        f", {name}={os.environ[name]}" for name in ALLOCATION if os.environ.get(name)
+    )
     return (
         f"{', '.join(versions())}; Python {platform.python_version()}; {cpu_name()},"
-        f" {os.cpu_count()} cores, device {os.environ['PJRT_DEVICE']}; {what}."
+        f" {os.cpu_count()} cores, device {os.environ['PJRT_DEVICE']}{allocation}; {what}."
     )
 
 

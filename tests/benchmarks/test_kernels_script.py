@@ -79,6 +79,10 @@ def test_cells_have_gains_and_bars(call: Call) -> None:
     assert str(why_not_fastest(with_products)).endswith(
         "auto. Products alone take 100 ms less in PyTorch than in XLA."
     )
+    with_faults = replace(step, faults={"auto": 25000, "eager": 300})
+    assert str(why_not_fastest(with_faults)).endswith(
+        "than auto. A step of auto has 25,000 page faults, and one of eager 300."
+    )
 
 
 def test_a_condition_says_where_the_kernel_pays() -> None:

@@ -149,7 +149,25 @@ SAMPLES: Mapping[str, Sample] = {
     "attention, five dimensions": attention(*[(2, 3, 2, 20, 8)] * 3, is_causal=True),
     "attention, values of another size": attention((2, 4, 33, 16), (2, 4, 40, 16), (2, 4, 40, 24)),
     "attention, least numbers": masked(lowest_rows),
+    "attention, large scores": Sample(
+        lambda q, k, v: functional.scaled_dot_product_attention(30 * q, k, v), THREE, kernels=3
+    ),
+    "attention, one key": attention(
+        (2, 4, 33, 16), *[(2, 4, 1, 16)] * 2, others=lambda: (torch.ones(1, dtype=torch.bool),)
+    ),
+    "attention, many keys": attention((1, 2, 150, 8), *[(1, 2, 9000, 8)] * 2),
+    "attention, blocks of grouped queries, mask": attention(
+        (1, 4, 250, 16),
+        *[(1, 2, 40, 16)] * 2,
+        others=lambda: (torch.rand(4, 250, 40) < 0.7,),
+        enable_gqa=True,
+    ),
+    "attention, added mask, bf16": masked(
+        lambda: torch.randn(2, 1, 33, 33).to(BF16), dtype=BF16
+    ),
+    "attention, boolean mask, f16": masked(some_kept, dtype=F16),
     "attention, dropout": attention(*THREE, dropout_p=0.25),
+    "attention, dropout, added mask": masked(lambda: torch.randn(4, 33, 33), dropout_p=0.25),
     "attention, dropout, causal, long": attention(
         *[(1, 2, 450, 16)] * 3, is_causal=True, dropout_p=0.1
     ),
@@ -334,7 +352,13 @@ SAMPLES: Mapping[str, Sample] = {
 }
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+LONG = {"loss, large, bf16"}  # most of a minute, in which the decomposition rounds to bf16
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.exhaustive] if n in LONG else []) for n in SAMPLES],
+)
 def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Any) -> None:
     sample = SAMPLES[name]
     torch.manual_seed(0)

@@ -100,6 +100,7 @@ ATTENTION_BACKWARD = Call(
     (HEADS, HEADS, HEADS, HEADS, HEADS, f32(2, 3, 4)),
     {**OF_ATTENTION, "output_mask": (True, True, True, False)},
 )
+DROPOUT = Call("dropout:dropout", (f32(3, 4),), {"p": 1.0})
 
 CALLS = {
     "a loss of another reduction": LOSS.but("reduction of 0, 1 or 2, not 7", {"reduction": 7}),
@@ -143,6 +144,15 @@ CALLS = {
     "fewer logarithms than queries": ATTENTION_BACKWARD.but(
         r"sums of shape \(2, 3, 4\)", {5: f32(2, 3, 3)}
     ),
+    "logarithms of another type": ATTENTION_BACKWARD.but("of f32, not of int64", {5: i64(2, 3, 4)}),
+    "more values than keys": ATTENTION.but("as many values as keys", {2: f32(2, 3, 5, 8)}),
+    "the gradient of a mask": ATTENTION_BACKWARD.but(
+        "of query, key and value", {"output_mask": (True, True, True, True)}
+    ),
+    "attention that drops all": ATTENTION.but("less than 1, not 1", {"dropout_p": 1.0}),
+    "a mask for the seed of dropout": ATTENTION.but("a seed of i64", {"dropout_p": 0.5}),
+    "dropout without a seed": DROPOUT.but("a seed of i64", {"p": 0.5}),
+    "all dropped": DROPOUT.but("less than 1, not 1", {"p": 1.0}),
 }
 
 

@@ -69,7 +69,25 @@ def test_attention_with_dropout_has_a_kernel_in_f32(dtype: torch.dtype) -> None:
     assert reason is None if dtype == torch.float32 else "numbers of f32" in str(reason)
 
 
-def test_attention_to_what_is_not_a_number_is_none() -> None:
+@pytest.mark.parametrize("causal", [True, False])
+def test_calls_that_drop_all_keep_their_decompositions(causal: bool) -> None:
+    """They draw no random numbers, so their composites have no seed."""
+
+    class Dropped(torch.nn.Module):
+        def forward(self, query: Tensor) -> Tensor:
+            attended = functional.scaled_dot_product_attention
+            result = attended(query, query, query, dropout_p=1.0, is_causal=causal)
+            return functional.dropout(result, 1.0)
+
+    given = torch.randn(2, 6, 128, 64)
+    program = composites.export(Dropped().train(), (given,))
+    step = program.compile("cpu")
+    outputs, _ = step(step.init({}), given)
+    assert all(use.kernel is None for use in step.kernels)
+    assert not np.any(outputs["out:0"])
+
+
+def test_a_key_of_nan_makes_its_head_nan() -> None:
     query = torch.randn(2, 6, 128, 64)
     query[0, 1, 3] = torch.nan  # as key, it gives all other rows of its head a score of NaN
     step = composites.export(Attention(), (query,)).compile("cpu")

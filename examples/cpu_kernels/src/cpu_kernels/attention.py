@@ -78,14 +78,18 @@ def attention_backward(
     _check(query, key, value, enable_gqa)
     if output_mask != (True, True, True, False):
         raise UnsupportedCallError("computes the gradients of query, key and value")
-    seeded = dropout_p != 0
-    count = len(saved) - 2 - seeded
-    given, sums = (*saved[:count], *saved[count + 2 :]), saved[count + 1]
-    masks, seeds = _mask_and_seed(given, query, key, dropout_p, is_causal)
+    count = len(saved) - (3 if dropout_p else 2)
+    if count < 0:
+        raise UnsupportedCallError("takes what the forward has saved")
+    sums = saved[count + 1]
+    others = (*saved[:count], *saved[count + 2 :])
+    masks, seeds = _mask_and_seed(others, query, key, dropout_p, is_causal)
     q, k, v = _four(query), _four(key), _four(value)
     check_floats(grad_output, query)
     check_shape("a gradient", grad_output, (*query.shape[:-1], value.shape[-1]))
     check_shape("logarithms of sums", sums, query.shape[:-1])
+    if sums.dtype != np.float32:
+        raise UnsupportedCallError(f"takes logarithms of sums of f32, not of {sums.dtype}")
     register("attention", needs_torch=True)
     call = jax.ffi.ffi_call("cpu_kernels_attention_backward", (same(q), same(k), same(v)))
     operands = (_four(grad_output), q, k, v, *masks, sums.reshape(q.shape[:-1]), *seeds)
@@ -118,15 +122,18 @@ def _mask_and_seed(
     given: tuple[Array, ...], query: Array, key: Array, dropout_p: float, is_causal: bool
 ) -> tuple[list[Array], list[Array]]:
     """Both as lists of none or one. The mask is `[N or 1, H or 1, L or 1, S or 1]`."""
-    seeds: list[Array] = []
+    kept_by(dropout_p)  # where all is dropped, there is no seed
+    masks, seeds = list(given), []
     if dropout_p != 0:
-        *given, seed = given
-        if query.dtype != np.float32 or seed.dtype != np.int64 or seed.shape != ():
-            raise UnsupportedCallError("takes dropout with numbers of f32 and a seed of i64")
-        seeds.append(seed)
-    if len(given) > 1:
-        raise UnsupportedCallError(f"takes one mask at most, not {len(given)}")
-    return [_mask(mask, query, key, is_causal) for mask in given], seeds
+        seeds = masks[-1:]
+        del masks[-1:]
+        if query.dtype != np.float32:
+            raise UnsupportedCallError(f"takes dropout with numbers of f32, not of {query.dtype}")
+        if [(seed.dtype, seed.shape) for seed in seeds] != [(np.int64, ())]:
+            raise UnsupportedCallError("takes dropout with a seed of i64")
+    if len(masks) > 1:
+        raise UnsupportedCallError(f"takes one mask at most, not {len(masks)}")
+    return [_mask(mask, query, key, is_causal) for mask in masks], seeds
 
 
 def _mask(given: Array, query: Array, key: Array, is_causal: bool) -> Array:

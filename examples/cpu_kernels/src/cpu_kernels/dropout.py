@@ -11,12 +11,12 @@ from cpu_kernels.library import register
 from cpu_kernels.types import same
 
 
-def dropout(x: Array, seed: Array, *, p: float) -> Array:
+def dropout(x: Array, *seed: Array, p: float) -> Array:
     """`ptxla.dropout`.
 
     Args:
         x: of any shape, f32.
-        seed: `[]`, i64: the state of the generator.
+        seed: `[]`, i64: the state of the generator. A call that drops all numbers has none.
         p: the probability of zero, less than 1.
 
     Returns:
@@ -25,15 +25,15 @@ def dropout(x: Array, seed: Array, *, p: float) -> Array:
     Raises:
         UnsupportedCallError: for other types than f32, and where all numbers are dropped.
     """
-    if x.dtype != np.float32 or seed.dtype != np.int64 or x.size == 0:
-        raise UnsupportedCallError("takes numbers of f32, at least one, and a seed of i64")
     kept = kept_by(p)
+    if x.dtype != np.float32 or [each.dtype for each in seed] != [np.int64] or x.size == 0:
+        raise UnsupportedCallError("takes numbers of f32, at least one, and a seed of i64")
     register("dropout")
-    return jax.ffi.ffi_call("cpu_kernels_dropout", same(x))(x, seed, kept=kept)
+    return jax.ffi.ffi_call("cpu_kernels_dropout", same(x))(x, *seed, kept=kept)
 
 
 def dropout_backward(
-    grad_output: Array, seed: Array, *, p: float, output_mask: tuple[bool, ...]
+    grad_output: Array, *seed: Array, p: float, output_mask: tuple[bool, ...]
 ) -> Array:
     """`ptxla.dropout_backward`: what was dropped has no gradient.
 
@@ -42,7 +42,7 @@ def dropout_backward(
     """
     if output_mask != (True,):
         raise UnsupportedCallError("computes the gradient of x")
-    return dropout(grad_output, seed, p=p)
+    return dropout(grad_output, *seed, p=p)
 
 
 def kept_by(p: float) -> np.float32:

@@ -19,20 +19,21 @@
 #include "parallel.h"
 #include "xla/ffi/api/ffi.h"
 
-// OpenMP's settings are per thread. The functions are those of the OpenMP that ATen has loaded; a
-// second copy of it would have settings of its own.
-struct OpenMP {
-  using Set = void (*)(int);
-  using Get = int (*)();
-  Set set = nullptr;
-  Get get = nullptr;
+// The settings of OpenMP and of MKL are per thread. The functions are those of the libraries that ATen
+// has loaded; second copies would have settings of their own.
+struct ThreadSettings {
+  void (*set_openmp)(int) = nullptr;
+  int (*get_openmp)() = nullptr;
+  int (*set_mkl)(int) = nullptr;  // for this thread; returns what it was, and 0 means no setting
 
-  static const OpenMP& OfATen() {
-    static const OpenMP found = [] {
-      OpenMP result;
+  static const ThreadSettings& OfATen() {
+    static const ThreadSettings found = [] {
+      ThreadSettings result;
       if (void* library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD)) {
-        result.set = reinterpret_cast<Set>(dlsym(library, "omp_set_num_threads"));
-        result.get = reinterpret_cast<Get>(dlsym(library, "omp_get_max_threads"));
+        result.set_openmp = reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"));
+        result.get_openmp = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads"));
+        // An ATen with another BLAS has none.
+        result.set_mkl = reinterpret_cast<int (*)(int)>(dlsym(library, "MKL_Set_Num_Threads_Local"));
       }
       return result;
     }();
@@ -45,17 +46,21 @@ class OneThread {
  public:
   OneThread() {
     at::get_num_threads();  // ATen sets its number when a thread asks it for the first time
-    const OpenMP& openmp = OpenMP::OfATen();
-    if (openmp.set == nullptr || openmp.get == nullptr) return;
-    before_ = openmp.get();
-    openmp.set(1);
+    const ThreadSettings& settings = ThreadSettings::OfATen();
+    if (settings.set_openmp != nullptr && settings.get_openmp != nullptr) {
+      openmp_ = settings.get_openmp();
+      settings.set_openmp(1);
+    }
+    if (settings.set_mkl != nullptr) mkl_ = settings.set_mkl(1);
   }
   ~OneThread() {
-    if (before_ > 0) OpenMP::OfATen().set(before_);
+    const ThreadSettings& settings = ThreadSettings::OfATen();
+    if (openmp_ > 0) settings.set_openmp(openmp_);
+    if (settings.set_mkl != nullptr) settings.set_mkl(mkl_);
   }
 
  private:
-  int before_ = 0;
+  int openmp_ = 0, mkl_ = 0;
 };
 
 inline at::ScalarType TypeOf(xla::ffi::AnyBuffer buffer) {

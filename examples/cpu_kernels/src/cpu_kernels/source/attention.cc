@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
@@ -81,14 +82,11 @@ float Masked(float score, T added) {
   return score + ToFloat(added);
 }
 
+// Whether a mask makes a score minus infinity, unless it is infinite or no number itself.
+inline bool Hides(uint8_t kept) { return kept == 0; }
 template <typename T>
-constexpr bool kAdds = !std::is_same_v<T, Nothing> && !std::is_same_v<T, uint8_t>;
-
-// Whether a score can be anything but minus infinity.
-inline bool Keeps(uint8_t kept) { return kept != 0; }
-template <typename T>
-bool Keeps(T added) {
-  return ToFloat(added) != kLowest;
+bool Hides(T added) {
+  return ToFloat(added) == kLowest;
 }
 
 // A mask [N or 1, H or 1, L or 1, S or 1].
@@ -103,7 +101,7 @@ class Mask {
     Parallel(pool, rows, Grain(64), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t found = keys_;
-        while (found > 1 && !Keeps(all_[i * keys_ + found - 1])) --found;
+        while (found > 1 && Hides(all_[i * keys_ + found - 1])) --found;
         ends_[i] = found;
       }
     });
@@ -195,25 +193,40 @@ void Multiply(float* row, const float* factors, int64_t size) {
   for (int64_t j = 0; j < size; ++j) row[j] *= factors[j];
 }
 
-// Replaces products by probabilities, of which the logarithm of the sum is known.
+// Replaces products by the exponentials of scores without `log_sum`, and returns their sum: nearly 1,
+// or the number of scores where these are so large that `log_sum` cannot hold it.
 template <typename T>
-void Probabilities(float* row, const T* mask, int64_t keys, float scale, float log_sum) {
-#pragma omp simd
-  for (int64_t j = 0; j < keys; ++j) {
-    row[j] = Exp(Masked(row[j] * scale, mask[std::is_same_v<T, Nothing> ? 0 : j]) - log_sum);
+double Exponentials(float* row, const T* mask, int64_t keys, float scale, float log_sum) {
+  double total = 0;
+  for (int64_t start = 0; start < keys; start += kBlock) {
+    const int64_t end = std::min(keys, start + kBlock);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = start; j < end; ++j) {
+      const T masked = mask[std::is_same_v<T, Nothing> ? 0 : j];
+      const float found = Exp(Masked(row[j] * scale, masked) - log_sum);
+      row[j] = found;
+      sum += found;
+    }
+    total += sum;
   }
+  return total;
 }
 
 double SumOfProducts(const float* one, const float* other, int64_t size) {
   return SumOf(size, kBlock, [=](int64_t j) { return one[j] * other[j]; });
 }
 
-// The gradients of products: those of the probabilities go through softmax and the scale.
-void OfProducts(const float* probabilities, float* gradients, int64_t keys, float sum,
-                float scale) {
+// Makes probabilities of exponentials, and of gradients of probabilities those of the products: they
+// go through softmax and the scale.
+void OfProducts(float* exponentials, float* gradients, int64_t keys, float total, float scale) {
+  const float factor = 1 / total;
+  const auto sum = static_cast<float>(SumOfProducts(exponentials, gradients, keys)) * factor;
 #pragma omp simd
   for (int64_t j = 0; j < keys; ++j) {
-    gradients[j] = probabilities[j] * (gradients[j] - sum) * scale;
+    const float probability = exponentials[j] * factor;
+    exponentials[j] = probability;
+    gradients[j] = probability * (gradients[j] - sum) * scale;
   }
 }
 
@@ -228,6 +241,7 @@ struct Call {
   float scale;
   float kept;  // of probabilities; 1 without dropout
   uint64_t state;
+  ffi::ThreadPool* pool;  // for the rows of a block, where there are fewer blocks than threads
 
   int64_t Keys(int64_t n, int64_t h, int64_t row, int64_t count) const {
     const int64_t seen = mask.End(n, h, row, count);
@@ -237,6 +251,16 @@ struct Call {
   // How many of `keys` keys a row may look at.
   int64_t Seen(int64_t row, int64_t keys) const {
     return is_causal ? std::min(keys, row + 1) : keys;
+  }
+
+  // Calls work(begin, end) for parts of the rows of a block.
+  template <typename Work>
+  void ForRows(int64_t count, int64_t keys, const Work& work) const {
+    if (pool == nullptr) {
+      work(int64_t{0}, count);
+    } else {
+      Parallel(*pool, count, Grain(8 * keys), work);
+    }
   }
 
   void Factors(int64_t n, int64_t h, int64_t row, int64_t keys, float* factors) const {
@@ -251,34 +275,38 @@ void ForwardBlock(const Call<T>& call, const Heads& output, const Heads& sums, i
   const int64_t of_keys = h / (call.query.heads / call.key.heads);
   const int64_t keys = call.Keys(n, h, row, count);
   float* scores = Scratch(0, count * keys);
-  std::vector<float> factors(keys);
-  std::vector<T> space(call.key.rows);
   std::vector<float> totals(count);
   float* log_sums = sums.Part(n, h, row, count).data_ptr<float>();
   at::Tensor products = Matrix(scores, count, keys);
   at::mm_out(products, InF32(call.query.Part(n, h, row, count)),
              InF32(call.key.Part(n, of_keys, 0, keys)).t());
-  for (int64_t i = 0; i < count; ++i) {
-    float* line = scores + i * keys;
-    const int64_t seen = call.Seen(row + i, keys);
-    const T* mask = call.mask.Row(n, h, row + i, space.data());
-    const float largest = MaskRow(line, mask, seen, call.scale);
-    if (largest == kLowest && Empty(line, seen)) {
-      std::fill_n(line, keys, 0.0f);
-      totals[i] = 1, log_sums[i] = kLowest;
-      continue;
+  call.ForRows(count, keys, [&](int64_t begin, int64_t end) {
+    std::vector<float> factors(keys);
+    std::vector<T> space(call.key.rows);
+    for (int64_t i = begin; i < end; ++i) {
+      float* line = scores + i * keys;
+      const int64_t seen = call.Seen(row + i, keys);
+      const T* mask = call.mask.Row(n, h, row + i, space.data());
+      const float largest = MaskRow(line, mask, seen, call.scale);
+      if (largest == kLowest && Empty(line, seen)) {
+        std::fill_n(line, keys, 0.0f);
+        totals[i] = 1, log_sums[i] = kLowest;
+        continue;
+      }
+      const double total = Exponentials(line, seen, largest);
+      totals[i] = static_cast<float>(total);
+      log_sums[i] = static_cast<float>(largest + std::log(total));
+      if (call.kept < 1) {
+        call.Factors(n, h, row + i, seen, factors.data());
+        Multiply(line, factors.data(), seen);
+      }
+      std::fill_n(line + seen, keys - seen, 0.0f);
     }
-    const double total = Exponentials(line, seen, largest);
-    totals[i] = static_cast<float>(total);
-    log_sums[i] = static_cast<float>(largest + std::log(total));
-    if (call.kept < 1) {
-      call.Factors(n, h, row + i, seen, factors.data());
-      Multiply(line, factors.data(), seen);
-    }
-    std::fill_n(line + seen, keys - seen, 0.0f);
-  }
+  });
   at::Tensor result = output.Part(n, h, row, count);
-  at::Tensor found = output.type == at::kFloat ? result : result.to(at::kFloat);
+  at::Tensor found = output.type == at::kFloat
+                         ? result
+                         : at::empty({count, output.columns}, at::TensorOptions(at::kFloat));
   at::mm_out(found, products, InF32(call.value.Part(n, of_keys, 0, keys)));
   float* numbers = found.data_ptr<float>();
   for (int64_t i = 0; i < count; ++i) {
@@ -287,38 +315,31 @@ void ForwardBlock(const Call<T>& call, const Heads& output, const Heads& sums, i
   if (output.type != at::kFloat) result.copy_(found);
 }
 
-// The scores of some rows, which become probabilities, and their gradients.
+// Makes probabilities of the products of some queries with keys, and the gradients of these products
+// of those of the probabilities.
 template <typename T>
 void BackwardRows(const Call<T>& call, int64_t n, int64_t h, int64_t row, int64_t count,
                   int64_t keys, const float* log_sums, float* scores, float* gradients) {
-  std::vector<float> factors(keys);
-  std::vector<T> space(call.key.rows);
-  for (int64_t i = 0; i < count; ++i, scores += keys, gradients += keys) {
-    const int64_t seen = call.Seen(row + i, keys);
-    if (log_sums[i] == kLowest) {  // a row that may look at nothing
-      std::fill_n(scores, keys, 0.0f);
-      std::fill_n(gradients, keys, 0.0f);
-      continue;
+  call.ForRows(count, keys, [&](int64_t begin, int64_t end) {
+    std::vector<float> factors(keys);
+    std::vector<T> space(call.key.rows);
+    for (int64_t i = begin; i < end; ++i) {
+      float *line = scores + i * keys, *of_line = gradients + i * keys;
+      const int64_t seen = log_sums[i] == kLowest ? 0 : call.Seen(row + i, keys);
+      if (seen > 0) {
+        const T* mask = call.mask.Row(n, h, row + i, space.data());
+        const double total = Exponentials(line, mask, seen, call.scale, log_sums[i]);
+        if (call.kept < 1) {
+          call.Factors(n, h, row + i, seen, factors.data());
+          Multiply(of_line, factors.data(), seen);
+        }
+        OfProducts(line, of_line, seen, static_cast<float>(total), call.scale);
+        if (call.kept < 1) Multiply(line, factors.data(), seen);
+      }
+      std::fill_n(line + seen, keys - seen, 0.0f);
+      std::fill_n(of_line + seen, keys - seen, 0.0f);
     }
-    const T* mask = call.mask.Row(n, h, row + i, space.data());
-    if constexpr (kAdds<T>) {
-      // A sum that was added to a score of -1e9, or to the least number, is lost in its logarithm.
-      const float largest = MaskRow(scores, mask, seen, call.scale);
-      const double total = Exponentials(scores, seen, largest);
-      Multiply(scores, seen, static_cast<float>(1 / total));
-    } else {
-      Probabilities(scores, mask, seen, call.scale, log_sums[i]);
-    }
-    if (call.kept < 1) {
-      call.Factors(n, h, row + i, seen, factors.data());
-      Multiply(gradients, factors.data(), seen);
-    }
-    const auto sum = static_cast<float>(SumOfProducts(scores, gradients, seen));
-    OfProducts(scores, gradients, seen, sum, call.scale);
-    if (call.kept < 1) Multiply(scores, factors.data(), seen);
-    std::fill_n(scores + seen, keys - seen, 0.0f);
-    std::fill_n(gradients + seen, keys - seen, 0.0f);
-  }
+  });
 }
 
 // The gradients of a head of keys and values, and of the heads of queries that share it.
@@ -347,12 +368,10 @@ void BackwardHead(const Call<T>& call, const Heads& given, const Heads& sums, co
       BackwardRows(call, n, h, row, count, keys,
                    sums.Part(n, h, row, count).data_ptr<float>(), scores,
                    gradients);
-      at::Tensor result = of_query.Part(n, h, row, count);
-      if (of_query.type == at::kFloat) {
-        at::mm_out(result, of_products, key.narrow(0, 0, keys));
-      } else {
-        result.copy_(at::mm(of_products, key.narrow(0, 0, keys)));
-      }
+      const at::Tensor result = of_query.Part(n, h, row, count);
+      at::Tensor found = of_query.type == at::kFloat ? result : at::empty(result.sizes(), f32);
+      at::mm_out(found, of_products, key.narrow(0, 0, keys));
+      if (of_query.type != at::kFloat) result.copy_(found);
       of_keys_t.narrow(1, 0, keys).addmm_(query.t(), of_products);
       of_values_t.narrow(1, 0, keys).addmm_(grad.t(), products);
     }
@@ -387,10 +406,12 @@ ffi::Error Attention(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer 
                      bool is_causal, bool masked, float scale, float kept) try {
   const Heads q(query), k(key), v(value), out(*output), logarithms(*sums);
   PrepareResult(output->untyped_data(), output->size_bytes());
-  return WithMask(pool, rest, masked, k.rows, [&](const auto& mask) {
-    const Call call{q, k, v, mask, is_causal, scale, kept, State(rest, kept)};
+  return WithMask(pool, rest, masked, k.rows, [&]<typename T>(const Mask<T>& mask) {
     const int64_t rows = RowsOf(k.rows), blocks = (q.rows + rows - 1) / rows;
-    return OnThreads(pool, "attention", q.batch * q.heads * blocks, [&](int64_t i) {
+    const int64_t all = q.batch * q.heads * blocks;
+    const Call<T> call{q, k, v, mask, is_causal, scale, kept, State(rest, kept),
+                       all < pool.num_threads() ? &pool : nullptr};
+    return OnThreads(pool, "attention", all, [&](int64_t i) {
       const int64_t head = i / blocks, row = i % blocks * rows;
       ForwardBlock(call, out, logarithms, head / q.heads, head % q.heads, row,
                    std::min(rows, q.rows - row));
@@ -410,9 +431,11 @@ ffi::Error AttentionBackward(ffi::ThreadPool pool, ffi::AnyBuffer gradient, ffi:
   const Heads g(gradient), q(query), k(key), v(value);
   const Heads sums(*rest.get<ffi::AnyBuffer>(masked));
   const Heads q_result(*of_query), k_result(*of_key), v_result(*of_value);
-  return WithMask(pool, rest, masked, k.rows, [&](const auto& mask) {
-    const Call call{q, k, v, mask, is_causal, scale, kept, State(rest, kept)};
-    return OnThreads(pool, "attention", k.batch * k.heads, [&](int64_t i) {
+  return WithMask(pool, rest, masked, k.rows, [&]<typename T>(const Mask<T>& mask) {
+    const int64_t all = k.batch * k.heads;
+    const Call<T> call{q, k, v, mask, is_causal, scale, kept, State(rest, kept),
+                       all < pool.num_threads() ? &pool : nullptr};
+    return OnThreads(pool, "attention", all, [&](int64_t i) {
       BackwardHead(call, g, sums, q_result, k_result, v_result, i / k.heads, i % k.heads);
     });
   });
