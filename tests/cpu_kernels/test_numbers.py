@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -150,12 +150,18 @@ SAMPLES: Mapping[str, Sample] = {
     "attention, values of another size": attention((2, 4, 33, 16), (2, 4, 40, 16), (2, 4, 40, 24)),
     "attention, least numbers": masked(lowest_rows),
     "attention, large scores": Sample(
-        lambda q, k, v: functional.scaled_dot_product_attention(30 * q, k, v), THREE, kernels=3
+        lambda q, k, v: functional.scaled_dot_product_attention(30 * q, k, v),
+        THREE,
+        kernels=3,
+        tolerance=1e-5,  # of scores of 100, products that add up in another order differ by as much
     ),
     "attention, one key": attention(
-        (2, 4, 33, 16), *[(2, 4, 1, 16)] * 2, others=lambda: (torch.ones(1, dtype=torch.bool),)
+        (2, 4, 33, 16), *[(2, 4, 1, 16)] * 2, others=lambda: (torch.ones(1, 1, dtype=torch.bool),)
     ),
-    "attention, many keys": attention((1, 2, 150, 8), *[(1, 2, 9000, 8)] * 2),
+    "attention, many keys": replace(
+        attention((1, 2, 150, 8), *[(1, 2, 9000, 8)] * 2),
+        tolerance=5e-6,  # gradients of a large sum: both differ from those in f64 by more than 2e-6
+    ),
     "attention, blocks of grouped queries, mask": attention(
         (1, 4, 250, 16),
         *[(1, 2, 40, 16)] * 2,
