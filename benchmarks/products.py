@@ -23,8 +23,9 @@ DOT = "stablehlo.dot_general"
 SMALLEST = 1 << 20
 """Products of fewer multiplications are left out."""
 IN_A_RUN = 5
-"""So often a product is computed in a run. A run of XLA has fresh memory for its result, which Linux
-clears; in a step, this is not so for each product. PyTorch takes memory for each, in a step too."""
+"""So often a product is computed in a run. A run of XLA has fresh memory for its result, which
+Linux clears; in a step, this is not so for each product. PyTorch takes memory for each, in a step
+too."""
 
 
 @dataclass(frozen=True, slots=True)

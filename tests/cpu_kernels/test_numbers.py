@@ -168,9 +168,7 @@ SAMPLES: Mapping[str, Sample] = {
         others=lambda: (torch.rand(4, 250, 40) < 0.7,),
         enable_gqa=True,
     ),
-    "attention, added mask, bf16": masked(
-        lambda: torch.randn(2, 1, 33, 33).to(BF16), dtype=BF16
-    ),
+    "attention, added mask, bf16": masked(lambda: torch.randn(2, 1, 33, 33).to(BF16), dtype=BF16),
     "attention, boolean mask, f16": masked(some_kept, dtype=F16),
     "attention, dropout": attention(*THREE, dropout_p=0.25),
     "attention, dropout, added mask": masked(lambda: torch.randn(4, 33, 33), dropout_p=0.25),
