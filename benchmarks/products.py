@@ -109,7 +109,6 @@ def _times(product: Product, seconds: float) -> Iterator[float]:
     def multiplied(left: Any, right: Any) -> Any:
         return jax.lax.dot_general(left, right, (contracting, batch))
 
-    @jax.jit
     def several(left: Any, right: Any) -> Any:
         def again(_: Any, before: tuple[Any, Any]) -> tuple[Any, Any]:
             left, result = before
@@ -119,8 +118,10 @@ def _times(product: Product, seconds: float) -> Iterator[float]:
 
         return jax.lax.fori_loop(1, IN_A_RUN, again, (left, multiplied(left, right)))[1]
 
+    compiled = jax.jit(several)
+
     def in_xla() -> Any:
-        return several(*placed).block_until_ready()
+        return compiled(*placed).block_until_ready()
 
     def in_pytorch() -> None:
         for _ in range(IN_A_RUN):
