@@ -165,38 +165,15 @@ bool Empty(const float* row, int64_t keys) {
   return std::all_of(row, row + keys, [](float score) { return score == kLowest; });
 }
 
-// Replaces each x by exp(x - shift), and returns their sum. A loop of its own: in the lambda of SumOf,
-// the compiler makes no vector code of it.
-double Exponentials(float* row, int64_t keys, float shift) {
-  double total = 0;
-  for (int64_t start = 0; start < keys; start += kBlock) {
-    const int64_t end = std::min(keys, start + kBlock);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = start; j < end; ++j) {
-      const float found = Exp(row[j] - shift);
-      row[j] = found;
-      sum += found;
-    }
-    total += sum;
-  }
-  return total;
-}
-
 void Multiply(float* row, int64_t size, float factor) {
 #pragma omp simd
   for (int64_t j = 0; j < size; ++j) row[j] *= factor;
 }
 
-void Multiply(float* row, const float* factors, int64_t size) {
-#pragma omp simd
-  for (int64_t j = 0; j < size; ++j) row[j] *= factors[j];
-}
-
-// Replaces products by the exponentials of scores without `log_sum`, and returns their sum: nearly 1,
-// or the number of scores where these are so large that `log_sum` cannot hold it.
+// Scales and masks a row of products, replaces each score by exp(score - shift), and returns their
+// sum. A loop of its own: in the lambda of SumOf, the compiler makes no vector code of it.
 template <typename T>
-double Exponentials(float* row, const T* mask, int64_t keys, float scale, float log_sum) {
+double Exponentials(float* row, const T* mask, int64_t keys, float scale, float shift) {
   double total = 0;
   for (int64_t start = 0; start < keys; start += kBlock) {
     const int64_t end = std::min(keys, start + kBlock);
@@ -204,7 +181,7 @@ double Exponentials(float* row, const T* mask, int64_t keys, float scale, float 
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = start; j < end; ++j) {
       const T masked = mask[std::is_same_v<T, Nothing> ? 0 : j];
-      const float found = Exp(Masked(row[j] * scale, masked) - log_sum);
+      const float found = Exp(Masked(row[j] * scale, masked) - shift);
       row[j] = found;
       sum += found;
     }
@@ -293,12 +270,13 @@ void ForwardBlock(const Call<T>& call, const Heads& output, const Heads& sums, i
         totals[i] = 1, log_sums[i] = kLowest;
         continue;
       }
-      const double total = Exponentials(line, seen, largest);
+      const Nothing done;  // the row is scaled and masked already
+      const double total = Exponentials(line, &done, seen, 1.0f, largest);
       totals[i] = static_cast<float>(total);
       log_sums[i] = static_cast<float>(largest + std::log(total));
       if (call.kept < 1) {
         call.Factors(n, h, row + i, seen, factors.data());
-        Multiply(line, factors.data(), seen);
+        ApplyFactors(line, factors.data(), line, seen);
       }
       std::fill_n(line + seen, keys - seen, 0.0f);
     }
@@ -328,13 +306,14 @@ void BackwardRows(const Call<T>& call, int64_t n, int64_t h, int64_t row, int64_
       const int64_t seen = log_sums[i] == kLowest ? 0 : call.Seen(row + i, keys);
       if (seen > 0) {
         const T* mask = call.mask.Row(n, h, row + i, space.data());
+        // Nearly 1, or the number of scores where these are too large for `log_sums` to hold it.
         const double total = Exponentials(line, mask, seen, call.scale, log_sums[i]);
         if (call.kept < 1) {
           call.Factors(n, h, row + i, seen, factors.data());
-          Multiply(of_line, factors.data(), seen);
+          ApplyFactors(of_line, factors.data(), of_line, seen);
         }
         OfProducts(line, of_line, seen, static_cast<float>(total), call.scale);
-        if (call.kept < 1) Multiply(line, factors.data(), seen);
+        if (call.kept < 1) ApplyFactors(line, factors.data(), line, seen);
       }
       std::fill_n(line + seen, keys - seen, 0.0f);
       std::fill_n(of_line + seen, keys - seen, 0.0f);

@@ -8,12 +8,6 @@ namespace ffi = xla::ffi;
 
 namespace {
 
-// A function of its own: in the lambda below, the compiler makes no vector code of it.
-void Multiply(const float* in, const float* factors, float* out, int64_t size) {
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) out[i] = in[i] * factors[i];
-}
-
 // Of x, or of the gradient of its result.
 ffi::Error Dropout(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> x, ffi::Buffer<ffi::S64> seed,
                    ffi::ResultBuffer<ffi::F32> result, float kept) {
@@ -28,7 +22,7 @@ ffi::Error Dropout(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> x, ffi::Buffer<ff
     for (int64_t part = begin; part < end; ++part) {
       const int64_t start = part * kPhiloxWords, size = std::min(kPhiloxWords, count - start);
       DropoutFactors(state, start, size, kept, factors);
-      Multiply(in + start, factors, out + start, size);
+      ApplyFactors(in + start, factors, out + start, size);
     }
   });
   return ffi::Error::Success();
