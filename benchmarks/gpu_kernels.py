@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import composites
+from benchmarks import records
 from benchmarks.kernel_cases import (
     Case,
     attention,
@@ -46,7 +47,7 @@ from lowering.stablehlo.comparison.isolate import decomposition_module
 from lowering.stablehlo.comparison.timing import times_in_turns
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.kernels import PlacedKernels, outer_calls, place_kernels, put_alone
-from lowering.stablehlo.run import local_devices
+from lowering.stablehlo.run import enable_x64, local_devices
 
 PACKAGE = Path(__file__).parents[1] / "examples" / "gpu_kernels" / "src"
 LENGTHS = (1024, 2048, 4096)
@@ -508,12 +509,14 @@ def _of_program(program: Program, platform: str, *, whole: bool) -> tuple[Run, i
         executable = compile_module(program.module, platform=platform)
         return _of_arrays(executable, list(given.values())), executable.temporary_bytes
     step = program.compile(platform, None)
+    device = local_devices(platform)[0]
     weights = {name: value for name, value in given.items() if name.startswith(("param", "buffer"))}
-    batch = {
-        name.removeprefix("kwarg:"): value
-        for name, value in given.items()
-        if name.startswith("kwarg:")
-    }
+    with enable_x64():  # of classes
+        batch = {
+            name.removeprefix("kwarg:"): jax.device_put(value, device)
+            for name, value in given.items()
+            if name.startswith("kwarg:")
+        }
     current = [step.init(weights)]
 
     def start() -> object:
@@ -548,29 +551,25 @@ def program_trains(program: Program) -> bool:
 # ---- the command ----
 
 
-@dataclass
-class Table:
-    """Rows, printed as they come."""
-
-    title: str
-    head: Sequence[str]
-    rows: list[Sequence[str]] = field(default_factory=list)
-
-    def add(self, cells: Sequence[str]) -> None:
-        self.rows.append(cells)
-        print(" | ".join(cells), flush=True)
-
-    @property
-    def lines(self) -> list[str]:
-        return [f"## {self.title}", "", *markdown_table(self.head, self.rows), ""]
+Kind = Literal["training", "calls", "alternatives"]
+TABLES: Mapping[Kind, tuple[str, Sequence[str]]] = {
+    "training": ("Training", TRAINING_HEAD),
+    "calls": ("Single calls", CALLS_HEAD),
+    "alternatives": ("Decompositions that are fast on a CPU", ALTERNATIVES_HEAD),
+}
+"""The title and the head of each table of the page, in its order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
-    """What was measured, and the names of the cases for which there was no time."""
+class Measured:
+    """What a case has in the tables."""
 
-    tables: Sequence[Table]
-    left: Sequence[str] = ()
+    device: str
+    """The GPU and the versions."""
+    name: str
+    """A key of `CASES`."""
+    rows: Sequence[tuple[Kind, Sequence[str]]]
+    """The cells of each row."""
 
 
 def prepare(folder: Path, names: Sequence[str]) -> None:
@@ -588,66 +587,103 @@ def _folder(name: str, decompositions: Decompositions) -> str:
 
 
 def measure(
-    names: Sequence[str], *, prepared: Path | None, seconds: float, minutes: float
-) -> Results:
-    """Measure these cases.
+    names: Sequence[str],
+    *,
+    prepared: Path | None,
+    seconds: float,
+    minutes: float,
+    results: Path | None = None,
+) -> list[Measured]:
+    """Measure these cases but for those that `results` has, and print their rows.
 
     Args:
         prepared: the folder that `prepare` has written; by default, programs are exported here.
         seconds: for each side of a row.
         minutes: after which no case is begun.
+        results: a file of JSON lines, which may have cases from an earlier run.
+
+    Returns:
+        The cases of the file and those of this run.
 
     Raises:
-        SystemExit: there is no GPU, or a program was not prepared.
+        SystemExit: there is no GPU, a program was not prepared, or the file is from another GPU or
+            other versions.
     """
     use_package()
-    described = _device()
+    device = _device()
+    known = read(results)
+    others = {one.device for one in known} - {device}
+    if others:
+        raise SystemExit(f"{results} is from another machine, {others.pop()} This is {device}")
+    done = {one.name for one in known}
+    names = [name for name in names if name not in done]
     if prepared is not None:
         folders = [_folder(name, each) for name in names for each in CASES[name].decompositions]
         missing = [prepared / folder for folder in folders if not (prepared / folder).is_dir()]
         if missing:
             raise SystemExit(f"{missing[0]} is missing; write it with --prepare {prepared}")
-    print(described, flush=True)
+    print(device, flush=True)
     until = time.monotonic() + 60 * minutes
-    calls, training = Table("Single calls", CALLS_HEAD), Table("Training", TRAINING_HEAD)
-    alternatives = Table("Decompositions that are fast on a CPU", ALTERNATIVES_HEAD)
-    tables = training, calls, alternatives
     for position, name in enumerate(names):
         if time.monotonic() > until:
-            left = [CASES[name].name for name in names[position:]]
-            print(f"{LEFT}: {', '.join(left)}", flush=True)
-            return Results(tables, left)
-        case = CASES[name]
-        programs = {
-            each: case.export(each)
-            if prepared is None
-            else Program.load(prepared / _folder(name, each))
-            for each in case.decompositions
-        }
-        if "fast for the CPU" in programs:
-            alternatives.add(measured_alternative(case, programs, seconds))
-            continue
-        if case.in_pytorch is not None:
-            training.add(measured_training(case, programs, seconds).cells)
-        if case.calls:
-            for call in measured_calls(case.name, programs["stock"], seconds):
-                calls.add(call.cells)
-    return Results(tables)
+            print(f"{LEFT}: {', '.join(CASES[each].name for each in names[position:])}", flush=True)
+            break
+        rows = []
+        for kind, cells in _rows(name, prepared, seconds):
+            print(" | ".join(cells), flush=True)
+            rows.append((kind, cells))
+        known.append(Measured(device, name, rows))
+        records.append(results, known[-1:])
+    return known
 
 
-def page(results: Results) -> str:
-    """The results as Markdown."""
+def _rows(name: str, prepared: Path | None, seconds: float) -> Iterator[tuple[Kind, Sequence[str]]]:
+    case = CASES[name]
+    programs = {
+        each: case.export(each)
+        if prepared is None
+        else Program.load(prepared / _folder(name, each))
+        for each in case.decompositions
+    }
+    if "fast for the CPU" in programs:
+        yield "alternatives", measured_alternative(case, programs, seconds)
+        return
+    if case.in_pytorch is not None:
+        yield "training", measured_training(case, programs, seconds).cells
+    if case.calls:
+        for call in measured_calls(case.name, programs["stock"], seconds):
+            yield "calls", call.cells
+
+
+def read(path: Path | None) -> list[Measured]:
+    """The cases of an earlier run."""
+    return [Measured(**found) for found in records.read(path)]
+
+
+def page(measured: Sequence[Measured]) -> str:
+    """The results as Markdown. It names the cases that are missing."""
+    found = {one.name: one for one in measured}
     lines = [
         "# Kernels beside decompositions and PyTorch, on a GPU",
         "",
         "Written by `python -m benchmarks.kernels --device cuda`; its head says what is measured.",
         "",
-        _device(),
+        *(device for device in dict.fromkeys(one.device for one in measured)),
         "",
     ]
-    lines += [line for table in results.tables if table.rows for line in table.lines]
-    if results.left:
-        lines += [f"{LEFT}: {', '.join(results.left)}.", ""]
+    for kind, (title, head) in TABLES.items():
+        rows = [
+            cells
+            for name in CASES
+            if name in found
+            for given, cells in found[name].rows
+            if given == kind
+        ]
+        if rows:
+            lines += [f"## {title}", "", *markdown_table(head, rows), ""]
+    left = [case.name for name, case in CASES.items() if name not in found]
+    if left:
+        lines += [f"{LEFT}: {', '.join(left)}.", ""]
     return "\n".join(lines)
 
 

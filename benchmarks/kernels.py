@@ -27,7 +27,7 @@ On a GPU, the kernels are those of examples/gpu_kernels:
 
     python -m benchmarks.kernels --device cuda --prepare FOLDER
     python -m benchmarks.kernels --device cuda --prepared FOLDER [--names REGEX] [--minutes 9]
-        [--seconds 2] [--markdown FILE]
+        [--seconds 2] [--results FILE] [--markdown FILE]
 
 - The first one exports the programs, and needs torch_xla but no GPU. The second one runs them, and
   needs jax for CUDA and what this package needs, but no torch_xla. With a torch for CUDA, it also
@@ -642,11 +642,15 @@ def on_gpu(options: argparse.Namespace) -> None:
     if options.prepare:
         gpu_kernels.prepare(options.prepare, names)
         return
-    results = gpu_kernels.measure(
-        names, prepared=options.prepared, seconds=options.seconds, minutes=options.minutes
+    measured = gpu_kernels.measure(
+        names,
+        prepared=options.prepared,
+        seconds=options.seconds,
+        minutes=options.minutes,
+        results=options.results,
     )
     if options.markdown:
-        options.markdown.write_text(gpu_kernels.page(results), encoding="utf-8")
+        options.markdown.write_text(gpu_kernels.page(measured), encoding="utf-8")
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[Part, str, Callable[[], Iterable[Row]]]]:
@@ -701,8 +705,6 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9.0, help="with cuda: begin none later")
     options = parser.parse_args()
     if options.device == "cuda":
-        if options.results:
-            parser.error("--results is for the CPU")
         on_gpu(options)
         return
     parts = options.parts.split(",")

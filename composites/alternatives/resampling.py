@@ -96,6 +96,12 @@ class _Tap:
     weights: Array
 
 
+def _product(equation: str, image: Array, matrix: Array) -> Array:
+    """Of an image and of weights in f32. A GPU would round both to TF32, which stock's gathers do
+    not, so that it is asked for more."""
+    return jnp.einsum(equation, image, matrix, precision=lax.Precision.HIGHEST)
+
+
 def upsample_nearest2d(
     self: Array,
     output_size: Sequence[int],
@@ -139,7 +145,7 @@ def upsample_bilinear2d(
         if axis.factor is not None:
             image = _phases(image, axis)
         elif axis.dim == COLUMNS and axis.inputs <= PRODUCT:
-            image = jnp.einsum("nchw,xw->nchx", image, axis.matrix(taps))
+            image = _product("nchw,xw->nchx", image, axis.matrix(taps))
         else:
             image = axis.gathered(image, taps)
     return image.astype(self.dtype)
@@ -157,7 +163,7 @@ def upsample_bilinear2d_backward(
     rows, columns = _axes(input_size, output_size, align_corners)
     grad = _phases_backward(grad_output.astype(jnp.float32), rows)
     if columns.inputs <= PRODUCT:
-        grad = jnp.einsum("nchx,xw->nchw", grad, columns.matrix(columns.bilinear()))
+        grad = _product("nchx,xw->nchw", grad, columns.matrix(columns.bilinear()))
     else:
         grad = _phases_backward(grad, columns)
     return grad.astype(grad_output.dtype)
@@ -173,7 +179,7 @@ def upsample_bicubic2d(
     """`aten::upsample_bicubic2d`."""
     rows, columns = _axes(self.shape, output_size, align_corners)
     matrix = columns.matrix(columns.bicubic())
-    image = jnp.einsum("nchw,xw->nchx", self.astype(jnp.float32), matrix)
+    image = _product("nchw,xw->nchx", self.astype(jnp.float32), matrix)
     return rows.gathered(image, rows.bicubic()).astype(self.dtype)
 
 

@@ -12,7 +12,7 @@ from composites_testing.devices import HAS_GPU
 from composites_testing.processes import run
 
 from benchmarks import gpu_kernels
-from benchmarks.gpu_kernels import CALLS_HEAD, TRAINING_HEAD, Call, Table, Trained
+from benchmarks.gpu_kernels import CALLS_HEAD, TRAINING_HEAD, Call, Measured, Trained
 from benchmarks.kernel_cases import cross_entropy
 from composites import Program
 from composites.registry.kernels import listed_in
@@ -113,9 +113,6 @@ def test_cells_have_ratios_and_bars() -> None:
         *("2.00", "3 missed", "", "", "", "", "", "", ""),
     )
     assert (len(call.cells), len(row)) == (len(CALLS_HEAD), len(TRAINING_HEAD))
-    table = Table("Single calls", CALLS_HEAD)
-    table.add(call.cells)
-    assert len({line.count(" | ") for line in table.lines if line.startswith("| ")}) == 1
 
 
 def test_durations_have_three_digits() -> None:
@@ -123,13 +120,41 @@ def test_durations_have_three_digits() -> None:
     assert found == ["2.00 µs", "94.0 µs", "1.00 ms", "123 ms", "2.10 s"]
 
 
-def test_a_page_names_what_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_names_what_was_not_measured() -> None:
+    cells = Call("a norm", "ptxla.rms_norm", 0.4, 0.05, 1e-7).cells
+    page = gpu_kernels.page([Measured("a GPU.", "norm", [("calls", cells)])])
+    assert "\na GPU.\n" in page
+    assert f"| {' | '.join(cells)} |" in page
+    assert "## Training" not in page
+    *_, left = page.splitlines()
+    assert left.startswith("Not measured, for want of time: attention 4x16x1024x64, causal, bf16,")
+    assert "AdamW 4096x4096" in left
+    assert gpu_kernels.CASES["norm"].name not in left
+
+
+def test_a_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_kernels, "use_package", lambda: None)
     monkeypatch.setattr(gpu_kernels, "_device", lambda: "a GPU.")
-    table = Table("Single calls", ("call", "kernel"))
-    table.add(("gelu", "1.00 ms"))
-    page = gpu_kernels.page(gpu_kernels.Results([table], ["norm", "loss"]))
-    assert "| gelu | 1.00 ms |" in page
-    assert page.endswith("Not measured, for want of time: norm, loss.\n")
+    begun = []
+
+    def rows(name: str, *_: object) -> list[tuple[str, tuple[str, ...]]]:
+        begun.append(name)
+        return [("calls", (name, "1.00 ms"))]
+
+    monkeypatch.setattr(gpu_kernels, "_rows", rows)
+    results = tmp_path / "results"
+    for names in (["norm"], ["norm", "loss"]):
+        found = gpu_kernels.measure(names, prepared=None, seconds=0.01, minutes=1, results=results)
+    assert begun == ["norm", "loss"]
+    assert [one.name for one in found] == begun
+    assert gpu_kernels.page(gpu_kernels.read(results)) == gpu_kernels.page(found)
+    gpu_kernels.measure(["adamw"], prepared=None, seconds=0.01, minutes=-1, results=results)
+    assert capsys.readouterr().out.endswith("Not measured, for want of time: AdamW 4096x4096\n")
+    monkeypatch.setattr(gpu_kernels, "_device", lambda: "another GPU.")
+    with pytest.raises(SystemExit, match=r"is from another machine, a GPU\. This is another GPU"):
+        gpu_kernels.measure(["adamw"], prepared=None, seconds=0.01, minutes=1, results=results)
 
 
 def test_every_kernel_has_a_case() -> None:

@@ -487,9 +487,12 @@ def test_auto_takes_what_is_faster_on_the_platform() -> None:
     def call(query: Tensor, x: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
         attended = attend(query, query, query, is_causal=True)
         larger = functional.interpolate(x, scale_factor=2, mode="bilinear")
+        for mode in ("nearest", "bicubic"):
+            larger = larger + functional.interpolate(x, scale_factor=2, mode=mode)
+        chosen = torch.topk(logits.view(1024, 128), 2).values
         norm = functional.layer_norm(attended, (64,))
         loss = functional.cross_entropy(logits, labels)
-        return norm.mean() + larger.mean() + loss
+        return norm.mean() + larger.mean() + chosen.mean() + loss
 
     operands = [floats(1, 2, 1024, 64), floats(1, 2, 8, 8), floats(256, 512)]
     program = composites.export(Function(call, operands), (classes(256, 512),), train=True)
@@ -500,7 +503,31 @@ def test_auto_takes_what_is_faster_on_the_platform() -> None:
     assert taken["tpu"] == set()
     assert taken["cuda"] == {
         "scaled_dot_product_attention=causal_rows",
+        "topk=maxima",
+        "upsample_bicubic2d=by_axis",
         "upsample_bilinear2d=by_axis",
         "upsample_bilinear2d_backward=phases",
+        "upsample_nearest2d=repeated",
+        "upsample_nearest2d_backward=sums",
     }
     assert {"scaled_dot_product_attention=blockwise_long", "cross_entropy_loss=rows"} < taken["cpu"]
+
+
+def test_what_a_gpu_may_round() -> None:
+    """A GPU rounds factors of products to TF32 unless they say otherwise. Those in bf16 say what
+    they are, and f32 ones what stock does without products."""
+
+    def call(query: Tensor, image: Tensor) -> Tensor:
+        attended = attend(query, query, query, is_causal=True)
+        larger = functional.interpolate(image.detach(), scale_factor=1.5, mode="bilinear")
+        return attended.float().mean() + larger.mean()
+
+    operands = [floats(1, 2, 1024, 64).bfloat16(), floats(1, 2, 8, 8)]
+    module = Function(call, operands)
+    program = composites.export(module, (), train=True, decompositions="fast", target="cuda")
+    products = [line for line in program.mlir.splitlines() if "stablehlo.dot_general" in line]
+    in_bf16 = [line for line in products if "rhs_precision_type = bf16" in line]
+    assert len(in_bf16) == 7 * 4  # two forward and five backward, of four blocks
+    assert products != in_bf16
+    for line in products:
+        assert (line in in_bf16) != ("precision = [HIGHEST, HIGHEST]" in line), line
