@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.selection import only_fast
 from torch import Tensor
 from torch.nn import functional
 
@@ -356,13 +358,26 @@ SAMPLES: Mapping[str, Sample] = {
 }
 
 
-LONG = {"loss, large, bf16"}  # most of a minute, in which the decomposition rounds to bf16
+def is_weekly(name: str) -> bool:
+    """More of the same code, or too long."""
+    if re.match("grid sampling, (bilinear|nearest|bicubic)", name):
+        return name not in MODES
+    if name == "loss, large, bf16":  # most of a minute, in which the decomposition rounds to bf16
+        return True
+    return name in DIMENSIONS or name.endswith(", f16")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.exhaustive] if n in LONG else []) for n in SAMPLES],
-)
+MODES = {
+    f"grid sampling, {mode}"
+    for mode in ("bilinear, zeros", "nearest, border", "bicubic, reflection, corners")
+}
+DIMENSIONS = {
+    *("convolution, 1d", "convolution, transposed, 1d", "convolution, transposed, 3d"),
+    *("attention, five dimensions", "layer norm, two dimensions"),
+}
+
+
+@pytest.mark.parametrize("name", only_fast(SAMPLES, *(n for n in SAMPLES if not is_weekly(n))))
 def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Any) -> None:
     sample = SAMPLES[name]
     torch.manual_seed(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,30 @@ def test_a_library_is_compiled_once(library: Any, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(library, "compiler", lambda: pytest.fail("it is compiled already"))
     monkeypatch.setattr(library, "_key", lambda *_: path.stem.removeprefix("pooling-"))
     assert library.compiled("pooling") == path
+
+
+SLOW_COMPILER = """#!/bin/sh
+case "$*" in *--version* | *--help*) exit ;; esac
+echo run >>"$0.runs"
+sleep 0.5
+while [ "$1" != -o ]; do shift; done
+echo >"$2"
+"""
+
+
+def test_a_process_waits_for_one_that_compiles_the_same(
+    library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "compiler"
+    slow.write_text(SLOW_COMPILER)
+    slow.chmod(0o755)
+    monkeypatch.setenv("CXX", str(slow))
+    with (
+        ThreadPoolExecutor() as threads
+    ):  # a lock is of an open file, so that they stand for processes
+        paths = list(threads.map(library.compiled, ["pooling", "pooling", "losses"]))
+    assert sorted(paths[0].parent.iterdir()) == sorted(set(paths))
+    assert len((tmp_path / "compiler.runs").read_text().splitlines()) == len(set(paths)) == 2
 
 
 def test_another_compiler_or_jaxlib_has_another_key(

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.devices import HAS_GPU
+from composites_testing.selection import exhaustive, only_fast
 from torch import Tensor
 from torch.nn import functional
 
@@ -146,7 +147,19 @@ if HAS_GPU:
     SAMPLES = {**SAMPLES, **{f"cuDNN's {name}": sample for name, sample in CUDNN.items()}}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+FAST = (
+    SAMPLES
+    if HAS_GPU
+    else (
+        *("attention, causal, more keys", "attention, grouped", "attention, bf16"),
+        *("loss, several blocks", "loss, ignored", "loss, bf16"),
+        *("norm, several blocks of rows", "norm, no weight", "norm, bf16"),
+    )
+)
+"""In interpret mode, the others take minutes."""
+
+
+@pytest.mark.parametrize("name", only_fast(SAMPLES, *FAST))
 def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Path) -> None:
     sample = SAMPLES[name]
     torch.manual_seed(0)
@@ -166,8 +179,9 @@ def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Path
     assert found == 2
 
 
-@pytest.mark.parametrize("dtype", [F32, BF16])
-@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "maximize"), [(F32, True), (BF16, False), *exhaustive((F32, False), (BF16, True))]
+)
 def test_adamw_has_the_numbers_of_the_decomposition(
     dtype: torch.dtype, maximize: bool, registry: Path
 ) -> None:

@@ -9,12 +9,15 @@ versions of jaxlib and, for kernels of ATen, torch. A library of another key is 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import os
 import platform
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -92,7 +95,9 @@ def compiled(name: str, *, needs_torch: bool = False) -> Path:
     library = cache_folder() / f"{name}-{_key(name, flags, needs_torch)}.so"
     try:
         if not library.exists():
-            _compile(name, library, flags, linked)
+            with _locked(library):
+                if not library.exists():
+                    _compile(name, library, flags, linked)
     except OSError as error:
         raise CompilationError(
             f"compiled kernels cannot be kept in {library.parent} ({error}): name a folder"
@@ -101,9 +106,23 @@ def compiled(name: str, *, needs_torch: bool = False) -> Path:
     return library
 
 
-def _compile(name: str, library: Path, flags: list[str], linked: list[str]) -> None:
+@contextmanager
+def _locked(library: Path) -> Iterator[None]:
+    """Let other processes that need this library wait, for it takes up to a minute to compile."""
     library.parent.mkdir(parents=True, exist_ok=True)
-    # In a folder of its own: other processes may compile the same, and the last one counts.
+    lock = library.with_suffix(".lock")
+    with lock.open("w") as file:
+        with suppress(OSError):  # a network's file system may have no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _compile(name: str, library: Path, flags: list[str], linked: list[str]) -> None:
+    # In a folder of its own: where there are no locks, others may compile the same, and the last
+    # one counts. An interrupted compilation leaves no library.
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         made = Path(folder) / library.name
         command = [compiler(), *flags, "-o", str(made), str(SOURCES / f"{name}.cc"), *linked]
