@@ -14,7 +14,6 @@ namespace {
 
 constexpr int64_t kMean = 1;
 constexpr int64_t kBlock = 2048;  // of SumOf
-constexpr int64_t kStreamed = 2048;  // so many are computed before they go past the caches
 
 template <typename T>
 float Maximum(const T* row, int64_t classes) {
@@ -43,21 +42,30 @@ double WeightedSum(const T* row, const float* weights, int64_t classes, float la
                [=](int64_t j) { return weights[j] * (ToFloat(row[j]) - largest); });
 }
 
-// Writes value(j) to each element of a row, which is a part of a large result or not.
+// Writes value(j) to each element of a row from `begin` to `end`.
+template <typename T, typename F>
+void Write(T* row, int64_t begin, int64_t end, const F& value) {
+#pragma omp simd
+  for (int64_t j = begin; j < end; ++j) Store(row + j, value(j));
+}
+
+// Writes value(j) to each element of a row, which is a part of a large result or not. Of a large
+// one, each line is computed and streamed alone, so that the next is computed while it is on its
+// way: blocks of many lines take a third longer.
 template <typename T, typename F>
 void Fill(T* row, int64_t classes, bool large, const F& value) {
-  if (!large) {
+  if (!large) return Write(row, 0, classes, value);
+  constexpr int64_t kCount = kLine / sizeof(T);
+  const auto from_line = reinterpret_cast<uintptr_t>(row) % kLine;
+  int64_t j = std::min<int64_t>(classes, (kLine - from_line) % kLine / sizeof(T));
+  Write(row, 0, j, value);
+  for (; j + kCount <= classes; j += kCount) {
+    alignas(kLine) T line[kCount];
 #pragma omp simd
-    for (int64_t j = 0; j < classes; ++j) Store(row + j, value(j));
-    return;
+    for (int64_t k = 0; k < kCount; ++k) Store(line + k, value(j + k));
+    StreamLine(row + j, line);
   }
-  T block[kStreamed];
-  for (int64_t start = 0; start < classes; start += kStreamed) {
-    const int64_t count = std::min(kStreamed, classes - start);
-#pragma omp simd
-    for (int64_t j = 0; j < count; ++j) Store(block + j, value(start + j));
-    Stream(row + start, block, count * sizeof(T));
-  }
+  Write(row, j, classes, value);
 }
 
 // What both directions share of a call.

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 #ifdef __linux__
@@ -31,26 +31,29 @@ inline void PrepareResult(void* data, size_t bytes) {
 #endif
 }
 
-// Copies a block to a large result, past the caches: they would first read what is overwritten, and
-// drop what is still to be read.
-inline void Stream(void* out, const void* block, size_t bytes) {
-  char* to = static_cast<char*>(out);
-  const char* from = static_cast<const char*>(block);
-#ifdef __SSE2__
-  const size_t before = (16 - reinterpret_cast<uintptr_t>(to) % 16) % 16;
-  if (before < bytes) {
-    std::memcpy(to, from, before);
-    to += before, from += before, bytes -= before;
-    for (; bytes >= 16; to += 16, from += 16, bytes -= 16) {
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to),
-                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-    }
+constexpr size_t kLine = 64;  // bytes of a line of the caches
+
+// Copies a line to one of a large result, past the caches: they would first read what is
+// overwritten, and drop what is still to be read. Both are aligned.
+inline void StreamLine(void* out, const void* line) {
+#if defined(__AVX__)
+  for (size_t at = 0; at < kLine; at += 32) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(static_cast<char*>(out) + at),
+                        _mm256_load_si256(reinterpret_cast<const __m256i*>(
+                            static_cast<const char*>(line) + at)));
   }
+#elif defined(__SSE2__)
+  for (size_t at = 0; at < kLine; at += 16) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(static_cast<char*>(out) + at),
+                     _mm_load_si128(reinterpret_cast<const __m128i*>(
+                         static_cast<const char*>(line) + at)));
+  }
+#else
+  std::memcpy(out, line, kLine);
 #endif
-  std::memcpy(to, from, bytes);
 }
 
-// After the last `Stream` of a thread, before another thread reads the result.
+// After the last `StreamLine` of a thread, before another thread reads the result.
 inline void FinishStreams() {
 #ifdef __SSE2__
   _mm_sfence();
