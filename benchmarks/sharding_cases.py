@@ -312,12 +312,10 @@ CASES: tuple[Sharded, ...] = (
 
 MORE = frozenset(
     (
-        "rms_norm, features",
         # Stock gathers the batch at the first layer norm; from there on each device computes
         # everything, with 3.7 times the multiplications, and has no gradients to add up.
         "step of BERT, data",
         "step of BERT, 2-D",
     )
 )
-"""Where a derived backward computes again what its forward needed other devices for, or stock
-computes the same on every device."""
+"""Where stock computes the same on every device."""

@@ -64,18 +64,20 @@ def layer_norm_backward(
 
 def rms_norm(
     input: Array, normalized_shape: Sequence[int], weight: Array | None, eps: float | None
-) -> Array:
-    """`aten::rms_norm`."""
+) -> tuple[Array, Array]:
+    """`aten::rms_norm`: the result, and the reciprocal root of the mean of squares."""
     rows = in_blocks(input, len(normalized_shape))
-    result = rows * _reciprocal_root(rows, eps)
+    root = _reciprocal_root(rows, eps)
+    result = rows * root
     if weight is not None:
         result = result * weight.reshape(rows.shape[-2:])
-    return result.reshape(input.shape)
+    kept = (*input.shape[: input.ndim - len(normalized_shape)], *(1 for _ in normalized_shape))
+    return result.reshape(input.shape), root.reshape(kept)
 
 
 def rms_norm_of_models(
     input: Array, weight: Array, *, normalized_shape: Sequence[int], eps: float
-) -> Array:
+) -> tuple[Array, Array]:
     """The same for the norms of models, which differ in their roundings to half precision only."""
     return rms_norm(input, normalized_shape, weight, eps)
 
@@ -84,13 +86,13 @@ def rms_norm_backward(
     grad_output: Array,
     input: Array,
     weight: Array | None,
+    inverse_rms: Array,
     normalized_shape: Sequence[int],
-    eps: float | None,
     output_mask: Sequence[bool],
 ) -> tuple[Array, Array | None]:
     """The gradients of input and weight."""
     rows, grads = (in_blocks(array, len(normalized_shape)) for array in (input, grad_output))
-    root = _reciprocal_root(rows, eps)
+    root = inverse_rms.reshape(*rows.shape[:-2], 1, 1)
     weighted = grads if weight is None else grads * weight.reshape(rows.shape[-2:])
     of_root = sum_of_each(weighted * rows) * (root * root * root / _length(rows))
     of_input = weighted * root - rows * of_root

@@ -160,6 +160,11 @@ class Alternative:
         return any(goal in AUTOMATIC for goal in self.goals)
 
     @property
+    def keeps_bits(self) -> bool:
+        """Whether it has the bits of the entry's own decomposition."""
+        return STOCK in self.goals
+
+    @property
     def is_for_shared(self) -> bool:
         """Whether it takes only calls in graphs that several devices share."""
         return SHARED in self.goals

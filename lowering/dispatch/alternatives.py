@@ -24,6 +24,7 @@ from composites.registry.operators import Operator
 from composites.registry.signatures import describe_function
 from lowering.dispatch.decomposition import (
     Call,
+    keeps_stock_bits,
     lower_function,
     lower_jax_function,
     require_tensors,
@@ -193,6 +194,11 @@ def as_entry(entry: Composite, alternative: Alternative, decomposition: Decompos
     )
 
 
+def has_stock_bits(entry: Composite, alternative: Alternative) -> bool:
+    """Whether an alternative must give the same bits as what the entry replaces."""
+    return alternative.keeps_bits and keeps_stock_bits(entry)
+
+
 def forward_of(
     entry: Composite, decomposition: Decomposition, call: Call, *, saved: bool
 ) -> Callable[..., list[Any]]:
@@ -223,11 +229,14 @@ def lower_alternative(
     function: Callable[..., Sequence[Any]],
     operands: Sequence[Any],
     autocast: Any = None,
+    *,
+    as_stock: bool,
 ) -> DecompositionHlo:
     """The HLO of a function of the operands that runs an alternative.
 
     Args:
         changed: the entry with the alternative; see `as_entry`.
+        as_stock: of `has_stock_bits`.
 
     Raises:
         LoweringError: it failed, or draws random numbers.
@@ -243,7 +252,9 @@ def lower_alternative(
         require_tensors(results)
         return [result.detach() for result in results]
 
-    lowered = lower_function(changed, frontend, of_tensors, operands, autocast=autocast)
+    lowered = lower_function(
+        changed, frontend, of_tensors, operands, autocast=autocast, as_stock=as_stock
+    )
     if lowered.draws:
         raise LoweringError(
             f"{changed.location}: {changed.qualified}: {changed.decomposition} draws random"

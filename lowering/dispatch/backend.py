@@ -28,6 +28,7 @@ from lowering.dispatch.alternatives import (
     Alternatives,
     as_entry,
     forward_of,
+    has_stock_bits,
     lower_alternative,
 )
 from lowering.dispatch.computations import TRANSIENT, NotNowError, remember
@@ -135,7 +136,8 @@ class EntryLowering:
             if alternative.decomposition is None:
                 continue
             changed = as_entry(self.entry, alternative, alternative.decomposition)
-            lowered = lowered_as(changed, self._alternative(changed, call, operands))
+            as_stock = has_stock_bits(self.entry, alternative)
+            lowered = lowered_as(changed, self._alternative(changed, call, operands, as_stock))
             if isinstance(lowered, Lowered):
                 self.alternatives.take(alternative)
                 return lowered.handle
@@ -153,10 +155,16 @@ class EntryLowering:
         return lowered.handle
 
     def _alternative(
-        self, changed: Composite, call: Call, operands: Sequence[torch.Tensor | None]
+        self,
+        changed: Composite,
+        call: Call,
+        operands: Sequence[torch.Tensor | None],
+        as_stock: bool,
     ) -> Callable[[], DecompositionHlo]:
         function = forward_of(changed, changed.decomposition, call, saved=False)
-        return lambda: lower_alternative(changed, self.frontend, function, operands)
+        return lambda: lower_alternative(
+            changed, self.frontend, function, operands, as_stock=as_stock
+        )
 
     def _fallback(self, reason: str, operands: Sequence[torch.Tensor | None]) -> Fallback:
         return self.statistics.fallback(reason, written_operands(operands))

@@ -174,7 +174,7 @@ def lower_jax_function(
         raise _failed(entry, frontend, operands, error) from error
 
 
-def _keeps_stock_bits(entry: Composite) -> bool:
+def keeps_stock_bits(entry: Composite) -> bool:
     """Whether the decomposition must give the same bits as what it replaces.
 
     This holds for the stock lowering, and for a Python function that is also caught in training.
@@ -190,11 +190,13 @@ def lower_function(
     *,
     whole_dispatch: bool = True,
     autocast: Any = None,
+    as_stock: bool = False,
 ) -> DecompositionHlo:
     """The HLO of a function of the operands that runs an entry's decomposition.
 
     Args:
         whole_dispatch, autocast: see `Tracing.trace`.
+        as_stock: whether the function, which is none that `keeps_stock_bits` knows, has to.
 
     Raises:
         LoweringError: the entry's own function failed. Errors of the stock lowering are not
@@ -206,7 +208,7 @@ def lower_function(
             operands,
             whole_dispatch=whole_dispatch,
             autocast=autocast,
-            as_stock=_keeps_stock_bits(entry),
+            as_stock=as_stock or keeps_stock_bits(entry),
         )
     except (UnsupportedCallError, InvalidCallError):
         raise

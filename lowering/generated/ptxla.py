@@ -2004,7 +2004,7 @@ def group_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     return hook
 
 def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.rms_norm, version 1.
+    """Lower calls as ptxla.rms_norm, version 2.
 
     aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
     """

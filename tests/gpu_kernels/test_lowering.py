@@ -177,7 +177,7 @@ KERNELS: Mapping[str, tuple[str, list[tuple[tuple[int, ...], Any]], dict[str, An
     ),
     "norm_backward": (
         "norms:rms_norm_backward",
-        [((5, 700), bf16), ((5, 700), bf16), ((700,), bf16)],
+        [((5, 700), bf16), ((5, 700), bf16), ((700,), bf16), ((5, 1), f32)],
         {"normalized_shape": (700,), "output_mask": (True, True)},
         TRITON,
     ),

@@ -13,7 +13,7 @@ from composites.errors import LoweringError, UnsupportedCallError
 from composites.functions import find_function
 from composites.registry.model import Alternative, Composite
 from composites.torch_internals import TreeSpec, pytree
-from lowering.dispatch.alternatives import as_entry, forward_of, lower_alternative
+from lowering.dispatch.alternatives import as_entry, forward_of, has_stock_bits, lower_alternative
 from lowering.dispatch.autograd.definition import Definition, Operands, local_name, result_name
 from lowering.dispatch.backend import Lowered, lower_composite
 from lowering.dispatch.decomposition import Call, lower_function, lower_jax, require_tensors
@@ -172,7 +172,14 @@ def _with_alternative(
         frontend,
         operands,
         arguments.attributes,
-        lambda: lower_alternative(changed, frontend, function, operands, autocast),
+        lambda: lower_alternative(
+            changed,
+            frontend,
+            function,
+            operands,
+            autocast,
+            as_stock=has_stock_bits(entry, alternative),
+        ),
     )
     if isinstance(lowered, Fallback):
         return lowered.reason

@@ -22,6 +22,7 @@ from lowering.dispatch.alternatives import (
     as_entry,
     backward_of,
     forward_of,
+    has_stock_bits,
     lower_alternative,
 )
 from lowering.dispatch.autograd.computation import Computation
@@ -323,6 +324,7 @@ class _Backward:
                 function,
                 operands,
                 frontend.tracing.autocast_dtype(),
+                as_stock=has_stock_bits(entry, alternative),
             ),
             lambda composite: self._check_gradients(alternative, composite),
         )

@@ -29,7 +29,7 @@ def rms_norm(
     *,
     normalized_shape: tuple[int, ...],
     eps: float | None = None,
-) -> Array:
+) -> list[Array]:
     """`ptxla.rms_norm`.
 
     Args:
@@ -38,7 +38,7 @@ def rms_norm(
         eps: by default the epsilon of f32, in which all types are computed.
 
     Returns:
-        As `x`. Sums are in f32.
+        The result, as `x`, and the reciprocal root of the mean of squares, `[…, 1, …]`, f32.
 
     Raises:
         UnsupportedCallError: for operands of several types, and rows that are too long.
@@ -49,53 +49,57 @@ def rms_norm(
     flat = [x.reshape(rows, size), *(w.reshape(size) for w in operands[1:])]
     row = pl.BlockSpec((None, block), lambda i: (i, 0))
     whole = pl.BlockSpec((block,), lambda i: (0,))
-    (result,) = call(
+    one = pl.BlockSpec((1,), lambda i: (i,))
+    result, root = call(
         partial(_forward, size=size, eps=_eps(eps)),
-        [same(flat[0])],
+        [same(flat[0]), jax.ShapeDtypeStruct((rows,), jnp.float32)],
         flat,
         grid=(rows,),
         read=[row, whole][: len(flat)],
-        written=[row],
+        written=[row, one],
         warps=warps_for(block),
     )
-    return result.reshape(x.shape)
+    count = len(normalized_shape)
+    kept = (*x.shape[: x.ndim - count], *[1] * count)
+    return [result.reshape(x.shape), root.reshape(kept)]
 
 
 def rms_norm_backward(
     grad_output: Array,
     x: Array,
-    weight: Array | None = None,
-    *,
+    *saved: Array,
     normalized_shape: tuple[int, ...],
     output_mask: tuple[bool, ...],
-    eps: float | None = None,
 ) -> list[Array]:
     """`ptxla.rms_norm_backward`: the gradients of x and, if there is one, of the weight.
 
     Args:
         grad_output: as `x`.
+        saved: the weight, if there is one, and the reciprocal root of the forward.
 
     Raises:
         UnsupportedCallError: as the forward, and where a gradient is not wanted.
     """
+    *weights, root = saved
+    weight = weights[0] if weights else None
     if output_mask != (True, weight is not None):
         raise UnsupportedCallError("computes the gradients of x and of the weight")
-    operands = [grad_output, x] if weight is None else [grad_output, x, weight]
-    rows, size = _rows(operands, x, normalized_shape)
+    rows, size = _rows([grad_output, x, *weights], x, normalized_shape)
     block, programs = power_of_two(size), pl.cdiv(rows, _ROWS)
-    flat = [each.reshape(rows, size) for each in operands[:2]]
-    flat += [each.reshape(size) for each in operands[2:]]
+    flat = [*(each.reshape(rows, size) for each in (grad_output, x)), root.reshape(rows)]
+    flat += [each.reshape(size) for each in weights]
+    numbers = pl.BlockSpec((_ROWS,), lambda i: (i,))
     of_rows = pl.BlockSpec((_ROWS, block), lambda i: (i, 0))
     whole = pl.BlockSpec((block,), lambda i: (0,))
     partial_sums = pl.BlockSpec((None, block), lambda i: (i, 0))
     kinds = [same(flat[1]), jax.ShapeDtypeStruct((programs, size), jnp.float32)]
     found = call(
-        partial(_backward, rows=rows, size=size, eps=_eps(eps)),
-        kinds[: len(flat) - 1],
+        partial(_backward, rows=rows, size=size),
+        kinds[: 1 + len(weights)],
         flat,
         grid=(programs,),
-        read=[of_rows, of_rows, whole][: len(flat)],
-        written=[of_rows, partial_sums][: len(flat) - 1],
+        read=[of_rows, of_rows, numbers, whole][: len(flat)],
+        written=[of_rows, partial_sums][: 1 + len(weights)],
         warps=warps_for(block),
     )
     if weight is None:
@@ -105,16 +109,18 @@ def rms_norm_backward(
 
 
 def _forward(x_ref: Any, *refs: Any, size: int, eps: float) -> None:
-    *weights, result_ref = refs
+    *weights, result_ref, root_ref = refs
     kept = index(x_ref.shape[0]) < size
     x = _loaded(x_ref.at[:], kept)
-    result = x * jax.lax.rsqrt(jnp.sum(x * x) / size + eps)
+    root = jax.lax.rsqrt(jnp.sum(x * x) / size + eps)
+    root_ref[0] = root
+    result = x * root
     if weights:
         result = result * _loaded(weights[0].at[:], kept)
     triton.store(result_ref.at[:], result.astype(result_ref.dtype), mask=kept)
 
 
-def _backward(grad_ref: Any, x_ref: Any, *refs: Any, rows: int, size: int, eps: float) -> None:
+def _backward(grad_ref: Any, x_ref: Any, root_ref: Any, *refs: Any, rows: int, size: int) -> None:
     weighted = len(refs) == 3
     weight_ref, result_ref, sums_ref = refs if weighted else (None, refs[0], None)
     block = x_ref.shape[1]
@@ -125,13 +131,12 @@ def _backward(grad_ref: Any, x_ref: Any, *refs: Any, rows: int, size: int, eps: 
     def row(number: Array, of_weight: Array) -> Array:
         mask = kept & (start + number < rows)
         grad, x = (_loaded(ref.at[number, :], mask) for ref in (grad_ref, x_ref))
-        rstd = jax.lax.rsqrt(jnp.sum(x * x) / size + eps)
+        root = triton.load(root_ref.at[number], mask=start + number < rows, other=0.0)
         scaled = grad * scale
         mean = jnp.sum(scaled * x) / size
-        of_x = (scaled - x * (mean * rstd * rstd)) * rstd
+        of_x = (scaled - x * (mean * root * root)) * root
         triton.store(result_ref.at[number, :], of_x.astype(result_ref.dtype), mask=mask)
-        # Of a row that is not there, rstd may be infinite.
-        return of_weight + jnp.where(mask, grad * x * rstd, 0)
+        return of_weight + grad * x * root  # zero for a row that is not there
 
     sums = jax.lax.fori_loop(jnp.int32(0), jnp.int32(_ROWS), row, jnp.zeros((block,), jnp.float32))
     if weighted:

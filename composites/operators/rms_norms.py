@@ -1,0 +1,113 @@
+"""RMS norms that keep the reciprocal root for their backward.
+
+Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019). A backward that has the root
+computes no sum over the rows of the input again, for which devices that share rows would have to
+communicate once more. PyTorch's own fused operator, `aten::_fused_rms_norm`, returns it too.
+
+Operations and their order are those of stock's lowering and of autograd, so that bits are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from composites.operators.opmath import opmath_type
+
+
+def inverse_rms(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """What `aten::rms_norm` saves: `1 / sqrt(mean(input^2) + eps)`.
+
+    Args:
+        input: `[…, *normalized_shape]`, floating point.
+        eps: by default the epsilon of the type that the result has.
+
+    Returns:
+        `[…, 1, …]` with as many dimensions as `input`, f32 or wider.
+    """
+    wide = input.to(opmath_type(input.dtype))
+    if eps is None:
+        eps = torch.finfo(wide.dtype).eps
+    squares = wide.pow(2).mean(_last(input, normalized_shape), keepdim=True)
+    return torch.rsqrt(squares + eps)
+
+
+def inverse_rms_of_model(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> Tensor:
+    """What the norms of models save, which compute it in f32.
+
+    Args:
+        input: `[…, C]`, floating point.
+
+    Returns:
+        `[…, 1]`, f32.
+    """
+    return torch.rsqrt(input.to(torch.float32).pow(2).mean(-1, keepdim=True) + eps)
+
+
+def rms_norm_with_root(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`aten::rms_norm` and `inverse_rms`, with the bits of stock.
+
+    Args:
+        input: `[…, *normalized_shape]`, f32 or f64.
+        weight: `normalized_shape`, of the dtype of `input`.
+    """
+    root = inverse_rms(input, normalized_shape, weight, eps)
+    normed = input * root
+    return (normed if weight is None else normed * weight), root
+
+
+def rms_norm_of_model_with_root(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> tuple[Tensor, Tensor]:
+    """The norms of models in f32, where they differ in nothing, and `inverse_rms_of_model`.
+
+    Args:
+        input: `[…, C]`, f32.
+        weight: `[C]`, f32.
+    """
+    root = inverse_rms_of_model(input, weight, normalized_shape=normalized_shape, eps=eps)
+    return weight * (input * root), root
+
+
+def rms_norm_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    inverse_rms: Tensor,
+    normalized_shape: Sequence[int],
+) -> tuple[Tensor, Tensor]:
+    """The gradients of both for input and weight, with the bits of autograd.
+
+    Args:
+        grad_output, input: `[…, *normalized_shape]`, f32 or f64.
+        inverse_rms: `[…, 1, …]`.
+    """
+    dims = _last(input, normalized_shape)
+    count = math.prod(input.shape[dim] for dim in dims)
+    of_normed = grad_output if weight is None else grad_output * weight
+    of_root = (of_normed * input).sum(dims, keepdim=True)
+    of_squares = (-0.5 * of_root * inverse_rms.pow(3)).expand_as(input) / count
+    of_input = of_normed * inverse_rms + of_squares * (2.0 * input)
+    of_weight = grad_output * (input * inverse_rms)
+    if dims[0]:
+        of_weight = of_weight.sum(list(range(dims[0])))
+    return of_input, of_weight
+
+
+def _last(input: Tensor, shape: Sequence[int]) -> list[int]:
+    return list(range(input.dim() - len(shape), input.dim()))
