@@ -12,7 +12,8 @@ FILE = Path(__file__).parents[1] / "hlo" / "test_convert.py"
 
 
 def collected(*options: str) -> list[str]:
-    done = run(sys.executable, "-m", "pytest", "--collect-only", "-q", *options, str(FILE))
+    command = (sys.executable, "-m", "pytest", "--collect-only", "-q", *options, str(FILE))
+    done = run(*command, PYTEST_ADDOPTS="")  # a -v there would change what is printed
     assert done.code == 0, done.stdout + done.stderr
     return [line for line in done.stdout.splitlines() if "::" in line]
 

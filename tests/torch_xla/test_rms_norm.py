@@ -1,0 +1,127 @@
+"""RMS norm saves its reciprocal root: bits, what the backward takes, and what is left to stock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla
+from composites_testing.selection import exhaustive
+from torch import Tensor
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
+from transformers.models.t5.modeling_t5 import T5LayerNorm
+
+import composites
+from composites.operators import rms_norms
+
+F32, F64, BF16 = torch.float32, torch.float64, torch.bfloat16
+
+
+@pytest.fixture(autouse=True)
+def off() -> Iterator[None]:
+    xla = torch.ones(1, device="xla")  # before autograd starts its threads
+    assert xla.device.type == "xla"
+    composites.disable()
+    yield
+    composites.disable()
+
+
+def step(
+    shape: Sequence[int], normalized: Sequence[int], types: Sequence[torch.dtype], eps: float | None
+) -> list[Tensor]:
+    """Result and gradients, on the CPU. The second type is the weight's."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = (shape, normalized)[: len(types)]
+    leaves = [
+        torch.randn(size, generator=generator).to("xla", dtype).requires_grad_()
+        for size, dtype in zip(sizes, types, strict=True)
+    ]
+    weight = leaves[1] if len(leaves) == 2 else None
+    result = F.rms_norm(leaves[0], list(normalized), weight, eps)
+    grad = torch.randn(shape, generator=generator).to("xla", result.dtype)
+    return [t.detach().cpu() for t in (result, *torch.autograd.grad(result, leaves, grad))]
+
+
+def same(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
+    return [t.dtype for t in one] == [t.dtype for t in other] and all(
+        torch.equal(a.nan_to_num(7), b.nan_to_num(7)) for a, b in zip(one, other, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    "types", [(F32, F32), (F32,), (F64, F64), (BF16, BF16), (F32, F64), (F64, F32), (BF16, F32)]
+)
+@pytest.mark.parametrize(
+    "sizes",
+    [((5, 3, 40), (3, 40)), *exhaustive(((7, 300), (300,)), ((40,), (40,)), ((0, 4), (4,)))],
+)
+def test_bits(sizes: tuple[Sequence[int], Sequence[int]], types: tuple[torch.dtype, ...]) -> None:
+    shape, normalized = sizes
+    for eps in (None, 0.3):
+        stock = step(shape, normalized, types, eps)
+        with composites.enabled("rms_norm"):
+            assert same(step(shape, normalized, types, eps), stock)
+
+
+def text(tensors: Sequence[Tensor]) -> str:
+    return str(torch_xla._XLAC._get_xla_tensors_hlo(list(tensors)))
+
+
+def signature(composite: str, hlo: str) -> str:
+    """The types of operands and results of the computation."""
+    found = re.search(rf"^%{re.escape(composite)}\.\d+ (\(.*) {{$", hlo, re.MULTILINE)
+    assert found is not None, hlo
+    return found[1]
+
+
+NORMS: dict[str, tuple[str, Callable[[], Callable[[Tensor], Tensor]]]] = {
+    "operator": ("rms_norm", lambda: lambda x: F.rms_norm(x, [32])),
+    "Llama's": ("llama_rms_norm", lambda: LlamaRMSNorm(32).to("xla")),
+    "T5's": ("t5_rms_norm", lambda: T5LayerNorm(32).to("xla")),
+    "OLMo 2's": ("olmo2_rms_norm", lambda: Olmo2RMSNorm(32).to("xla")),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_the_backward_takes_the_root(name: str) -> None:
+    entry, made = NORMS[name]
+    norm = made()
+    x = torch.randn(6, 32, device="xla").requires_grad_()
+    with composites.enabled(entry):
+        found = text(torch.autograd.grad(norm(x).square().sum(), [x]))
+        with torch.no_grad():
+            alone = text([norm(x)])
+    assert "ptxla.rms_norm_backward" in found
+    assert found.count(" rsqrt(") == 1
+    assert "f32[6,1]" in signature("ptxla.rms_norm_backward", found)
+    assert signature("ptxla.rms_norm", alone).endswith("-> f32[6,32]")
+
+
+def test_half_precision_saves_the_root_for_kernels_only() -> None:
+    x = torch.randn(6, 32, device="xla").bfloat16().requires_grad_()
+    with composites.enabled("rms_norm"):
+        found = text(torch.autograd.grad(F.rms_norm(x, [32]).square().sum(), [x]))
+    # The result's, what is saved, and the backward's, for which stock rounds between operations. In
+    # one program, XLA merges them.
+    assert found.count(" rsqrt(") == 3
+    assert "f32[6,1]" in signature("ptxla.rms_norm_backward", found)
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradients_are_those_of_pytorch(dims: int, weighted: bool) -> None:
+    x, grad = torch.randn(4, 5, 6).double(), torch.randn(4, 5, 6).double()
+    shape = list(x.shape[3 - dims :])
+    weight = torch.randn(shape).double() if weighted else None
+    leaves = [t.requires_grad_() for t in (x, weight) if t is not None]
+    expected = F.rms_norm(x, shape, weight, 0.1)
+    result, root = rms_norms.rms_norm_with_root(x, shape, weight, 0.1)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(root, rms_norms.inverse_rms(x, shape, weight, 0.1))
+    found = rms_norms.rms_norm_backward(grad, x, weight, root, shape)
+    wanted = torch.autograd.grad(expected, leaves, grad)
+    torch.testing.assert_close(found[: len(wanted)], wanted)
