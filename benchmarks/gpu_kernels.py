@@ -73,7 +73,7 @@ TRAINING_HEAD = (
     *("decompositions / fast", "bar"),
     *("temporary MB of decompositions", "of fast ones", "of kernels"),
 )
-LEFT = "Not measured, for want of time"
+LEFT = "Not measured"
 ALTERNATIVES_HEAD = ("alternative", "stock", "fast", "stock / fast")
 CUDA = "cuda"
 Decompositions = Literal["stock", "fast", "fast for the CPU"]

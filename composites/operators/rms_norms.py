@@ -4,7 +4,8 @@ Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019). A backward th
 computes no sum over the rows of the input again, for which devices that share rows would have to
 communicate once more. PyTorch's own fused operator, `aten::_fused_rms_norm`, returns it too.
 
-Operations and their order are those of stock's lowering and of autograd, so that bits are.
+Operations and their order are those of stock's lowering and of autograd, so that the bits are the
+same.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def inverse_rms(
 
     Args:
         input: `[…, *normalized_shape]`, floating point.
-        eps: by default the epsilon of the type that the result has.
+        eps: by default the epsilon of f32, or of f64 for f64.
 
     Returns:
         `[…, 1, …]` with as many dimensions as `input`, f32 or wider.
@@ -41,7 +42,7 @@ def inverse_rms(
 
 
 def inverse_rms_of_model(
-    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+    input: Tensor, weight: Tensor | None = None, *, normalized_shape: Sequence[int], eps: float
 ) -> Tensor:
     """What the norms of models save, which compute it in f32.
 
@@ -72,7 +73,7 @@ def rms_norm_with_root(
 
 
 def rms_norm_of_model_with_root(
-    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+    input: Tensor, weight: Tensor | None = None, *, normalized_shape: Sequence[int], eps: float
 ) -> tuple[Tensor, Tensor]:
     """The norms of models in f32, where they differ in nothing, and `inverse_rms_of_model`.
 
@@ -81,7 +82,8 @@ def rms_norm_of_model_with_root(
         weight: `[C]`, f32.
     """
     root = inverse_rms_of_model(input, weight, normalized_shape=normalized_shape, eps=eps)
-    return weight * (input * root), root
+    normed = input * root
+    return (normed if weight is None else weight * normed), root
 
 
 def rms_norm_backward(
@@ -107,6 +109,13 @@ def rms_norm_backward(
     if dims[0]:
         of_weight = of_weight.sum(list(range(dims[0])))
     return of_input, of_weight
+
+
+def weightless_rms_norm_backward(
+    grad_output: Tensor, input: Tensor, inverse_rms: Tensor, normalized_shape: Sequence[int]
+) -> Tensor:
+    """The gradient of the input, of a norm without a weight."""
+    return rms_norm_backward(grad_output, input, None, inverse_rms, normalized_shape)[0]
 
 
 def _last(input: Tensor, shape: Sequence[int]) -> list[int]:

@@ -236,7 +236,7 @@ def lower_alternative(
 
     Args:
         changed: the entry with the alternative; see `as_entry`.
-        as_stock: of `has_stock_bits`.
+        as_stock: see `has_stock_bits`.
 
     Raises:
         LoweringError: it failed, or draws random numbers.

@@ -196,7 +196,7 @@ def lower_function(
 
     Args:
         whole_dispatch, autocast: see `Tracing.trace`.
-        as_stock: whether the function, which is none that `keeps_stock_bits` knows, has to.
+        as_stock: whether it must have stock's bits even if `keeps_stock_bits(entry)` is false.
 
     Raises:
         LoweringError: the entry's own function failed. Errors of the stock lowering are not

@@ -127,7 +127,7 @@ def test_a_page_names_what_was_not_measured() -> None:
     assert f"| {' | '.join(cells)} |" in page
     assert "## Training" not in page
     *_, left = page.splitlines()
-    assert left.startswith("Not measured, for want of time: attention 4x16x1024x64, causal, bf16,")
+    assert left.startswith("Not measured: attention 4x16x1024x64, causal, bf16,")
     assert "AdamW 4096x4096" in left
     assert gpu_kernels.CASES["norm"].name not in left
 
@@ -151,7 +151,7 @@ def test_a_run_goes_on(
     assert [one.name for one in found] == begun
     assert gpu_kernels.page(gpu_kernels.read(results)) == gpu_kernels.page(found)
     gpu_kernels.measure(["adamw"], prepared=None, seconds=0.01, minutes=-1, results=results)
-    assert capsys.readouterr().out.endswith("Not measured, for want of time: AdamW 4096x4096\n")
+    assert capsys.readouterr().out.endswith("Not measured: AdamW 4096x4096\n")
     monkeypatch.setattr(gpu_kernels, "_device", lambda: "another GPU.")
     with pytest.raises(SystemExit, match=r"is from another machine, a GPU\. This is another GPU"):
         gpu_kernels.measure(["adamw"], prepared=None, seconds=0.01, minutes=1, results=results)

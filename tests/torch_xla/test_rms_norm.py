@@ -12,6 +12,7 @@ import torch_xla
 from composites_testing.selection import exhaustive
 from torch import Tensor
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.llama4.modeling_llama4 import Llama4TextL2Norm
 from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
@@ -64,7 +65,9 @@ def test_bits(sizes: tuple[Sequence[int], Sequence[int]], types: tuple[torch.dty
     for eps in (None, 0.3):
         stock = step(shape, normalized, types, eps)
         with composites.enabled("rms_norm"):
+            before = composites.stats().entries["ptxla.rms_norm"].calls
             assert same(step(shape, normalized, types, eps), stock)
+            assert composites.stats().entries["ptxla.rms_norm"].calls == before + 1
 
 
 def text(tensors: Sequence[Tensor]) -> str:
@@ -83,6 +86,7 @@ NORMS: dict[str, tuple[str, Callable[[], Callable[[Tensor], Tensor]]]] = {
     "Llama's": ("llama_rms_norm", lambda: LlamaRMSNorm(32).to("xla")),
     "T5's": ("t5_rms_norm", lambda: T5LayerNorm(32).to("xla")),
     "OLMo 2's": ("olmo2_rms_norm", lambda: Olmo2RMSNorm(32).to("xla")),
+    "Llama 4's, without a weight": ("weightless_rms_norm", lambda: Llama4TextL2Norm()),
 }
 
 

@@ -70,19 +70,21 @@ def rms_norm_backward(
     *saved: Array,
     normalized_shape: tuple[int, ...],
     output_mask: tuple[bool, ...],
+    eps: float | None = None,
 ) -> list[Array]:
     """`ptxla.rms_norm_backward`: the gradients of x and, if there is one, of the weight.
 
     Args:
         grad_output: as `x`.
         saved: the weight, if there is one, and the reciprocal root of the forward.
+        eps: is in the root already.
 
     Raises:
         UnsupportedCallError: as the forward, and where a gradient is not wanted.
     """
     *weights, root = saved
     weight = weights[0] if weights else None
-    if output_mask != (True, weight is not None):
+    if not output_mask[0] or any(output_mask[1:]) != (weight is not None):
         raise UnsupportedCallError("computes the gradients of x and of the weight")
     rows, size = _rows([grad_output, x, *weights], x, normalized_shape)
     block, programs = power_of_two(size), pl.cdiv(rows, _ROWS)
