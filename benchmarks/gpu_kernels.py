@@ -614,7 +614,10 @@ def measure(
     known = read(results)
     others = {one.device for one in known} - {device}
     if others:
-        raise SystemExit(f"{results} is from another machine, {others.pop()} This is {device}")
+        raise SystemExit(
+            f"{results} is from another machine, {others.pop()} This is {device} Name another file"
+            " with --results, since a page is of one machine."
+        )
     done = {one.name for one in known}
     names = [name for name in names if name not in done]
     if prepared is not None:
@@ -668,7 +671,7 @@ def page(measured: Sequence[Measured]) -> str:
         "",
         "Written by `python -m benchmarks.kernels --device cuda`; its head says what is measured.",
         "",
-        *(device for device in dict.fromkeys(one.device for one in measured)),
+        *dict.fromkeys(one.device for one in measured),
         "",
     ]
     for kind, (title, head) in TABLES.items():

@@ -32,7 +32,7 @@ def layer_norm(
         result = result * weight.reshape(rows.shape[-2:])
     if bias is not None:
         result = result + bias.reshape(rows.shape[-2:])
-    kept = (*input.shape[: input.ndim - len(normalized_shape)], *(1 for _ in normalized_shape))
+    kept = _of_statistics(input, normalized_shape)
     return result.reshape(input.shape), mean.reshape(kept), rstd.reshape(kept)
 
 
@@ -71,7 +71,7 @@ def rms_norm(
     result = rows * root
     if weight is not None:
         result = result * weight.reshape(rows.shape[-2:])
-    kept = (*input.shape[: input.ndim - len(normalized_shape)], *(1 for _ in normalized_shape))
+    kept = _of_statistics(input, normalized_shape)
     return result.reshape(input.shape), root.reshape(kept)
 
 
@@ -158,6 +158,12 @@ def _statistics(images: Array) -> tuple[Array, Array, Array]:
     mean = mean + sum_of_each(images - mean).sum(0) / count
     centered = images - mean
     return mean, centered, sum_of_each(centered * centered).sum(0) / count
+
+
+def _of_statistics(input: Array, normalized_shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of what is one number for each row."""
+    count = len(normalized_shape)
+    return (*input.shape[: input.ndim - count], *[1] * count)
 
 
 def _mean(rows: Array) -> Array:

@@ -340,7 +340,7 @@ def layer_norm_apart(
     Returns:
         The result, and mean and reciprocal deviation, `[…, 1, …]`.
     """
-    mean, reciprocal = _statistics(input, _last(input, normalized_shape), eps)
+    mean, reciprocal = _statistics(input, last_dimensions(input, normalized_shape), eps)
     return _affine((input - mean) * reciprocal, weight, bias), mean, reciprocal
 
 
@@ -361,7 +361,7 @@ def layer_norm_backward_apart(
         result_1, result_2: mean and reciprocal deviation.
     """
     grad = _only(grad_output, grad_output_1, grad_output_2)
-    dims = _last(input, normalized_shape)
+    dims = last_dimensions(input, normalized_shape)
     centered = input - result_1
     of_input = _gradient_of_norm(_affine(grad, weight, None), centered, result_2, dims)
     of_weight, of_bias = grad * (centered * result_2), grad
@@ -437,7 +437,8 @@ def instance_norm_backward_apart(
     return _gradients_of_channels(input, weight, grad_output, input - mean, reciprocal)
 
 
-def _last(input: Tensor, shape: Sequence[int]) -> list[int]:
+def last_dimensions(input: Tensor, shape: Sequence[int]) -> list[int]:
+    """Those of `input` that a norm of this `normalized_shape` is over."""
     return list(range(input.dim() - len(shape), input.dim()))
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from composites.operators.norms import last_dimensions
 from composites.operators.opmath import opmath_type
 
 
@@ -37,7 +38,7 @@ def inverse_rms(
     wide = input.to(opmath_type(input.dtype))
     if eps is None:
         eps = torch.finfo(wide.dtype).eps
-    squares = wide.pow(2).mean(_last(input, normalized_shape), keepdim=True)
+    squares = wide.pow(2).mean(last_dimensions(input, normalized_shape), keepdim=True)
     return torch.rsqrt(squares + eps)
 
 
@@ -99,7 +100,7 @@ def rms_norm_backward(
         grad_output, input: `[…, *normalized_shape]`, f32 or f64.
         inverse_rms: `[…, 1, …]`.
     """
-    dims = _last(input, normalized_shape)
+    dims = last_dimensions(input, normalized_shape)
     count = math.prod(input.shape[dim] for dim in dims)
     of_normed = grad_output if weight is None else grad_output * weight
     of_root = (of_normed * input).sum(dims, keepdim=True)
@@ -116,7 +117,3 @@ def weightless_rms_norm_backward(
 ) -> Tensor:
     """The gradient of the input, of a norm without a weight."""
     return rms_norm_backward(grad_output, input, None, inverse_rms, normalized_shape)[0]
-
-
-def _last(input: Tensor, shape: Sequence[int]) -> list[int]:
-    return list(range(input.dim() - len(shape), input.dim()))

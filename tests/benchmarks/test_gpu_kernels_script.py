@@ -153,7 +153,9 @@ def test_a_run_goes_on(
     gpu_kernels.measure(["adamw"], prepared=None, seconds=0.01, minutes=-1, results=results)
     assert capsys.readouterr().out.endswith("Not measured: AdamW 4096x4096\n")
     monkeypatch.setattr(gpu_kernels, "_device", lambda: "another GPU.")
-    with pytest.raises(SystemExit, match=r"is from another machine, a GPU\. This is another GPU"):
+    with pytest.raises(
+        SystemExit, match=r"is from another machine, a GPU\. This is another GPU\. Name another"
+    ):
         gpu_kernels.measure(["adamw"], prepared=None, seconds=0.01, minutes=1, results=results)
 
 

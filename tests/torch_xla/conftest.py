@@ -189,6 +189,12 @@ def compare(
     return Comparison(stock, ours)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _device_before_autograd() -> None:
+    """PyTorch starts autograd's threads at the first backward, for the devices that it knows."""
+    assert torch.ones(1, device="xla").device.type == "xla"
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left_on() -> Iterator[None]:
     """Tests start on stock torch_xla, whatever ran before, and leave it so."""

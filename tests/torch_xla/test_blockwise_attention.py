@@ -89,7 +89,6 @@ def check(case: Case) -> list[Tensor]:
 
     The greatest error is that of one number, which differs from seed to seed by a factor of 2.
     """
-    torch.ones(1, device="xla").cpu()  # before autograd starts its threads
     right = case.run("cpu", torch.float64)
     stock = errors(case.run("xla"), right)
     before = composites.stats().entries

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,6 @@ import composites
 from lowering.verification.bits import same_bits
 
 LOSS = "ptxla.cross_entropy_loss"
-
-
-@pytest.fixture(autouse=True)
-def off() -> Iterator[None]:
-    xla = torch.ones(1, device="xla")  # before autograd starts its threads
-    assert xla.device.type == "xla"
-    composites.disable()
-    yield
-    composites.disable()
 
 
 def operands(rows: int, classes: int, ignored: int = -100) -> tuple[Tensor, Tensor]:

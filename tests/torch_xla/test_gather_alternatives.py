@@ -126,7 +126,7 @@ def test_numbers(
     operands: tuple[Tensor, ...],
 ) -> None:
     before = composites.stats().entries
-    device = torch.ones(1, device="xla")  # before autograd starts its threads
+    device = torch.ones(1, device="xla")
     backward = has_backward(entry)
     with composites.enabled(entry, decompositions="fast"):
         ours = run(function, operands, device, backward=backward)

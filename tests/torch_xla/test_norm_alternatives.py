@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-import torch_xla
 from torch import Tensor
 
 import composites
@@ -25,14 +24,6 @@ MODELS = {
     "t5_rms_norm": samples.t5_rms_norm,
     "olmo2_rms_norm": samples.olmo2_rms_norm,
 }
-
-
-@pytest.fixture(autouse=True)
-def off() -> Iterator[None]:
-    torch_xla.device()  # before autograd starts its threads
-    composites.disable()
-    yield
-    composites.disable()
 
 
 def outcome(

@@ -83,8 +83,7 @@ def rms_norm_backward(
         UnsupportedCallError: as the forward, and where a gradient is not wanted.
     """
     *weights, root = saved
-    weight = weights[0] if weights else None
-    if not output_mask[0] or any(output_mask[1:]) != (weight is not None):
+    if not output_mask[0] or any(output_mask[1:]) != bool(weights):
         raise UnsupportedCallError("computes the gradients of x and of the weight")
     rows, size = _rows([grad_output, x, *weights], x, normalized_shape)
     block, programs = power_of_two(size), pl.cdiv(rows, _ROWS)
@@ -104,8 +103,9 @@ def rms_norm_backward(
         written=[of_rows, partial_sums][: 1 + len(weights)],
         warps=warps_for(block),
     )
-    if weight is None:
+    if not weights:
         return [found[0].reshape(x.shape)]
+    (weight,) = weights
     of_weight = jnp.sum(found[1], 0).astype(weight.dtype).reshape(weight.shape)
     return [found[0].reshape(x.shape), of_weight]
 
