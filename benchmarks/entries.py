@@ -52,7 +52,7 @@ from benchmarks import records
 from benchmarks.calls import BOTH, FORWARD, GRADIENT, UPDATE, Call, Case, Mode, Placed
 from benchmarks.entry_cases import CASES, NOT_MEASURED
 from benchmarks.pages import markdown_table
-from benchmarks.processes import new_process
+from benchmarks.processes import each_in_processes
 from benchmarks.timing import (
     CLOCKS,
     Ratio,
@@ -246,18 +246,10 @@ def measured(
 ) -> Iterator[list[Row] | Failure]:
     """The rows of entries, measured in processes of a few entries each."""
     one = partial(_measured, repeats=repeats, budget=budget, clock=clock)
-    for start in range(0, len(names), CASES_OF_A_PROCESS):
-        # A pool for each: with max_tasks_per_child, those of Python 3.11 can wait forever
-        # (python/cpython#115634).
-        left = list(names[start : start + CASES_OF_A_PROCESS])
-        while left:
-            with new_process() as process:
-                try:
-                    for found in process.map(one, left):
-                        del left[0]
-                        yield found
-                except BrokenProcessPool:
-                    yield Failure(left.pop(0), "its process ended")
+    found = each_in_processes(one, names, CASES_OF_A_PROCESS)
+    for name, result in zip(names, found, strict=True):
+        ended = isinstance(result, BrokenProcessPool)
+        yield Failure(name, "its process ended") if ended else result
 
 
 def _measured(name: str, repeats: int, budget: float, clock: str) -> list[Row] | Failure:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -570,6 +571,23 @@ class Measured:
     """A key of `CASES`."""
     rows: Sequence[tuple[Kind, Sequence[str]]]
     """The cells of each row."""
+
+
+def matching(pattern: str) -> list[str]:
+    """The keys of the cases whose key or name has the regular expression.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    keys = [
+        key
+        for key, case in CASES.items()
+        if re.search(pattern, key) or re.search(pattern, case.name)
+    ]
+    if not keys:
+        known = "; ".join(f"{key}: {case.name}" for key, case in CASES.items())
+        raise SystemExit(f"--names {pattern!r} matches no case; there are {known}")
+    return keys
 
 
 def prepare(folder: Path, names: Sequence[str]) -> None:

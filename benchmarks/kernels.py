@@ -638,7 +638,7 @@ def _direction(call: Call) -> str:
 
 def on_gpu(options: argparse.Namespace) -> None:
     """Prepare programs, or measure them."""
-    names = [name for name in gpu_kernels.CASES if re.search(options.names, name)]
+    names = gpu_kernels.matching(options.names)
     if options.prepare:
         gpu_kernels.prepare(options.prepare, names)
         return

@@ -4,14 +4,16 @@ and its peak of memory."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 def new_process() -> ProcessPoolExecutor:
@@ -23,6 +25,26 @@ def alone(function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
     """Call a function in a process of its own."""
     with new_process() as process:
         return process.submit(function, *arguments, **named).result()
+
+
+def each_in_processes(
+    function: Callable[[T], R], given: Sequence[T], of_a_process: int
+) -> Iterator[R | BrokenProcessPool]:
+    """The results of calls, in processes that make some of them each. Where a process ends, the
+    call that it was at has the error as its result, and the next ones are made in another."""
+    # A pool for each: with max_tasks_per_child, those of Python 3.11 can wait forever
+    # (python/cpython#115634).
+    for start in range(0, len(given), of_a_process):
+        left = list(given[start : start + of_a_process])
+        while left:
+            with new_process() as process:
+                try:
+                    for found in process.map(function, left):
+                        del left[0]
+                        yield found
+                except BrokenProcessPool as error:
+                    del left[0]
+                    yield error
 
 
 @contextmanager

@@ -147,13 +147,13 @@ def _row(case: Sharded, mesh: Any, folder: Path) -> Row:
     used: dict[Side, int] = {}
     products: dict[Side, int] = {}
     for side in SIDES:
-        before = _programs(folder)
+        before = programs(folder)
         on: AbstractContextManager[None] = (
             nullcontext() if side == "stock" else composites.enabled(*case.entries)
         )
         with on:
             found, sharded[side] = _step(case, mesh)
-        new = sorted(_programs(folder) - before)
+        new = sorted(programs(folder) - before)
         texts = [path.read_text(encoding="utf-8") for path in new]
         traffic[side], products[side] = traffic_of(texts), products_of(texts)
         size = memory.of_last_program(folder)
@@ -171,7 +171,8 @@ def _row(case: Sharded, mesh: Any, folder: Path) -> Row:
     return Row(case.name, traffic, max(errors), sharded, used, products)
 
 
-def _programs(folder: Path) -> set[Path]:
+def programs(folder: Path) -> set[Path]:
+    """The files of the optimized programs that XLA has written."""
     return set(folder.glob("*cpu_after_optimizations.txt"))
 
 

@@ -1,12 +1,14 @@
-"""The collectives of large steps on 64 and 256 devices: compiled, not run.
+"""The collectives of large steps on 4 to 256 devices: compiled, not run.
 
-    python -m benchmarks.sharding_compiled [--names Llama,GPT-2] [--devices 64,256]
+    python -m benchmarks.sharding_compiled [--names Llama,GPT-2] [--devices 4,8,64,256]
                                            [--markdown benchmarks/SHARDING_COMPILED.md]
 
 Steps of two layers of large models are exported from modules without data, with stock's operators
 and with every composite, and XLA divides and compiles them for virtual CPU devices. Collectives are
 counted in its result as benchmarks/sharding.py counts them; `bytes` are those of their results on
-each device, and `memory` is what XLA plans there: arguments, results and all in between.
+each device, and `memory` is what XLA plans there: arguments, results and all in between. This XLA,
+of jaxlib, sends values of one kind that are ready together at once; that of torch_xla 2.9, with
+which benchmarks/sharding.py counts, does not for CPU devices.
 """
 
 from __future__ import annotations
@@ -51,10 +53,8 @@ Mixtral is left out. Stock torch_xla runs only transformers' batched experts, wh
 their weights for each token: terabytes, in published sizes.
 """
 MODEL_AXIS = 8
-"""Devices along the axis of the model, where there are two axes."""
+"""The most devices along the axis of the model, since heads are divided among them."""
 LENGTH = 512
-KINDS: tuple[Parallelism, ...] = ("data", "FSDP", "2-D")
-"""Heads cannot be divided among as many devices, so no step is divided by the model alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,15 @@ class Row:
 def axes_of(kind: Parallelism, devices: int) -> dict[str, int]:
     """The mesh: names and sizes of its axes."""
     names = AXES[kind]
-    sizes = (devices,) if len(names) == 1 else (devices // MODEL_AXIS, MODEL_AXIS)
-    return dict(zip(names, sizes, strict=True))
+    if len(names) == 1:
+        return {names[0]: devices}
+    along = max(1, min(MODEL_AXIS, devices // 2))
+    return dict(zip(names, (devices // along, along), strict=True))
+
+
+def kinds(devices: int) -> list[Parallelism]:
+    """In which ways a step is divided."""
+    return [kind for kind in AXES if kind != "tensor" or devices <= MODEL_AXIS]
 
 
 # ---- in a process of its own, with as many virtual devices ----
@@ -176,18 +183,19 @@ def markdown(rows: Sequence[Row]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--names", default=",".join(LARGE), help="models, comma-separated")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="of parallelism, comma-separated")
-    parser.add_argument("--devices", default="64,256", help="virtual CPU devices, comma-separated")
+    parser.add_argument("--kinds", default=",".join(AXES), help="of parallelism, comma-separated")
+    parser.add_argument("--devices", default="4,8,64,256", help="virtual ones, comma-separated")
     parser.add_argument("--markdown", type=Path, help="write the page to this file")
     options = parser.parse_args()
-    for given, known in ((options.names, LARGE), (options.kinds, KINDS)):
+    for given, known in ((options.names, LARGE), (options.kinds, AXES)):
         unknown = [name for name in given.split(",") if name not in known]
         if unknown:
             sys.exit(f"{unknown[0]!r} is not known (there are {', '.join(known)})")
     wanted: list[tuple[str, Any, int]] = [
-        (model, kind, int(devices))
-        for devices in options.devices.split(",")
-        for kind in options.kinds.split(",")
+        (model, kind, devices)
+        for devices in map(int, options.devices.split(","))
+        for kind in kinds(devices)
+        if kind in options.kinds.split(",")
         for model in options.names.split(",")
     ]
     console = Console(width=max(160, Console().width))

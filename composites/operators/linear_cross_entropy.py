@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from composites import torch_internals
 from composites.errors import InvalidCallError, UnsupportedCallError
+from composites.operators.losses import cross_entropy_backward, cross_entropy_with_sums
 from composites.operators.opmath import opmath_type
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -53,6 +54,61 @@ def loss_of_linear(
         label_smoothing=label_smoothing,
     )
     return loss if reduction else loss.view(target.shape)
+
+
+def loss_with_rows(
+    input: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    bias: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`loss_of_linear` without label smoothing, with its bits, `row_maxima` and `row_log_sums`,
+    which are on the way to the loss."""
+    logits = _logits(input, weight, bias).view(-1, weight.size(0))
+    classes = target.reshape(-1)
+    loss, maxima, log_sums = cross_entropy_with_sums(logits, classes, None, reduction, ignore_index)
+    of_rows = loss if reduction else loss.view(target.shape)
+    return of_rows, maxima.view(target.shape), log_sums.view(target.shape)
+
+
+def loss_of_linear_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    maxima: Tensor,
+    log_sums: Tensor,
+    reduction: int,
+    ignore_index: int,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The gradients of `loss_of_linear` for input, weight and bias, without label smoothing, with
+    the bits of stock.
+
+    The logits are computed again. In one graph with the forward, XLA computes them once. What is
+    known of their rows is not: devices that share the classes would communicate for it once more,
+    since XLA merges no collectives.
+
+    Args:
+        grad_output: a scalar, or of the shape of `target` if there is no reduction.
+        maxima, log_sums: of the shape of `target`, as `loss_with_rows` returns them.
+    """
+    logits = _logits(input, weight, bias).view(-1, weight.size(0))
+    grads = cross_entropy_backward(
+        grad_output.reshape(-1) if grad_output.dim() else grad_output,
+        logits,
+        target.reshape(-1),
+        maxima.reshape(-1),
+        log_sums.reshape(-1),
+        reduction,
+        ignore_index,
+    )
+    of_input = grads.mm(weight).view(input.shape)
+    of_weight = grads.t().mm(input.reshape(-1, input.size(-1)))
+    return of_input, of_weight, None if bias is None else grads.sum(0)
 
 
 def row_maxima(

@@ -6,7 +6,9 @@
 A partitioner sums what the devices have summed, once for each sum over a dimension that is divided.
 The gradients of a norm's weight and bias are such sums. Computations with products stay as they
 are: the products decide there what is divided, and attention with a divided sequence would gather
-more.
+more. Sums of all numbers stay too. Those of a loss and of its weights are such sums, stock has as
+many, and XLA:CPU writes what is joined to memory (torch_xla 2.9): two tensors of the logits' size,
+which double the memory of the loss.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from lowering.emission import hlo_proto
 
 
 def merge_sums(body: Any, computations: Mapping[int, Any]) -> None:
-    """Rewrite, in place, sums of a computation (protobuf) that have operands of one shape, the same
-    dimensions and the same start, and of which none depends on another.
+    """Rewrite, in place, sums of a computation (protobuf) over some dimensions that have operands
+    of one shape, the same dimensions and the same start, and of which none depends on another.
+    Where the operand is the same too, it is summed once.
 
     Args:
         body: the computation.
@@ -74,7 +77,7 @@ def _dependencies(body: Any) -> dict[int, set[int]]:
 
 
 def _is_sum(item: Any, by_id: Mapping[int, Any], computations: Mapping[int, Any]) -> bool:
-    if item.opcode != "reduce" or len(item.operand_ids) != 2 or not item.dimensions:
+    if item.opcode != "reduce" or len(item.operand_ids) != 2 or not item.shape.dimensions:
         return False
     operand = by_id[item.operand_ids[0]].shape
     called = computations[item.called_computation_ids[0]].instructions
@@ -115,16 +118,24 @@ def _merge(group: list[Any], by_id: dict[int, Any], free: int) -> int:
         return made
 
     full, results = list(operand.dimensions), list(first.shape.dimensions)
-    layers = [new("reshape", [item.operand_ids[0]], [1, *full]).id for item in group]
-    joined = new("concatenate", layers, [len(group), *full], dimensions=[0])
+    summed = list(dict.fromkeys(item.operand_ids[0] for item in group))
+    if len(summed) == 1:  # a sum that is computed several times
+        for item in group[1:]:
+            by_id[item.id] = hlo_proto.Instruction(
+                opcode="reshape", id=item.id, operand_ids=[first.id], shape=item.shape
+            )
+        return free
+    layers = [new("reshape", [number], [1, *full]).id for number in summed]
+    joined = new("concatenate", layers, [len(summed), *full], dimensions=[0])
     total = new(
         "reduce",
         [joined.id, first.operand_ids[1]],
-        [len(group), *results],
+        [len(summed), *results],
         dimensions=[place + 1 for place in first.dimensions],
         called_computation_ids=first.called_computation_ids,
     )
-    for number, item in enumerate(group):
+    for item in group:
+        number = summed.index(item.operand_ids[0])
         bounds = [(number, number + 1), *((0, size) for size in results)]
         parts = [hlo_proto.SliceDimensions(start=a, limit=b, stride=1) for a, b in bounds]
         part = new("slice", [total.id], [1, *results], slice_dimensions=parts)

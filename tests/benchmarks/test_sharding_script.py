@@ -6,8 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import sharding_compiled
-from benchmarks.sharding import Row, Traffic, lines, markdown, products_of, rows_of, traffic_of
+from benchmarks import sharding_compiled, sharding_entries
+from benchmarks.sharding import (
+    Row,
+    Side,
+    Traffic,
+    lines,
+    markdown,
+    products_of,
+    rows_of,
+    traffic_of,
+)
 from benchmarks.sharding_cases import CASES
 
 PROGRAM = """
@@ -57,9 +66,12 @@ def test_multiplications_of_products_are_counted() -> None:
 
 
 HELD = tuple(case.name for case in CASES if case.held)
-MEMORY = 1.09
-"""Of stock's bytes. A step of GPT-2 in FSDP has most, and sends a quarter less: stock's layer norms
-gather the batch, so that its gradients of three matrices come out divided."""
+MEMORY = 1.02
+"""Of stock's bytes, at most."""
+MEMORY_OF_GPT2 = 1.09
+"""In FSDP, where it sends a quarter less: stock's layer norms gather the batch, so that its
+gradients of three matrices come out divided. At the size of GPT-2 XL, composites save memory there
+too, see benchmarks/SHARDING_COMPILED.md."""
 STEPS = tuple(name for name in HELD if name.startswith("step"))
 
 
@@ -82,6 +94,7 @@ def test_no_more_collectives_than_stock(devices: int) -> None:
         assert ours.bytes <= stock.bytes, row
         assert row.error <= 1e-6, row
         assert row.sharded["composites"] >= row.sharded["stock"], row
+        assert row.memory["composites"] <= MEMORY * row.memory["stock"], row
     heads = [row for row in rows if row.name.startswith("attention, heads")]
     assert heads
     for row in heads:
@@ -97,7 +110,8 @@ def test_training_steps_have_no_more_either(devices: int) -> None:
         assert ours.total <= stock.total, row
         assert ours.bytes <= stock.bytes, row
         assert row.error <= 2e-6, row
-        assert row.memory["composites"] <= MEMORY * row.memory["stock"], row
+        limit = MEMORY_OF_GPT2 if row.name == "step of GPT-2, FSDP" else MEMORY
+        assert row.memory["composites"] <= limit * row.memory["stock"], row
         if row.name.endswith((", tensor", ", 2-D")):
             assert stock.counts["all-gather"] >= 8
             assert "all-gather" not in ours.counts
@@ -112,3 +126,34 @@ def test_a_large_step_is_compiled_for_more_devices() -> None:
     assert row.memory["composites"] <= row.memory["stock"]
     page = sharding_compiled.markdown([row])
     assert "| GPT-2, 2-D | 64 | stock |" in page
+
+
+def test_the_page_of_entries_names_what_there_is_more_of() -> None:
+    traffic: dict[Side, Traffic] = {
+        "stock": Traffic({"all-gather": 1}, 64),
+        "composites": Traffic({"all-reduce": 2}, 8),
+    }
+    row = sharding_entries.Row("gelu", "8xf32", "first", traffic, {"stock": 100, "composites": 103})
+    assert row.more == "collectives, memory"
+    on_the_host = replace(row, entry="glu", on_the_host=["aten::glu"])
+    failure = sharding_entries.Failure("topk", "last", "its process ended")
+    page = sharding_entries.markdown([row, on_the_host, failure], 4)
+    assert "| gelu | 8xf32 | first | 1 all-gather | 2 all-reduce | 64 | 8 |" in page
+    assert "Stock computes on the host, or some of it: `glu`." in page
+    assert "| glu |" not in page
+    assert "- `topk`, last: its process ended." in page
+
+
+@pytest.mark.exhaustive
+def test_entries_have_no_more_than_stock() -> None:
+    """Those that a language model has; benchmarks/SHARDING_ENTRIES.md has all."""
+    names = ["gelu", "dropout", "layer_norm", "linear_cross_entropy", "var_mean"]
+    rows = sharding_entries.rows_of(names, 4)
+    found = {
+        (row.entry, row.divided): row.more for row in rows if isinstance(row, sharding_entries.Row)
+    }
+    # Logits that are added up over the hidden states are sent again in the backward, which holds
+    # none.
+    assert found.pop(("linear_cross_entropy", "last")) == "collectives, bytes"
+    assert not any(found.values()), found
+    assert len(found) == 2 * len(names) - 1

@@ -3,6 +3,7 @@ in the place of several. The numbers stay, up to rounding."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -131,23 +132,24 @@ def adding() -> Any:
     return made
 
 
-def summing(*others: tuple[str, list[int]]) -> Any:
-    """Sums of both operands over the last dimension, between others."""
+def summing(*others: tuple[str, list[int]], over: Sequence[int] = (1,)) -> Any:
+    """Sums of both operands over the last dimension, or over others, between other operations."""
     body = entry((4, 5), (4, 5))
     zero = hlo_proto.literal(np.zeros((), np.float32), shape(()))
     body.instructions.add(opcode="constant", id=3, shape=shape(()), literal=zero)
+    left = tuple(size for place, size in enumerate((4, 5)) if place not in over)
     results = []
     for number, (opcode, operands) in enumerate(others, 4):
-        fields = {"dimensions": [1], "called_computation_ids": [7]} if opcode == "reduce" else {}
+        fields = {"dimensions": over, "called_computation_ids": [7]} if opcode == "reduce" else {}
         if opcode == "broadcast":
             fields = {"dimensions": [0]}
-        sizes = (4,) if opcode == "reduce" else (4, 5)
+        sizes = left if opcode == "reduce" else (4, 5)
         body.instructions.add(
             opcode=opcode, id=number, operand_ids=operands, shape=shape(sizes), **fields
         )
         if opcode == "reduce":
             results.append(number)
-    returning(body, ("tuple", results, (4,)), *[("", [], (4,))] * (len(results) - 1))
+    returning(body, ("tuple", results, left), *[("", [], left)] * (len(results) - 1))
     return body
 
 
@@ -163,6 +165,36 @@ def test_two_sums_are_one() -> None:
     one, other = numbers_of(body, [adding()], x, y)
     np.testing.assert_allclose(one, x.sum(1), rtol=1e-5)
     np.testing.assert_allclose(other, (x * y).sum(1), rtol=1e-5)
+
+
+def test_equal_sums_are_one_without_a_copy() -> None:
+    body = summing(("reduce", [1, 3]), ("reduce", [1, 3]), ("reduce", [2, 3]), ("reduce", [1, 3]))
+    merge_sums(body, {7: adding()})
+    assert opcodes(body).count("reduce") == 1
+    joined = next(item for item in body.instructions if item.opcode == "concatenate")
+    assert list(joined.shape.dimensions) == [2, 4, 5]
+    x, y = values((4, 5), (4, 5))
+    found = numbers_of(body, [adding()], x, y)
+    for mine, summed in zip(found, (x, x, y, x), strict=True):
+        np.testing.assert_allclose(mine, summed.sum(1), rtol=1e-5)
+
+    body = summing(("reduce", [1, 3]), ("reduce", [1, 3]))
+    merge_sums(body, {7: adding()})
+    assert opcodes(body).count("reduce") == 1
+    assert "concatenate" not in opcodes(body)
+    for mine in numbers_of(body, [adding()], x, y):
+        np.testing.assert_allclose(mine, x.sum(1), rtol=1e-5)
+
+
+def test_sums_of_all_numbers_stay() -> None:
+    sums = [("reduce", [1, 3]), ("reduce", [2, 3])]
+    body = summing(*sums, over=[0, 1])
+    before = body.SerializeToString(deterministic=True)
+    merge_sums(body, {7: adding()})
+    assert body.SerializeToString(deterministic=True) == before
+    x, y = values((4, 5), (4, 5))
+    for mine, right in zip(numbers_of(body, [adding()], x, y), (x.sum(), y.sum()), strict=True):
+        np.testing.assert_allclose(mine, right, rtol=1e-5)
 
 
 def test_sums_that_depend_on_each_other_stay() -> None:
