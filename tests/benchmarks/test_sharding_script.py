@@ -141,7 +141,7 @@ def test_the_page_of_entries_names_what_there_is_more_of() -> None:
     assert "| gelu | 8xf32 | first | 1 all-gather | 2 all-reduce | 64 | 8 |" in page
     assert "Stock computes on the host, or some of it: `glu`." in page
     assert "| glu |" not in page
-    assert "- `topk`, last: its process ended." in page
+    assert "- `topk`, last: its process ended" in page
 
 
 @pytest.mark.exhaustive
