@@ -87,6 +87,19 @@ def rms_norm_of_model_with_root(
     return (normed if weight is None else weight * normed), root
 
 
+def gemma_rms_norm_with_root(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> tuple[Tensor, Tensor]:
+    """Gemma's norm in f32, whose weight is added to 1, and `inverse_rms_of_model`.
+
+    Args:
+        input: `[…, C]`, f32.
+        weight: `[C]`, f32.
+    """
+    root = inverse_rms_of_model(input, weight, normalized_shape=normalized_shape, eps=eps)
+    return input * root * (1.0 + weight), root
+
+
 def rms_norm_backward(
     grad_output: Tensor,
     input: Tensor,
@@ -117,3 +130,14 @@ def weightless_rms_norm_backward(
 ) -> Tensor:
     """The gradient of the input, of a norm without a weight."""
     return rms_norm_backward(grad_output, input, None, inverse_rms, normalized_shape)[0]
+
+
+def gemma_rms_norm_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    weight: Tensor,
+    inverse_rms: Tensor,
+    normalized_shape: Sequence[int],
+) -> tuple[Tensor, Tensor]:
+    """The gradients of `gemma_rms_norm_with_root`. That of the weight is that of 1 + weight."""
+    return rms_norm_backward(grad_output, input, 1.0 + weight, inverse_rms, normalized_shape)

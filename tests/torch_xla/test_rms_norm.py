@@ -11,6 +11,7 @@ import torch.nn.functional as F
 import torch_xla
 from composites_testing.selection import exhaustive
 from torch import Tensor
+from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.llama4.modeling_llama4 import Llama4TextL2Norm
 from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
@@ -73,6 +74,7 @@ NORMS: dict[str, tuple[str, Callable[[], Callable[[Tensor], Tensor]]]] = {
     "Llama's": ("llama_rms_norm", lambda: LlamaRMSNorm(32).to("xla")),
     "T5's": ("t5_rms_norm", lambda: T5LayerNorm(32).to("xla")),
     "OLMo 2's": ("olmo2_rms_norm", lambda: Olmo2RMSNorm(32).to("xla")),
+    "Gemma's": ("gemma_rms_norm", lambda: GemmaRMSNorm(32).to("xla")),
     "Llama 4's, without a weight": ("weightless_rms_norm", lambda: Llama4TextL2Norm()),
 }
 
@@ -80,16 +82,50 @@ NORMS: dict[str, tuple[str, Callable[[], Callable[[Tensor], Tensor]]]] = {
 @pytest.mark.parametrize("name", NORMS)
 def test_the_backward_takes_the_root(name: str) -> None:
     entry, made = NORMS[name]
+    composite = "ptxla.gemma_rms_norm" if entry == "gemma_rms_norm" else "ptxla.rms_norm"
     norm = made()
     x = torch.randn(6, 32, device="xla").requires_grad_()
     with composites.enabled(entry):
         found = text(torch.autograd.grad(norm(x).square().sum(), [x]))
         with torch.no_grad():
             alone = text([norm(x)])
-    assert "ptxla.rms_norm_backward" in found
+    assert f"{composite}_backward" in found
     assert found.count(" rsqrt(") == 1
-    assert "f32[6,1]" in signature("ptxla.rms_norm_backward", found)
-    assert signature("ptxla.rms_norm", alone).endswith("-> f32[6,32]")
+    assert "f32[6,1]" in signature(f"{composite}_backward", found)
+    assert signature(composite, alone).endswith("-> f32[6,32]")
+
+
+def of_model(make: Callable[[], torch.nn.Module], shape: Sequence[int]) -> list[Tensor]:
+    """Result and gradients, on the CPU."""
+    torch.manual_seed(0)
+    norm = make()
+    for parameter in norm.parameters():
+        torch.nn.init.normal_(parameter)
+    norm = norm.to("xla")
+    x = torch.randn(shape).to("xla").requires_grad_()
+    grad = torch.randn(shape).to("xla")
+    result = norm(x)
+    found = torch.autograd.grad(result, [x, *norm.parameters()], grad)
+    return [t.detach().cpu() for t in (result, *found)]
+
+
+MODULES: dict[str, Callable[[int], torch.nn.Module]] = {
+    "llama_rms_norm": LlamaRMSNorm,
+    "t5_rms_norm": T5LayerNorm,
+    "olmo2_rms_norm": Olmo2RMSNorm,
+    "gemma_rms_norm": GemmaRMSNorm,
+    "weightless_rms_norm": lambda _: Llama4TextL2Norm(),
+}
+
+
+@pytest.mark.parametrize("entry", MODULES)
+@pytest.mark.parametrize("shape", [(2, 5, 96), *exhaustive((7, 300), (33,), (0, 4), (64, 768))])
+def test_bits_of_models(entry: str, shape: Sequence[int]) -> None:
+    make = MODULES[entry]
+    stock = of_model(lambda: make(shape[-1]), shape)
+    with composites.enabled(entry):
+        ours = of_model(lambda: make(shape[-1]), shape)
+    assert all(same_bits(a, b) for a, b in zip(ours, stock, strict=True))
 
 
 def test_half_precision_saves_the_root_for_kernels_only() -> None:
