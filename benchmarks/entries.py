@@ -52,7 +52,7 @@ from benchmarks import records
 from benchmarks.calls import BOTH, FORWARD, GRADIENT, UPDATE, Call, Case, Mode, Placed
 from benchmarks.entry_cases import CASES, NOT_MEASURED
 from benchmarks.pages import markdown_table
-from benchmarks.processes import each_in_processes
+from benchmarks.processes import CALLS_OF_A_PROCESS, each_in_processes
 from benchmarks.timing import (
     CLOCKS,
     Ratio,
@@ -72,9 +72,6 @@ ROUNDS = 3
 """How often a row that is above the bar is measured, at most."""
 FEWEST = 4
 """Blocks of each side, however long they take."""
-CASES_OF_A_PROCESS = 8
-"""XLA keeps what it compiles, and Linux limits the memory mappings of a process."""
-
 SAMPLES_OF_TRACING = 20
 
 MODES = (FORWARD, BOTH, GRADIENT)
@@ -246,7 +243,7 @@ def measured(
 ) -> Iterator[list[Row] | Failure]:
     """The rows of entries, measured in processes of a few entries each."""
     one = partial(_measured, repeats=repeats, budget=budget, clock=clock)
-    found = each_in_processes(one, names, CASES_OF_A_PROCESS)
+    found = each_in_processes(one, names, CALLS_OF_A_PROCESS)
     for name, result in zip(names, found, strict=True):
         ended = isinstance(result, BrokenProcessPool)
         yield Failure(name, "its process ended") if ended else result

@@ -15,6 +15,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
+CALLS_OF_A_PROCESS = 8
+"""XLA keeps what it compiles, and Linux limits the memory mappings of a process."""
+
 
 def new_process() -> ProcessPoolExecutor:
     """One new process, which shares nothing with this one."""
@@ -30,8 +33,8 @@ def alone(function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
 def each_in_processes(
     function: Callable[[T], R], given: Sequence[T], of_a_process: int
 ) -> Iterator[R | BrokenProcessPool]:
-    """The results of calls, in processes that make some of them each. Where a process ends, the
-    call that it was at has the error as its result, and the next ones are made in another."""
+    """The results of calls, in processes that each make a few of them. Where a process ends, the
+    call that was running has the error as its result, and another process makes the next ones."""
     # A pool for each: with max_tasks_per_child, those of Python 3.11 can wait forever
     # (python/cpython#115634).
     for start in range(0, len(given), of_a_process):

@@ -25,7 +25,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -52,6 +52,8 @@ _DEFINED = re.compile(r"%([\w.-]+) = [a-z]+\d*[a-z0-9]*\[([\d,]*)\]")
 _PRODUCT = re.compile(
     r" = [a-z]+\d*[a-z0-9]*\[([\d,]*)\]\S* dot\(%([\w.-]+),.*lhs_contracting_dims=\{([\d,]*)\}"
 )
+MEMORY = 1.02
+"""Of stock's bytes, at most."""
 WHOLE = 1.5
 """A row in which stock multiplies as many times what composites do is named below the table."""
 
@@ -204,10 +206,18 @@ def _step(case: Sharded, mesh: Any) -> tuple[list[Any], int]:
 
 def rows_of(names: Sequence[str], devices: int) -> list[Row]:
     """Measure in a process that has this number of devices."""
+    with virtual_devices(devices) as folder:
+        return alone(measure, names, devices, folder)
+
+
+@contextmanager
+def virtual_devices(count: int) -> Iterator[Path]:
+    """Processes that start here have this number of devices. Yields the folder to which XLA writes
+    their programs."""
     with tempfile.TemporaryDirectory() as folder:
-        changed = {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(devices)}
+        changed = {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(count)}
         with environment(changed | xla_flags(memory.DUMP.format(folder=folder))):
-            return alone(measure, names, devices, Path(folder))
+            yield Path(folder)
 
 
 COLUMNS = (

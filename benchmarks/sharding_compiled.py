@@ -7,8 +7,8 @@ Steps of two layers of large models are exported from modules without data, with
 and with every composite, and XLA divides and compiles them for virtual CPU devices. Collectives are
 counted in its result as benchmarks/sharding.py counts them; `bytes` are those of their results on
 each device, and `memory` is what XLA plans there: arguments, results and all in between. This XLA,
-of jaxlib, sends values of one kind that are ready together at once; that of torch_xla 2.9, with
-which benchmarks/sharding.py counts, does not for CPU devices.
+of jaxlib, combines collectives of one kind whose values are ready together. That of torch_xla 2.9,
+with which benchmarks/sharding.py counts, does not for CPU devices.
 """
 
 from __future__ import annotations
@@ -187,6 +187,9 @@ def main() -> None:
     parser.add_argument("--devices", default="4,8,64,256", help="virtual ones, comma-separated")
     parser.add_argument("--markdown", type=Path, help="write the page to this file")
     options = parser.parse_args()
+    for devices in options.devices.split(","):
+        if not devices.isdecimal() or int(devices).bit_count() != 1:
+            sys.exit(f"the number of devices must be a power of two, not {devices}")
     for given, known in ((options.names, LARGE), (options.kinds, AXES)):
         unknown = [name for name in given.split(",") if name not in known]
         if unknown:
@@ -198,6 +201,8 @@ def main() -> None:
         if kind in options.kinds.split(",")
         for model in options.names.split(",")
     ]
+    if not wanted:
+        sys.exit(f"no step is divided by the model alone on more than {MODEL_AXIS} devices")
     console = Console(width=max(160, Console().width))
     rows = [row_of(*each) for each in track(wanted, "compiling", console=Console(stderr=True))]
     table = Table(*COLUMNS)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -31,20 +30,27 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks import memory
-from benchmarks.calls import FORWARD, UPDATE, Call, Case, Placed, tensors_of
+from benchmarks.calls import FORWARD, UPDATE, Call, Case, Placed, Update, tensors_of
 from benchmarks.entry_cases import CASES
 from benchmarks.pages import markdown_table
-from benchmarks.processes import each_in_processes, environment, xla_flags
-from benchmarks.sharding import SIDES, Side, Traffic, programs, traffic_of
+from benchmarks.processes import each_in_processes
+from benchmarks.sharding import (
+    MEMORY,
+    SIDES,
+    Side,
+    Traffic,
+    programs,
+    traffic_of,
+    virtual_devices,
+)
 
 Divided = Literal["first", "last"]
 """The dimension that is divided."""
 PLACES: Mapping[Divided, int] = {"first": 0, "last": -1}
 AXIS = "devices"
-MEMORY = 1.02
-"""Of stock's bytes, at most."""
-CASES_OF_A_PROCESS = 8
-"""XLA keeps what it compiles, and Linux limits the memory mappings of a process."""
+CALLS_OF_A_PROCESS = len(PLACES)
+"""Those of one entry. Two entries can have the same graph on stock's side, which a process compiles
+once."""
 LEFT_OUT = ("lstm", "gru")
 """Their steps are unrolled, and are those of `lstm_cell` and `gru_cell`: XLA's partitioner takes
 minutes for them."""
@@ -79,7 +85,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that stock or the entry cannot have, and why."""
+    """A call that could not be measured, and why."""
 
     entry: str
     divided: Divided
@@ -118,6 +124,8 @@ def measure(given: tuple[str, Divided], devices: int, folder: Path) -> Row | Fai
                 return None
             if side == "stock":
                 on_the_host = tuple(metrics.executed_fallback_ops())
+            if not texts and not on_the_host:
+                raise RuntimeError(f"XLA compiled nothing for {side}'s step")
             traffic[side] = traffic_of(texts)
             used[side] = memory.of_last_program(folder) or 0
     except Exception as error:  # the other entries are measured nevertheless
@@ -134,16 +142,18 @@ def _programs_of(case: Case, divided: Divided, mesh: Any, folder: Path) -> list[
     torch_xla.manual_seed(0)
     place, devices = PLACES[divided], mesh.size()
     call = case.make()
-    tensors: list[torch.Tensor] = []
-    call.placed(lambda tensor: tensors.append(tensor) or tensor)  # type: ignore[func-returns-value]
-    largest = max(tensors, key=torch.Tensor.numel)
+    largest = _largest(call)
     marked = 0
 
     def put(tensor: torch.Tensor) -> torch.Tensor:
         nonlocal marked
         made = tensor.to("xla")
-        size = tensor.shape[place] if tensor.dim() else 1
-        if size % devices == 0 and (call.modes == (UPDATE,) or size == largest.shape[place]):
+        size = tensor.shape[place] if tensor.dim() else None
+        if (
+            size is not None
+            and size % devices == 0
+            and (call.modes == (UPDATE,) or size == largest.shape[place])
+        ):
             spec: list[str | None] = [None] * tensor.dim()
             spec[place] = AXIS
             spmd.mark_sharding(made, mesh, tuple(spec))
@@ -153,15 +163,32 @@ def _programs_of(case: Case, divided: Divided, mesh: Any, folder: Path) -> list[
     placed = call.placed(put)
     if not marked:
         return None
-    if call.modes == (UPDATE,):
-        _step(placed)  # an optimizer's first step makes its state: another graph
+    torch_xla.sync(wait=True)
+
+    def compiled() -> list[str]:
+        before = programs(folder)
+        held = _step(placed)
         torch_xla.sync(wait=True)
-    torch_xla.sync(wait=True)
-    before = programs(folder)
-    held = _step(placed)
-    torch_xla.sync(wait=True)
-    del held
-    return [path.read_text(encoding="utf-8") for path in sorted(programs(folder) - before)]
+        del held
+        return [path.read_text(encoding="utf-8") for path in sorted(programs(folder) - before)]
+
+    first = compiled()
+    if call.modes != (UPDATE,):
+        return first
+    # An optimizer's first step makes its state. One without a state has the same graph again.
+    return compiled() or first
+
+
+def _largest(call: Call | Update) -> torch.Tensor:
+    """The largest tensor of a call."""
+    tensors: list[torch.Tensor] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        tensors.append(tensor)
+        return tensor
+
+    call.placed(keep)
+    return max(tensors, key=torch.Tensor.numel)
 
 
 def _step(placed: Call | Placed) -> Sequence[torch.Tensor]:
@@ -186,19 +213,17 @@ def rows_of(names: Sequence[str], devices: int) -> list[Row | Failure]:
     divided equally are left out."""
     wanted = [(name, divided) for name in names for divided in PLACES]
     found: list[Row | Failure] = []
-    with tempfile.TemporaryDirectory() as folder:
-        changed = {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(devices)}
-        with environment(changed | xla_flags(memory.DUMP.format(folder=folder))):
-            one = partial(measure, devices=devices, folder=Path(folder))
-            results = each_in_processes(one, wanted, CASES_OF_A_PROCESS)
-            console = Console(stderr=True)
-            for (name, divided), result in track(
-                zip(wanted, results, strict=True), "entries", len(wanted), console=console
-            ):
-                if isinstance(result, BaseException):
-                    found.append(Failure(name, divided, "its process ended"))
-                elif result is not None:
-                    found.append(result)
+    with virtual_devices(devices) as folder:
+        one = partial(measure, devices=devices, folder=folder)
+        results = each_in_processes(one, wanted, CALLS_OF_A_PROCESS)
+        console = Console(stderr=True)
+        for (name, divided), result in track(
+            zip(wanted, results, strict=True), "entries", len(wanted), console=console
+        ):
+            if isinstance(result, BaseException):
+                found.append(Failure(name, divided, "its process ended"))
+            elif result is not None:
+                found.append(result)
     return found
 
 
@@ -243,7 +268,7 @@ def markdown(found: Sequence[Row | Failure], devices: int) -> str:
     written += markdown_table(COLUMNS, lines(compared), numbers=range(5, 10))
     hosts = dict.fromkeys(row.entry for row in rows if row.on_the_host)
     if hosts:
-        written += ["", "Stock computes on the host, or some of it: "]
+        written += ["", "Stock computes these, in whole or in part, on the host: "]
         written[-1] += ", ".join(f"`{name}`" for name in hosts) + "."
     written += ["", f"Left out, since they are unrolled: {', '.join(f'`{n}`' for n in LEFT_OUT)}."]
     failures = [each for each in found if isinstance(each, Failure)]

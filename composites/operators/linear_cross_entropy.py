@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.amp.autocast_mode import is_autocast_available
 from torch.nn import functional
 
 from composites import torch_internals
@@ -66,7 +67,15 @@ def loss_with_rows(
     label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`loss_of_linear` without label smoothing, with its bits, `row_maxima` and `row_log_sums`,
-    which are on the way to the loss."""
+    which are on the way to the loss.
+
+    Args:
+        input, weight, bias: of one type, f32 or f64.
+
+    Raises:
+        UnsupportedCallError: autocast is on.
+    """
+    _check_autocast(input)
     logits = _logits(input, weight, bias).view(-1, weight.size(0))
     classes = target.reshape(-1)
     loss, maxima, log_sums = cross_entropy_with_sums(logits, classes, None, reduction, ignore_index)
@@ -84,9 +93,9 @@ def loss_of_linear_backward(
     log_sums: Tensor,
     reduction: int,
     ignore_index: int,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The gradients of `loss_of_linear` for input, weight and bias, without label smoothing, with
-    the bits of stock.
+) -> tuple[Tensor, Tensor]:
+    """The gradients of `loss_of_linear` for input and weight, without label smoothing, with the
+    bits of stock.
 
     The logits are computed again. In one graph with the forward, XLA computes them once. What is
     known of their rows is not: devices that share the classes would communicate for it once more,
@@ -95,7 +104,11 @@ def loss_of_linear_backward(
     Args:
         grad_output: a scalar, or of the shape of `target` if there is no reduction.
         maxima, log_sums: of the shape of `target`, as `loss_with_rows` returns them.
+
+    Raises:
+        UnsupportedCallError: autocast is on.
     """
+    _check_autocast(input)
     logits = _logits(input, weight, bias).view(-1, weight.size(0))
     grads = cross_entropy_backward(
         grad_output.reshape(-1) if grad_output.dim() else grad_output,
@@ -107,8 +120,16 @@ def loss_of_linear_backward(
         ignore_index,
     )
     of_input = grads.mm(weight).view(input.shape)
-    of_weight = grads.t().mm(input.reshape(-1, input.size(-1)))
-    return of_input, of_weight, None if bias is None else grads.sum(0)
+    of_weight = grads.t().mm(input.reshape(grads.size(0), weight.size(1)))
+    return of_input, of_weight
+
+
+def _check_autocast(input: Tensor) -> None:
+    """The forward's products and the backward's would be of other types than the operands, and each
+    direction has the autocast of its own time."""
+    kind = input.device.type
+    if is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        raise UnsupportedCallError("autocast is on")
 
 
 def row_maxima(

@@ -584,7 +584,9 @@ def _fused(dtype: torch.dtype, *, decoupled_weight_decay: bool) -> Iterator[Call
 def linear_cross_entropy(dtype: torch.dtype) -> Iterator[Call]:
     rows = torch.tensor([[0, 4, 3], [2, 2, 1]])
     for bias in (None, _leaf(5, dtype=dtype, seed=2)):
-        for reduction, ignored, smoothing in ((1, -100, 0.0), (2, 2, 0.1), (0, -100, 0.0)):
+        for reduction, ignored, smoothing in (
+            (1, -100, 0.0), (2, 2, 0.1), (2, 2, 0.0), (0, -100, 0.0),
+        ):  # fmt: skip
             states, weight = _leaf(2, 3, 8, dtype=dtype, seed=0), _leaf(5, 8, dtype=dtype, seed=1)
             target = torch.where(rows == 3, ignored, rows)
             yield (states, weight, target, bias, reduction, ignored, smoothing), {}

@@ -6,9 +6,9 @@
 A partitioner sums what the devices have summed, once for each sum over a dimension that is divided.
 The gradients of a norm's weight and bias are such sums. Computations with products stay as they
 are: the products decide there what is divided, and attention with a divided sequence would gather
-more. Sums of all numbers stay too. Those of a loss and of its weights are such sums, stock has as
-many, and XLA:CPU writes what is joined to memory (torch_xla 2.9): two tensors of the logits' size,
-which double the memory of the loss.
+more. Sums over all dimensions stay too. A loss and the sum of its weights are such sums. Stock has
+as many of them, and joining them would make XLA:CPU (torch_xla 2.9) write both operands to memory:
+two tensors of the logits' size, which double the memory of the loss.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def _dependencies(body: Any) -> dict[int, set[int]]:
 
 
 def _is_sum(item: Any, by_id: Mapping[int, Any], computations: Mapping[int, Any]) -> bool:
-    if item.opcode != "reduce" or len(item.operand_ids) != 2 or not item.shape.dimensions:
+    if item.opcode != "reduce" or len(item.operand_ids) != 2:
+        return False
+    if not (item.dimensions and item.shape.dimensions):
         return False
     operand = by_id[item.operand_ids[0]].shape
     called = computations[item.called_computation_ids[0]].instructions

@@ -6,7 +6,7 @@ Also, which calls of transformers' loss are one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -329,6 +329,91 @@ def test_autocast() -> None:
         assert calls() - before == on
         found.append(computed(loss, [states, weight]))
     assert all(map(same_bits, *found))
+
+
+@pytest.mark.parametrize("around_backward", [False, True])
+def test_autocast_around_the_function(around_backward: bool) -> None:
+    found = []
+    for on in (False, True):
+        states, weight, bias, target = leaves_of(operands(2, 9))
+        if on:
+            composites.enable("linear_cross_entropy")
+        with torch.autocast("xla", dtype=torch.bfloat16):
+            if on:
+                loss = composites.linear_cross_entropy(states, weight, target, bias)
+            else:
+                loss = plain(states, weight, bias, target)
+        with torch.autocast("xla", dtype=torch.bfloat16, enabled=around_backward):
+            found.append(computed(loss, [states, weight, bias]))
+    assert all(map(same_bits, *found))
+
+
+def test_autocast_around_the_backward() -> None:
+    found = []
+    for on in (False, True):
+        states, weight, _, target = leaves_of(operands(2, 9))
+        if on:
+            composites.enable("linear_cross_entropy")
+            loss = composites.linear_cross_entropy(states, weight, target)
+        else:
+            loss = plain(states, weight, None, target)
+        with torch.autocast("xla", dtype=torch.bfloat16):
+            found.append(computed(loss, [states, weight]))
+    assert all(map(same_bits, *found))
+
+
+F32, F64 = torch.float32, torch.float64
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("types", [(F32, F32, F32), (F64, F64, F64)], ids=str)
+@pytest.mark.parametrize("rows", [(2, 9), (7,), ()], ids=str)
+def test_bits_with_a_bias(
+    rows: tuple[int, ...], types: tuple[torch.dtype, ...], reduction: str
+) -> None:
+    results = of_types(rows, types, reduction)
+    (*ours, of_bias), (*stock, expected) = results[:4], results[4:]
+    assert_bits_of_stock(ours, stock)
+    assert same_bits(of_bias, expected)
+
+
+@pytest.mark.parametrize("types", [(F32, F64, None), (F64, F32, None), (F32, F32, F64)], ids=str)
+def test_operands_of_different_types(types: tuple[torch.dtype | None, ...]) -> None:
+    count = len([each for each in types if each is not None]) + 1
+    results = of_types((2, 9), types, "mean")
+    # Stock says f32 of a loss of f32 states that is f64.
+    for ours, stock in zip(results[:count], results[count:], strict=True):
+        torch.testing.assert_close(ours, stock, check_dtype=False)
+
+
+def of_types(
+    rows: tuple[int, ...], types: Sequence[torch.dtype | None], reduction: str, size: int = 64
+) -> list[Tensor]:
+    """Loss and gradients with the composite, then without it."""
+    found: list[Tensor] = []
+    for on in (True, False):
+        torch.manual_seed(0)
+        shapes = ((*rows, size), (300, size), (300,))
+        states, weight, bias = (
+            None if dtype is None else torch.randn(shape).to("xla", dtype).requires_grad_()
+            for shape, dtype in zip(shapes, types, strict=True)
+        )
+        assert states is not None
+        assert weight is not None
+        target = torch.randint(300, rows).to("xla")
+        composites.disable()
+        if on:
+            composites.enable("linear_cross_entropy")
+        loss = composites.linear_cross_entropy(states, weight, target, bias, reduction=reduction)
+        leaves = [states, weight] if bias is None else [states, weight, bias]
+        found += computed(loss, leaves)
+    return found
+
+
+@pytest.mark.parametrize("rows", [(2, 9), (7,)], ids=str)
+def test_no_hidden_states(rows: tuple[int, ...]) -> None:
+    results = of_types(rows, (F32, F32, None), "mean", size=0)
+    assert all(map(same_bits, results[:3], results[3:]))
 
 
 def written(logits: Tensor) -> Tensor:
