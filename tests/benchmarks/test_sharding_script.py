@@ -138,7 +138,7 @@ def test_the_page_of_entries_names_what_there_is_more_of() -> None:
     failure = sharding_entries.Failure("topk", "last", "its process ended")
     page = sharding_entries.markdown([row, on_the_host, failure], 4)
     assert "| gelu | 8xf32 | first | 1 all-gather | 2 all-reduce | 64 | 8 |" in page
-    assert "Stock computes on the host, or some of it: `glu`." in page
+    assert "Stock computes these, in whole or in part, on the host: `glu`." in page
     assert "| glu |" not in page
     assert "- `topk`, last: its process ended" in page
 
