@@ -16,7 +16,6 @@ A row that stock computes on the host is not compared: PyTorch has the whole ten
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -296,5 +295,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PJRT_DEVICE", "CPU")
     main()
