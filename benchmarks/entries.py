@@ -245,8 +245,10 @@ def measured(
     one = partial(_measured, repeats=repeats, budget=budget, clock=clock)
     found = each_in_processes(one, names, CALLS_OF_A_PROCESS)
     for name, result in zip(names, found, strict=True):
-        ended = isinstance(result, BrokenProcessPool)
-        yield Failure(name, "its process ended") if ended else result
+        if isinstance(result, BrokenProcessPool):
+            yield Failure(name, "its process ended")
+        else:
+            yield result
 
 
 def _measured(name: str, repeats: int, budget: float, clock: str) -> list[Row] | Failure:

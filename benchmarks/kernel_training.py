@@ -35,7 +35,8 @@ import composites
 from benchmarks import memory
 from benchmarks.calls import UPDATE
 from benchmarks.kernel_cases import STEPS, StepCase
-from benchmarks.kernels import table, use_package
+from benchmarks.kernels import use_package
+from benchmarks.pages import markdown_table
 from benchmarks.timing import conditions
 from benchmarks.training_steps import Training, causal_gpt
 
@@ -195,13 +196,13 @@ def main() -> None:
         "",
         "## Memory",
         "",
-        *table(MEMORY_HEAD, by_memory),
+        *markdown_table(MEMORY_HEAD, by_memory),
         "",
         "## Losses",
         "",
         f"{GPT.name}, AdamW.",
         "",
-        *table(LOSS_HEAD, by_loss),
+        *markdown_table(LOSS_HEAD, by_loss),
     ]
     print("\n".join(lines))
     if options.markdown:

@@ -236,7 +236,8 @@ def lines(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     """The rows of the table."""
     found = []
     for row in rows:
-        traffic, used = ([each[side] for side in SIDES] for each in (row.traffic, row.memory))
+        traffic = [row.traffic[side] for side in SIDES]
+        used = [row.memory[side] for side in SIDES]
         ratio = used[1] / used[0] if used[0] else 1.0
         found.append(
             (
