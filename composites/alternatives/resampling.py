@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array, lax
 
+from composites.operators.cubic import cubic_weights
+
 PRODUCT = 256
 """Up to which number of columns the product is faster than taps."""
 
@@ -61,7 +63,7 @@ class _Axis:
     def bicubic(self) -> list[_Tap]:
         """The four taps of each output element."""
         low, t = self.source()
-        weights = (_outer(1 + t), _inner(t), _inner(1 - t), _outer(2 - t))
+        weights = cubic_weights(t)
         return [
             self._tap(low + k, weight) for k, weight in zip((-1, 0, 1, 2), weights, strict=True)
         ]
@@ -115,20 +117,6 @@ def upsample_nearest2d(
         self[:, :, :, None, :, None], (batch, channels, height, rows, width, columns)
     )
     return repeated.reshape(batch, channels, *output_size)
-
-
-def upsample_nearest2d_backward(
-    grad_output: Array,
-    output_size: Sequence[int],
-    input_size: Sequence[int],
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Array:
-    """The gradient of `upsample_nearest2d`: the sum of what each element became."""
-    batch, channels, height, width = input_size
-    rows, columns = output_size[0] // height, output_size[1] // width
-    grads = grad_output.reshape(batch, channels, height, rows, width, columns)
-    return grads.astype(jnp.float32).sum((3, 5)).astype(grad_output.dtype)
 
 
 def upsample_bilinear2d(
@@ -239,17 +227,3 @@ def _phases_backward(grad: Array, axis: _Axis) -> Array:
 
 def _part(image: Array, dim: int, start: int, end: int) -> Array:
     return lax.slice_in_dim(image, start, end, axis=dim)
-
-
-CUBIC = -0.75
-"""PyTorch's coefficient of bicubic resampling."""
-
-
-def _inner(d: Array) -> Array:
-    """The weight of an element at a distance of up to 1."""
-    return ((CUBIC + 2) * d - (CUBIC + 3)) * d * d + 1
-
-
-def _outer(d: Array) -> Array:
-    """The weight of an element at a distance from 1 to 2."""
-    return ((CUBIC * d - 5 * CUBIC) * d + 8 * CUBIC) * d - 4 * CUBIC

@@ -3,7 +3,11 @@
 Along an axis, every output element is a weighted sum of a few input elements, its taps. The forward
 gathers them. The backward is the transposed map, computed as a product with the matrix of all
 weights: accelerators are fast at matrix products and slow at scatters. (A gradient that is not
-finite therefore spreads along its row and column.)
+finite therefore spreads along its row and column.) Where nearest neighbours only repeat elements,
+the backward adds up the repetitions instead.
+
+The decompositions are in JAX, because no operator of PyTorch asks for the precision of a product. A
+GPU would round both factors to TF32, where the gathers and scatters of PyTorch round nothing.
 
 The positions of the taps follow PyTorch's definition in aten/src/ATen/native/UpSample.h. With
 `align_corners`, the centres of the first elements coincide, as do those of the last elements.
@@ -14,12 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
-import torch
-from torch import Tensor
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
 
 from composites.operators.cubic import cubic_weights
-from composites.operators.opmath import opmath_type
+
+_ROWS, _COLUMNS = 2, 3
+"""Dimensions of an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,27 @@ class _Axis:
             return 1 / self.scale
         return self.input_size / self.output_size
 
+    def nearest(self, arrays: ModuleType = jnp) -> Any:
+        """The position that each output element reads, in f32.
+
+        Args:
+            arrays: `jax.numpy`, or `numpy` to have the positions themselves.
+        """
+        # PyTorch computes these positions in f32 for every dtype of the image. For equal sizes and
+        # for twice the size it ignores the given scale.
+        ratio = {1.0: 1.0, 2.0: 0.5}.get(self.output_size / self.input_size, self.ratio())
+        outputs = arrays.arange(self.output_size, dtype=arrays.float32)
+        return arrays.minimum(arrays.floor(outputs * arrays.float32(ratio)), self.input_size - 1)
+
+    @property
+    def repeats(self) -> int | None:
+        """How many neighbouring output elements each input element becomes by `nearest`; None if
+        not all become equally many."""
+        times, rest = divmod(self.output_size, self.input_size)
+        if rest or not np.array_equal(self.nearest(np), np.arange(self.output_size) // times):
+            return None
+        return times
+
 
 @dataclass(frozen=True, slots=True)
 class _Taps:
@@ -45,38 +75,39 @@ class _Taps:
     weights."""
 
     size: int
-    positions: tuple[Tensor, ...]
-    """One tensor (output) for each tap; positions lie within the axis."""
-    weights: tuple[Tensor, ...]
-    """One tensor (output) for each tap."""
+    positions: tuple[Array, ...]
+    """One array (output) for each tap; positions lie within the axis."""
+    weights: tuple[Array, ...]
+    """One array (output) for each tap."""
 
-    def matrix(self) -> Tensor:
+    def matrix(self) -> Array:
         """The weights as a matrix (output, input)."""
         first = self.weights[0]
-        inputs = torch.arange(self.size, dtype=first.dtype, device=first.device)
+        inputs = jnp.arange(self.size, dtype=first.dtype)
         terms = [
-            torch.where(position[:, None] == inputs, weight[:, None], 0.0)
+            jnp.where(position[:, None] == inputs, weight[:, None], 0.0)
             for position, weight in zip(self.positions, self.weights, strict=True)
         ]
         return _sum(terms)
 
-    def gather(self, image: Tensor, dim: int) -> Tensor:
-        """Resample `image` along `dim`, which must be negative."""
-        shape = (-1,) + (1,) * (-dim - 1)
+    def gather(self, image: Array, dim: int) -> Array:
+        """Resample `image` along `dim`."""
+        shape = (-1,) + (1,) * (image.ndim - 1 - dim)
         terms = [
-            image.index_select(dim, position.to(torch.int64)) * weight.reshape(shape)
+            jnp.take(image, position.astype(jnp.int32), axis=dim, mode="clip")
+            * weight.reshape(shape)
             for position, weight in zip(self.positions, self.weights, strict=True)
         ]
         return _sum(terms)
 
 
 def upsample_nearest2d_backward(
-    grad_output: Tensor,
+    grad_output: Array,
     output_size: Sequence[int],
     input_size: Sequence[int],
     scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Tensor:
+) -> Array:
     """Gradient of nearest-neighbour resampling with respect to its input.
 
     Output element i reads input element floor(i * ratio). Each input element gets the sum of the
@@ -85,17 +116,23 @@ def upsample_nearest2d_backward(
     Shapes: grad_output (N, C, *output_size); the result is `input_size`, (N, C, H, W).
     """
     axes = _axes(output_size, input_size, scales_h, scales_w)
+    rows, columns = (axis.repeats for axis in axes)
+    if rows is not None and columns is not None:
+        batch, channels, height, width = input_size
+        shape = (batch, channels, height, rows, width, columns)
+        grad = grad_output.astype(_opmath(grad_output)).reshape(shape).sum((3, 5))
+        return grad.astype(grad_output.dtype)
     return _transposed(grad_output, [_nearest(axis, grad_output) for axis in axes])
 
 
 def upsample_bilinear2d_backward(
-    grad_output: Tensor,
+    grad_output: Array,
     output_size: Sequence[int],
     input_size: Sequence[int],
     align_corners: bool,
     scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Tensor:
+) -> Array:
     """Gradient of bilinear resampling with respect to its input.
 
     Shapes: grad_output (N, C, *output_size); the result is `input_size`, (N, C, H, W).
@@ -105,30 +142,30 @@ def upsample_bilinear2d_backward(
 
 
 def upsample_bicubic2d(
-    self: Tensor,
+    self: Array,
     output_size: Sequence[int],
     align_corners: bool,
     scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Tensor:
+) -> Array:
     """Bicubic resampling. Beyond the border, the outermost element is repeated.
 
     Shapes: self (N, C, H, W); the result (N, C, *output_size).
     """
     height, width = _axes(output_size, self.shape, scales_h, scales_w)
-    image = self.to(opmath_type(self.dtype))
-    image = _cubic(width, self, align_corners).gather(image, dim=-1)
-    return _cubic(height, self, align_corners).gather(image, dim=-2).to(self.dtype)
+    image = self.astype(_opmath(self))
+    image = _cubic(width, self, align_corners).gather(image, _COLUMNS)
+    return _cubic(height, self, align_corners).gather(image, _ROWS).astype(self.dtype)
 
 
 def upsample_bicubic2d_backward(
-    grad_output: Tensor,
+    grad_output: Array,
     output_size: Sequence[int],
     input_size: Sequence[int],
     align_corners: bool,
     scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Tensor:
+) -> Array:
     """Gradient of bicubic resampling with respect to its input.
 
     Shapes: grad_output (N, C, *output_size); the result is `input_size`, (N, C, H, W).
@@ -137,7 +174,7 @@ def upsample_bicubic2d_backward(
     if all(axis.input_size == axis.output_size for axis in axes):
         # PyTorch's backward copies the gradient if the sizes are equal, whatever scale was given.
         # Its forward on the CPU does use the scale.
-        return grad_output.clone()
+        return grad_output
     return _transposed(grad_output, [_cubic(axis, grad_output, align_corners) for axis in axes])
 
 
@@ -151,53 +188,54 @@ def _axes(
     return _Axis(input_height, height, scales_h), _Axis(input_width, width, scales_w)
 
 
-def _transposed(grad_output: Tensor, taps: Sequence[_Taps]) -> Tensor:
-    grad = grad_output.to(opmath_type(grad_output.dtype))
+def _transposed(grad_output: Array, taps: Sequence[_Taps]) -> Array:
+    grad = grad_output.astype(_opmath(grad_output))
     for axis in taps:  # rows, then columns: each product moves dimension 2 to the end
-        grad = torch.tensordot(grad, axis.matrix(), dims=([2], [0]))
-    return grad.to(grad_output.dtype)
+        grad = jnp.tensordot(grad, axis.matrix(), ((2,), (0,)), precision=lax.Precision.HIGHEST)
+    return grad.astype(grad_output.dtype)
 
 
-def _nearest(axis: _Axis, like: Tensor) -> _Taps:
-    # PyTorch computes these positions in f32 for every dtype of the image. For equal sizes and for
-    # twice the size it ignores the given scale.
-    ratio = {1.0: 1.0, 2.0: 0.5}.get(axis.output_size / axis.input_size, axis.ratio())
-    outputs = torch.arange(axis.output_size, dtype=torch.float32, device=like.device)
-    position = (outputs * ratio).floor().clamp(max=axis.input_size - 1)
-    position = position.to(opmath_type(like.dtype))
-    return _Taps(axis.input_size, (position,), (torch.ones_like(position),))
+def _nearest(axis: _Axis, like: Array) -> _Taps:
+    position = axis.nearest().astype(_opmath(like))
+    return _Taps(axis.input_size, (position,), (jnp.ones_like(position),))
 
 
-def _linear(axis: _Axis, like: Tensor, align_corners: bool) -> _Taps:
-    source = _source(axis, like, align_corners).clamp(min=0)
+def _linear(axis: _Axis, like: Array, align_corners: bool) -> _Taps:
+    source = jnp.maximum(_source(axis, like, align_corners), 0)
     if axis.input_size == axis.output_size:  # PyTorch ignores the given scale
         source = _outputs(axis, like)
-    low = source.floor().clamp(max=axis.input_size - 1)
-    t = (source - low).clamp(0, 1)
-    return _Taps(axis.input_size, (low, (low + 1).clamp(max=axis.input_size - 1)), (1 - t, t))
+    last = axis.input_size - 1
+    low = jnp.minimum(jnp.floor(source), last)
+    t = jnp.clip(source - low, 0, 1)
+    return _Taps(axis.input_size, (low, jnp.minimum(low + 1, last)), (1 - t, t))
 
 
-def _cubic(axis: _Axis, like: Tensor, align_corners: bool) -> _Taps:
+def _cubic(axis: _Axis, like: Array, align_corners: bool) -> _Taps:
     source = _source(axis, like, align_corners)
-    low = source.floor().clamp(max=axis.input_size - 1)
-    t = (source - low).clamp(0, 1)
-    positions = tuple((low + k).clamp(0, axis.input_size - 1) for k in (-1, 0, 1, 2))
+    last = axis.input_size - 1
+    low = jnp.minimum(jnp.floor(source), last)
+    t = jnp.clip(source - low, 0, 1)
+    positions = tuple(jnp.clip(low + k, 0, last) for k in (-1, 0, 1, 2))
     return _Taps(axis.input_size, positions, cubic_weights(t))
 
 
-def _source(axis: _Axis, like: Tensor, align_corners: bool) -> Tensor:
+def _source(axis: _Axis, like: Array, align_corners: bool) -> Array:
     """The input coordinate of each output element's centre."""
     ratio = axis.ratio(align_corners=align_corners)
     outputs = _outputs(axis, like)
     return outputs * ratio if align_corners else (outputs + 0.5) * ratio - 0.5
 
 
-def _outputs(axis: _Axis, like: Tensor) -> Tensor:
-    dtype = opmath_type(like.dtype)
-    return torch.arange(axis.output_size, dtype=dtype, device=like.device)
+def _outputs(axis: _Axis, like: Array) -> Array:
+    return jnp.arange(axis.output_size, dtype=_opmath(like))
 
 
-def _sum(terms: Sequence[Tensor]) -> Tensor:
+def _opmath(image: Array) -> Any:
+    """The type that PyTorch's kernels compute in: f32 for f16 and bf16."""
+    return jnp.promote_types(image.dtype, jnp.float32)
+
+
+def _sum(terms: Sequence[Array]) -> Array:
     total = terms[0]
     for term in terms[1:]:
         total = total + term

@@ -28,7 +28,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "llama": ("rms_norm",),  # its gradient is added to that of the residual in one sum
     "mamba": ("rms_norm",),
     "t5": ("rms_norm",),
-    "unet": ("upsample_nearest2d_backward",),  # a decomposition of its own: products, no scatter
+    "unet": ("upsample_nearest2d_backward",),  # a decomposition of its own: sums, no scatter
     "vit": (),
 }
 WEEKLY = ("mamba", "t5", "vit")

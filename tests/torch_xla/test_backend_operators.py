@@ -36,7 +36,7 @@ TOLERANCES: dict[torch.dtype, dict[str, Any]] = {
     torch.float64: {"rtol": 1e-7, "atol": 1e-7},
 }
 FLOATS = tuple(TOLERANCES)
-OURS = "composites.operators."
+OURS = ("composites.operators.", "jax:composites.operators.resampling:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +258,25 @@ def test_resampling_by_sizes_and_factors(mode: str, shape: tuple[int, ...]) -> N
     calls = {name: partial(f, image) for name, f in RESAMPLINGS.items() if name.startswith(mode)}
     # The stock forwards of nearest and bilinear are not the CPU's; see the README.
     same_as_cpu(calls, forward=mode == "bicubic")
+
+
+def test_nearest_by_41() -> None:
+    """In f32, 41 times 1/41 is less than 1, so that the first row has one repetition more."""
+    image = values(1, 2, 3, 4).requires_grad_()
+    call = partial(resample, "nearest", image, size=(123, 8))
+    assert run("cpu", call).result[0, 0, 41, 0] == image[0, 0, 0, 0]
+    same_as_cpu({"by 41 and 2": call}, forward=False)
+
+
+@pytest.mark.parametrize("size", [(10, 14), (5, 21)])
+def test_an_infinite_gradient_of_nearest_stays_where_it_is(size: tuple[int, int]) -> None:
+    image = IMAGE.to("xla").requires_grad_()
+    direction = torch.ones(2, 3, *size)
+    direction[1, 2, 3, 4] = torch.inf
+    (gradient,) = torch.autograd.grad(
+        resample("nearest", image, size=size), image, direction.to("xla")
+    )
+    assert torch.isfinite(gradient).sum() == IMAGE.numel() - 1
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
