@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -360,6 +361,43 @@ def test_autocast_around_the_backward() -> None:
         with torch.autocast("xla", dtype=torch.bfloat16):
             found.append(computed(loss, [states, weight]))
     assert all(map(same_bits, *found))
+
+
+SHARED = """
+    import torch, torch_xla.runtime as runtime
+    runtime.use_spmd()
+    import composites
+    from torch.nn import functional as F
+
+    generator = torch.Generator().manual_seed(0)
+    states, weight = (torch.randn(*size, generator=generator) for size in ((2, 9, 8), (11, 8)))
+    target = torch.randint(0, 11, (2, 9), generator=generator).to("xla")
+
+    def gradients(on, forward, backward):
+        leaves = [tensor.to("xla").requires_grad_() for tensor in (states, weight)]
+        with torch.autocast("xla", dtype=torch.bfloat16, enabled=forward):
+            if on:
+                loss = composites.linear_cross_entropy(*leaves, target)
+            else:
+                logits = F.linear(*leaves).float()
+                loss = F.cross_entropy(logits.flatten(0, 1), target.flatten())
+        with torch.autocast("xla", dtype=torch.bfloat16, enabled=backward):
+            return [each.cpu() for each in (loss, *torch.autograd.grad(loss, leaves))]
+
+    for around in ((False, False), (True, False), (True, True), (False, True)):
+        stock = gradients(False, *around)
+        with composites.enabled("linear_cross_entropy"):
+            ours = gradients(True, *around)
+            assert composites.stats().entries["ptxla.linear_cross_entropy"].calls
+        for one, other in zip(stock, ours, strict=True):
+            assert one.dtype == other.dtype
+            assert torch.equal(one, other), around
+    print("passed")
+"""
+
+
+def test_autocast_where_devices_share_the_graph() -> None:
+    assert "passed" in run_python(dedent(SHARED), CPU_NUM_DEVICES="2").stdout
 
 
 F32, F64 = torch.float32, torch.float64
