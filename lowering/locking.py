@@ -174,7 +174,8 @@ class Callee(Protocol):
 def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:
     """The StableHLO of a call, and of its gradients unless `leaves` is 0.
 
-    `leaves` is the greatest number of tensors that get a gradient; None for all of floats.
+    `leaves` is the greatest number of tensors that get a gradient; None for all of floats. Where
+    none of them has one, the module is the call's alone.
     """
     recording = frontend.recording
     assert recording is not None
@@ -186,7 +187,7 @@ def recorded(frontend: Frontend, example: Callee, leaves: int | None) -> Module:
             taken = tuple(placed.leaves)
             grads = [placed(result.detach()).detach() for result in reached]
             found = torch.autograd.grad(reached, taken, grads, allow_unused=True)
-            results = _tensors(found)
+            results = _tensors(found) or results
         graph = recording.lower_graph([r.detach() for r in results], placed.inputs)
     passes = [rename_decompositions] if graph.clean else clean_passes()
     return run_passes(graph.module, passes)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from composites.operators.norms import last_dimensions
 from composites.operators.opmath import opmath_type
@@ -100,6 +101,37 @@ def gemma_rms_norm_with_root(
     return input * root * (1.0 + weight), root
 
 
+def inverse_rms_of_groups(
+    input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float
+) -> Tensor:
+    """What Mamba 2's norm saves, which computes it in f32 for each group.
+
+    Args:
+        input: `[…, C]`, floating point.
+        gate: the shape of `input`.
+
+    Returns:
+        `[…, C / group_size, 1]`, f32.
+    """
+    squares = _groups(_gated(input, gate), group_size).pow(2).mean(-1, keepdim=True)
+    return torch.rsqrt(squares + eps)
+
+
+def rms_norm_gated_with_root(
+    input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float
+) -> tuple[Tensor, Tensor]:
+    """Mamba 2's norm in f32, and `inverse_rms_of_groups`.
+
+    Args:
+        input: `[…, C]`, f32.
+        weight: `[C]`, f32.
+        gate: the shape of `input`, f32.
+    """
+    root = inverse_rms_of_groups(input, weight, gate, group_size=group_size, eps=eps)
+    normed = _groups(_gated(input, gate), group_size) * root
+    return weight * normed.view(input.shape), root
+
+
 def rms_norm_backward(
     grad_output: Tensor,
     input: Tensor,
@@ -141,3 +173,35 @@ def gemma_rms_norm_backward(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of `gemma_rms_norm_with_root`. That of the weight is that of 1 + weight."""
     return rms_norm_backward(grad_output, input, 1.0 + weight, inverse_rms, normalized_shape)
+
+
+def rms_norm_gated_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    weight: Tensor,
+    gate: Tensor | None,
+    inverse_rms: Tensor,
+    group_size: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `rms_norm_gated_with_root`. That of an absent gate means nothing."""
+    grouped = _groups(_gated(input, gate), group_size)
+    of_normed = _groups(grad_output * weight, group_size)
+    of_grouped, _ = rms_norm_backward(of_normed, grouped, None, inverse_rms, [group_size])
+    of_gated = of_grouped.view(input.shape)
+    of_weight = grad_output * (grouped * inverse_rms).view(input.shape)
+    if input.dim() > 1:
+        of_weight = of_weight.sum(list(range(input.dim() - 1)))
+    if gate is None:
+        return of_gated, of_weight, of_gated
+    of_gate = torch.ops.aten.silu_backward(of_gated * input, gate)
+    return of_gated * functional.silu(gate), of_weight, of_gate
+
+
+def _gated(input: Tensor, gate: Tensor | None) -> Tensor:
+    wide = input.to(torch.float32)
+    return wide if gate is None else wide * functional.silu(gate.to(torch.float32))
+
+
+def _groups(x: Tensor, size: int) -> Tensor:
+    """`[…, C]` as `[…, C / size, size]`."""
+    return x.view(*x.shape[:-1], x.shape[-1] // size, size)

@@ -249,6 +249,11 @@ class _Tracer:
     def output(self, name: str, tensor: torch.Tensor, updates: str | None = None) -> None:
         if any(output.name == name for output in self.traced.outputs):
             raise ExportError(f"two outputs have the name {name!r}; rename a key of the result")
+        if tensor.device.type != self.frontend.tensors.device_type:
+            raise ExportError(
+                f"the module made the result {name!r} itself, on {tensor.device}; make it on the"
+                " device of an input or a parameter, as torch.zeros(3, device=x.device)"
+            )
         self.traced.outputs.append(Output(name, tensor, updates))
 
     def call(

@@ -63,12 +63,19 @@ def _placed(tensor: torch.Tensor, place: Place) -> torch.Tensor:
 
 
 def _moved(module: torch.nn.Module, place: Place) -> torch.nn.Module:
-    """A copy of a module with other parameters and buffers."""
+    """A copy of a module with other parameters and buffers. Where `place` gives a tensor that
+    requires a gradient, the copy has that tensor itself, and no parameter."""
     copied = copy.deepcopy(module)
     for part in copied.modules():
-        for name, parameter in part.named_parameters(recurse=False):
+        for name, parameter in list(part.named_parameters(recurse=False)):
             moved = place(parameter.detach())
-            part.register_parameter(name, torch.nn.Parameter(moved, parameter.requires_grad))
+            if moved.requires_grad:
+                # Its own gradient is asked for, which a parameter made of it would have instead.
+                delattr(part, name)
+                setattr(part, name, moved)
+            else:
+                parameter = torch.nn.Parameter(moved, parameter.requires_grad)
+                part.register_parameter(name, parameter)
         for name, buffer in part.named_buffers(recurse=False):
             setattr(part, name, place(buffer))
     return copied

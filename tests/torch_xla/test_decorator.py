@@ -186,6 +186,15 @@ def test_a_failure_that_passes_is_not_remembered() -> None:
         torch.testing.assert_close(result.cpu(), sometimes(a))
 
 
+def test_no_result() -> None:
+    @composites.composite("acme.nothing")
+    def nothing(x: torch.Tensor) -> list[torch.Tensor]:
+        return []
+
+    with pytest.raises(composites.InvalidCallError, match="a graph without results"):
+        nothing(data(4, 3)[1])
+
+
 def test_results_of_any_structure() -> None:
     a, x = data(4, 3)
     alone, both = pair(x), pair(x, x)

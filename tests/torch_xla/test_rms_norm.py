@@ -1,9 +1,10 @@
-"""RMS norm saves its reciprocal root: bits, what the backward takes, and what is left to stock."""
+"""Norms save their statistics: bits, what the backward takes, and what is left to stock."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -11,9 +12,11 @@ import torch.nn.functional as F
 import torch_xla
 from composites_testing.selection import exhaustive
 from torch import Tensor
+from transformers.models.cohere.modeling_cohere import CohereLayerNorm
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.llama4.modeling_llama4 import Llama4TextL2Norm
+from transformers.models.mamba2.modeling_mamba2 import MambaRMSNormGated
 from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
@@ -69,6 +72,19 @@ def signature(composite: str, hlo: str) -> str:
     return found[1]
 
 
+def gated(size: int) -> torch.nn.Module:
+    """Of two or three groups."""
+    make: Any = MambaRMSNormGated  # it has no type hints
+    module: torch.nn.Module = make(size, size // (2 if size % 3 else 3))
+    return module
+
+
+def cohere(size: int) -> torch.nn.Module:
+    make: Any = CohereLayerNorm
+    module: torch.nn.Module = make(size)
+    return module
+
+
 NORMS: dict[str, tuple[str, Callable[[], Callable[[Tensor], Tensor]]]] = {
     "operator": ("rms_norm", lambda: lambda x: F.rms_norm(x, [32])),
     "Llama's": ("llama_rms_norm", lambda: LlamaRMSNorm(32).to("xla")),
@@ -76,13 +92,17 @@ NORMS: dict[str, tuple[str, Callable[[], Callable[[Tensor], Tensor]]]] = {
     "OLMo 2's": ("olmo2_rms_norm", lambda: Olmo2RMSNorm(32).to("xla")),
     "Gemma's": ("gemma_rms_norm", lambda: GemmaRMSNorm(32).to("xla")),
     "Llama 4's, without a weight": ("weightless_rms_norm", lambda: Llama4TextL2Norm()),
+    "Cohere's": ("cohere_layer_norm", lambda: cohere(32).to("xla")),
+    "Mamba 2's": ("rms_norm_gated", lambda: gated(32).to("xla")),
 }
+OTHERS = ("gemma_rms_norm", "cohere_layer_norm", "rms_norm_gated")
+"""Not called `rms_norm`."""
 
 
 @pytest.mark.parametrize("name", NORMS)
 def test_the_backward_takes_the_root(name: str) -> None:
     entry, made = NORMS[name]
-    composite = "ptxla.gemma_rms_norm" if entry == "gemma_rms_norm" else "ptxla.rms_norm"
+    composite = f"ptxla.{entry if entry in OTHERS else 'rms_norm'}"
     norm = made()
     x = torch.randn(6, 32, device="xla").requires_grad_()
     with composites.enabled(entry):
@@ -91,21 +111,25 @@ def test_the_backward_takes_the_root(name: str) -> None:
             alone = text([norm(x)])
     assert f"{composite}_backward" in found
     assert found.count(" rsqrt(") == 1
-    assert "f32[6,1]" in signature(f"{composite}_backward", found)
+    saved = "f32[6,2,1]" if entry == "rms_norm_gated" else "f32[6,1]"
+    statistics = 2 if entry == "cohere_layer_norm" else 1
+    assert signature(f"{composite}_backward", found).count(saved) == statistics
     assert signature(composite, alone).endswith("-> f32[6,32]")
 
 
-def of_model(make: Callable[[], torch.nn.Module], shape: Sequence[int]) -> list[Tensor]:
+def of_model(
+    make: Callable[[], torch.nn.Module], shape: Sequence[int], *, gate: bool = False
+) -> list[Tensor]:
     """Result and gradients, on the CPU."""
     torch.manual_seed(0)
     norm = make()
     for parameter in norm.parameters():
         torch.nn.init.normal_(parameter)
     norm = norm.to("xla")
-    x = torch.randn(shape).to("xla").requires_grad_()
+    operands = [torch.randn(shape).to("xla").requires_grad_() for _ in range(1 + gate)]
     grad = torch.randn(shape).to("xla")
-    result = norm(x)
-    found = torch.autograd.grad(result, [x, *norm.parameters()], grad)
+    result = norm(*operands)
+    found = torch.autograd.grad(result, [*operands, *norm.parameters()], grad)
     return [t.detach().cpu() for t in (result, *found)]
 
 
@@ -115,16 +139,29 @@ MODULES: dict[str, Callable[[int], torch.nn.Module]] = {
     "olmo2_rms_norm": Olmo2RMSNorm,
     "gemma_rms_norm": GemmaRMSNorm,
     "weightless_rms_norm": lambda _: Llama4TextL2Norm(),
+    "cohere_layer_norm": cohere,
+    "rms_norm_gated": gated,
 }
+SHAPES = [(2, 5, 96), *exhaustive((7, 300), (33,), (0, 4), (64, 768))]
 
 
 @pytest.mark.parametrize("entry", MODULES)
-@pytest.mark.parametrize("shape", [(2, 5, 96), *exhaustive((7, 300), (33,), (0, 4), (64, 768))])
+@pytest.mark.parametrize("shape", SHAPES)
 def test_bits_of_models(entry: str, shape: Sequence[int]) -> None:
     make = MODULES[entry]
     stock = of_model(lambda: make(shape[-1]), shape)
     with composites.enabled(entry):
         ours = of_model(lambda: make(shape[-1]), shape)
+    assert all(same_bits(a, b) for a, b in zip(ours, stock, strict=True))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bits_with_a_gate(shape: Sequence[int]) -> None:
+    stock = of_model(lambda: gated(shape[-1]), shape, gate=True)
+    with composites.enabled("rms_norm_gated"):
+        before = composites.stats().entries["ptxla.rms_norm_gated"].calls
+        ours = of_model(lambda: gated(shape[-1]), shape, gate=True)
+        assert composites.stats().entries["ptxla.rms_norm_gated"].calls == before + 1
     assert all(same_bits(a, b) for a, b in zip(ours, stock, strict=True))
 
 

@@ -14,9 +14,15 @@ from composites_testing.processes import run
 from typer.testing import CliRunner, Result
 
 import composites
+from composites.allowlist import resolve
 from composites.cli.app import app
+from composites.registry.catalog import load_catalog
 from lowering import activation
+from lowering.locking import recorded
 from lowering.verification import repeat
+from lowering.verification.samples import NoSamples
+from lowering.verification.targets import targets_of
+from lowering.verification.verify import select, turned_on
 
 HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 FUNCTIONS = """
@@ -92,6 +98,20 @@ def test_builtin_entries() -> None:
         assert row["claimed"] >= 4
         assert row["numbers"]["forward"] <= row["tolerance"]
     assert rows["ptxla.hardswish", "f32"]["same_bits"]
+
+
+def test_the_text_of_a_module_has_its_gradient() -> None:
+    """Two processes are compared by a text, which has the gradient of a tensor of the call: here of
+    the weight of a norm."""
+    catalog = load_catalog(None, in_place=False)
+    (entry,) = resolve(["llama_rms_norm"], catalog)
+    (target, *_) = targets_of([entry], catalog)
+    frontend = activation.backend().frontend
+    found = select(target, catalog, frontend, "f32", 1)
+    assert not isinstance(found, NoSamples)
+    with activation.all_off(), turned_on(target, catalog):
+        module = recorded(frontend, found.samples[0], 1)
+    assert "ptxla.rms_norm_backward" in str(module.ir)
 
 
 @pytest.mark.usefixtures("alone")

@@ -16,6 +16,7 @@ from lowering.emission.types import TensorType
 from lowering.frontends.autograd_threads import gradients_in_this_thread
 from lowering.frontends.errors import ForeignDataError, check_constant
 from lowering.frontends.protocols import GraphParameter, LoweredGraph
+from lowering.frontends.torch_xla.contexts import lowered
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.labels import XlaLabels
 from lowering.frontends.torch_xla.missing_kernels import decomposed
@@ -81,10 +82,9 @@ class XlaRecording:
     def unchanged(
         self, tensors: Sequence[torch.Tensor], placeholders: Sequence[torch.Tensor]
     ) -> list[bool]:
-        if not tensors:
-            return []
-        context = _XLAC.lowering.LoweringContext("unchanged")
-        context.build(list(placeholders))
+        if not tensors or not placeholders:
+            return [False for _ in tensors]
+        context = lowered("unchanged", placeholders)
         return [context.tensor_parameter_id(tensor) >= 0 for tensor in tensors]
 
     def has_no_value(self, tensor: torch.Tensor) -> bool:
@@ -97,16 +97,14 @@ class XlaRecording:
         *,
         located: bool = False,
     ) -> LoweredGraph:
-        context = _XLAC.lowering.LoweringContext("IrToHlo")
-        context.build(list(outputs))
+        context = lowered("IrToHlo", outputs)
         hlo = context.hlo()
         convert = to_located_stablehlo if located else to_stablehlo
         module = convert(hlo, self._graph.referred)
         clean = module is not None and not located
         if module is None:
             outputs = self._linked(hlo, context.device_parameter_id_tensor_mapping())
-            context = _XLAC.lowering.LoweringContext("IrToHlo")
-            context.build(list(outputs))
+            context = lowered("IrToHlo", outputs)
             # This also lowers the outputs one after the other, so parameters get the same numbers.
             bytecode = _XLAC._get_stablehlo(list(outputs), "", [], True)
             module = Module.from_bytes(bytecode, "torch_xla's StableHLO")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch_xla
 
 from composites import torch_internals
 from lowering import interrupts
@@ -16,6 +15,7 @@ from lowering.emission.types import DecompositionHlo
 from lowering.frontends.autocast import autocast, autocast_dtype
 from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.torch_xla import modes
+from lowering.frontends.torch_xla.contexts import lowered
 from lowering.frontends.torch_xla.graph import XlaGraph
 from lowering.frontends.torch_xla.random import (
     MARK,
@@ -33,8 +33,6 @@ from lowering.frontends.torch_xla.tensors import (
 )
 from lowering.frontends.torch_xla.value_guard import values_readable, values_unreadable
 from lowering.frontends.written import refuse_writes
-
-_XLAC = torch_xla._XLAC
 
 _MOST_DRAWS = 64
 """Maximum number of random operators in a decomposition."""
@@ -136,8 +134,7 @@ def _lowered(
             outputs = function(*placeholders)
         refuse_writes(placeholders)
         outputs = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
-        context = _XLAC.lowering.LoweringContext("decomposition")
-        context.build(outputs)
+        context = lowered("decomposition", outputs)
     ids = [context.tensor_parameter_id(t) for t in placeholders if t is not None]
     parameters = tuple(i if i >= 0 else None for i in ids)
     data = context.device_parameter_id_tensor_mapping()

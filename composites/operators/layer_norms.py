@@ -1,0 +1,75 @@
+"""Cohere's layer norm, which keeps its statistics for its backward.
+
+Ba et al., "Layer Normalization" (2016). A backward that has mean and reciprocal deviation computes
+no sum over the rows of the input again, for which devices that share rows would have to communicate
+once more. `aten::native_layer_norm` returns both too.
+
+Operations and their order are those of the module and of autograd, so that the bits are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def mean(input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float) -> Tensor:
+    """The mean of each row: `[…, 1]` in f32, of `[…, C]`."""
+    return input.to(torch.float32).mean(-1, keepdim=True)
+
+
+def reciprocal_deviation(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> Tensor:
+    """`1 / sqrt(variance + eps)` of each row: `[…, 1]` in f32, of `[…, C]`."""
+    wide = input.to(torch.float32)
+    return _reciprocal(wide - wide.mean(-1, keepdim=True), eps)
+
+
+def cohere_layer_norm_with_statistics(
+    input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`composites.operators.norms:cohere_layer_norm` in f32, `mean` and `reciprocal_deviation`.
+
+    Args:
+        input: `[…, C]`, f32.
+        weight: `[C]`, f32.
+    """
+    means = input.mean(-1, keepdim=True)
+    centred = input - means
+    reciprocal = _reciprocal(centred, eps)
+    return weight * (centred * reciprocal), means, reciprocal
+
+
+def cohere_layer_norm_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    weight: Tensor,
+    mean: Tensor,
+    reciprocal_deviation: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The gradients of input and weight.
+
+    Args:
+        grad_output, input: `[…, C]`, f32.
+        mean, reciprocal_deviation: `[…, 1]`.
+    """
+    size = input.shape[-1]
+    centred = input - mean
+    of_normed = grad_output * weight
+    of_reciprocal = (of_normed * centred).sum(-1, keepdim=True)
+    of_variance = -0.5 * of_reciprocal * reciprocal_deviation.pow(3)
+    of_centred = of_normed * reciprocal_deviation
+    of_squares = of_variance.expand_as(input) / size * (2.0 * centred)
+    of_mean = (-of_centred).sum(-1, keepdim=True) + (-of_squares).sum(-1, keepdim=True)
+    of_input = of_centred + of_squares + of_mean.expand_as(input) / size
+    of_weight = grad_output * (centred * reciprocal_deviation)
+    if input.dim() > 1:
+        of_weight = of_weight.sum(list(range(input.dim() - 1)))
+    return of_input, of_weight
+
+
+def _reciprocal(centred: Tensor, eps: float) -> Tensor:
+    return torch.rsqrt(centred.pow(2).mean(-1, keepdim=True) + eps)
