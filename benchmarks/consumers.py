@@ -40,6 +40,7 @@ from rich.table import Table
 
 from benchmarks import records
 from benchmarks.consumer_runs import FLOOR, Consumer, error_of
+from benchmarks.selection import beginning
 
 Kind = Literal["inference", "gradients", "step"]
 Key = tuple[str, Kind, Consumer]
@@ -218,7 +219,7 @@ def main() -> None:
         folder, consumer = options.cell
         print(f"{MARK}{error_of(Path(folder), consumer)}")
         return
-    names = [name for name in MODELS if name.startswith(tuple(options.names.split(",")))]
+    names = beginning(MODELS, options.names)
     consumers = [each for each in get_args(Consumer) if each in options.consumers.split(",")]
     kinds = [each for each in get_args(Kind) if each in options.kinds.split(",")]
     if not names or not consumers or not kinds:

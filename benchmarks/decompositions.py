@@ -52,6 +52,7 @@ from benchmarks.calls import Call, Placed, builtin_entries
 from benchmarks.decomposition_cases import ALL, QUICK, Comparison, comparisons
 from benchmarks.pages import markdown_table
 from benchmarks.processes import alone, environment, xla_flags
+from benchmarks.selection import beginning
 from benchmarks.timing import (
     Ratio,
     affordable,
@@ -379,7 +380,7 @@ def main() -> None:
     options = parser.parse_args()
     everything = chosen(options.quick)
     by_name = {comparison.name: comparison for comparison in everything}
-    wanted = [name for name in by_name if name.startswith(tuple(options.names.split(",")))]
+    wanted = beginning(by_name, options.names)
     if not wanted:
         sys.exit(f"no row begins with {options.names!r} (there are {'; '.join(by_name)})")
     found = {row.name: row for row in read(options.results)}

@@ -38,6 +38,7 @@ import composites
 from benchmarks import records, training_steps
 from benchmarks.pages import markdown_table
 from benchmarks.processes import alone
+from benchmarks.selection import beginning
 from benchmarks.timing import (
     affordable,
     alternated,
@@ -235,7 +236,7 @@ def main() -> None:
     wrong = set(options.consumers) - set(COMPILERS)
     if wrong:
         parser.error(f"no consumer {', '.join(sorted(wrong))}; there are {', '.join(COMPILERS)}")
-    chosen = [n for n in CASES if n.startswith(tuple(options.names.split(",")))]
+    chosen = beginning(CASES, options.names)
     if not chosen:
         parser.error(f"no row begins with {options.names!r}; there are {'; '.join(CASES)}")
     text = "\n".join(lines(list(rows(chosen, options))))

@@ -101,7 +101,8 @@ def blockwise_backward(
     Scores have keys before queries. With queries first, two of the five products contract the first
     dimension of both operands, which XLA runs half as fast on the CPU. With keys first, one does.
     The gradient of the queries is summed up in blocks, since its dimension of queries is the last
-    one: an update of a part of that would not be contiguous.
+    one: an update of a part of that would not be contiguous. The numbers of a block are one
+    dimension then, for which XLA compiles half as much as for two.
     """
     call = _Call.of(query, key, value, attn_mask, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)
@@ -122,8 +123,9 @@ def blockwise_backward(
         of_weights = product("...kd,...qd->...kq", values, given)
         sums = call.sums_of_products(i, products, weights * of_weights)
         of_scores = weights * (of_weights - sums[..., None, :]) * call.factor
+        of_queries = product("...kd,...kq->...dq", keys, of_scores)
         added = (
-            product("...kd,...kq->...dq", keys, of_scores),
+            of_queries.reshape(*call.heads, -1),
             product("...kq,...qd->...kd", of_scores, queries),
             product("...kq,...qd->...kd", weights, given),
         )
@@ -133,15 +135,16 @@ def blockwise_backward(
             _with_block(of_value, _block(of_value, j, call.columns, -2) + added[2], j, -2),
         )
 
-    blocks = call.query_blocks, *call.heads, query.shape[-1], call.group * call.rows
+    of_block = query.shape[-1], call.group * call.rows
     start = (
-        jnp.zeros(blocks, jnp.float32),
+        jnp.zeros((call.query_blocks, *call.heads, math.prod(of_block)), jnp.float32),
         jnp.zeros(k.shape, jnp.float32),
         jnp.zeros(v.shape, jnp.float32),
     )
     of_query, of_key, of_value = call.each_block(block, start)
+    of_query = call.joined(of_query.reshape(*of_query.shape[:-1], *of_block))
     return (
-        call.unpadded(call.joined(of_query), query.shape[-1]).astype(query.dtype),
+        call.unpadded(of_query, query.shape[-1]).astype(query.dtype),
         of_key[..., : key.shape[-2], :].astype(key.dtype),
         of_value[..., : value.shape[-2], :].astype(value.dtype),
     )
