@@ -37,6 +37,7 @@ from rich.table import Table
 from benchmarks import memory
 from benchmarks.pages import markdown_table
 from benchmarks.processes import alone, environment, xla_flags
+from benchmarks.selection import beginning
 from benchmarks.sharding_cases import CASES, Sharded
 
 Side = Literal["stock", "composites"]
@@ -269,11 +270,10 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=4, help="virtual CPU devices")
     parser.add_argument("--markdown", type=Path, help="write the page to this file")
     options = parser.parse_args()
-    beginnings = tuple(options.names.split(","))
-    wanted = [case.name for case in CASES if case.name.startswith(beginnings)]
+    known = [case.name for case in CASES]
+    wanted = beginning(known, options.names)
     if not wanted:
-        known = "; ".join(case.name for case in CASES)
-        sys.exit(f"no row begins with {options.names!r} (there are {known})")
+        sys.exit(f"no row begins with {options.names!r} (there are {'; '.join(known)})")
     rows = rows_of(wanted, options.devices)
     table = Table(*COLUMNS)
     for row in rows:

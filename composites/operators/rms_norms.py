@@ -54,7 +54,7 @@ def inverse_rms_of_model(
     Returns:
         `[…, 1]`, f32.
     """
-    return torch.rsqrt(input.to(torch.float32).pow(2).mean(-1, keepdim=True) + eps)
+    return _root_of(input.to(torch.float32), eps)
 
 
 def rms_norm_with_root(
@@ -113,8 +113,7 @@ def inverse_rms_of_groups(
     Returns:
         `[…, C / group_size, 1]`, f32.
     """
-    squares = _groups(_gated(input, gate), group_size).pow(2).mean(-1, keepdim=True)
-    return torch.rsqrt(squares + eps)
+    return _root_of(_groups(_gated(input, gate), group_size), eps)
 
 
 def rms_norm_gated_with_root(
@@ -127,9 +126,9 @@ def rms_norm_gated_with_root(
         weight: `[C]`, f32.
         gate: the shape of `input`, f32.
     """
-    root = inverse_rms_of_groups(input, weight, gate, group_size=group_size, eps=eps)
-    normed = _groups(_gated(input, gate), group_size) * root
-    return weight * normed.view(input.shape), root
+    grouped = _groups(_gated(input, gate), group_size)
+    root = _root_of(grouped, eps)
+    return weight * (grouped * root).view(input.shape), root
 
 
 def rms_norm_backward(
@@ -195,6 +194,10 @@ def rms_norm_gated_backward(
         return of_gated, of_weight, of_gated
     of_gate = torch.ops.aten.silu_backward(of_gated * input, gate)
     return of_gated * functional.silu(gate), of_weight, of_gate
+
+
+def _root_of(wide: Tensor, eps: float) -> Tensor:
+    return torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
 
 
 def _gated(input: Tensor, gate: Tensor | None) -> Tensor:

@@ -251,8 +251,9 @@ class _Tracer:
             raise ExportError(f"two outputs have the name {name!r}; rename a key of the result")
         if tensor.device.type != self.frontend.tensors.device_type:
             raise ExportError(
-                f"the module made the result {name!r} itself, on {tensor.device}; make it on the"
-                " device of an input or a parameter, as torch.zeros(3, device=x.device)"
+                f"the result {name!r} is a tensor on {tensor.device}; make it on the device of an"
+                " input or a parameter, as torch.zeros(3, device=x.device), or register it as a"
+                " buffer"
             )
         self.traced.outputs.append(Output(name, tensor, updates))
 

@@ -110,8 +110,8 @@ def test_a_module_that_returns_no_tensor(computed: Any, x: torch.Tensor) -> None
 def test_a_result_that_the_module_made_elsewhere(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: {"rows": x + 1, "count": torch.zeros(3, device="cpu")})
     assert refused(lambda: composites.export(module, (x,))) == (
-        "the module made the result 'out:count' itself, on cpu; make it on the device of an input"
-        " or a parameter, as torch.zeros(3, device=x.device)"
+        "the result 'out:count' is a tensor on cpu; make it on the device of an input or a"
+        " parameter, as torch.zeros(3, device=x.device), or register it as a buffer"
     )
 
 

@@ -165,6 +165,24 @@ def test_bits_with_a_gate(shape: Sequence[int]) -> None:
     assert all(same_bits(a, b) for a, b in zip(ours, stock, strict=True))
 
 
+@pytest.mark.parametrize("sizes", [((3, 12), (12,)), ((3, 12), (3, 1)), ((12,), (3, 12))])
+def test_a_gate_of_another_shape_has_the_gradients_of_stock(
+    sizes: tuple[Sequence[int], Sequence[int]],
+) -> None:
+    def computed() -> list[Tensor]:
+        torch.manual_seed(0)
+        norm = gated(12).to("xla")
+        operands = [torch.randn(size).to("xla").requires_grad_() for size in sizes]
+        result = norm(*operands)
+        leaves = [*operands, *norm.parameters()]
+        return [t.cpu() for t in (result, *torch.autograd.grad(result.sin().sum(), leaves))]
+
+    stock = computed()
+    with composites.enabled("rms_norm_gated"):
+        ours = computed()
+    assert all(same_bits(a, b) for a, b in zip(ours, stock, strict=True))
+
+
 def test_half_precision_saves_the_root_for_kernels_only() -> None:
     x = torch.randn(6, 32, device="xla").bfloat16().requires_grad_()
     with composites.enabled("rms_norm"):

@@ -8,17 +8,15 @@ from typing import Any
 import torch
 import torch_xla
 
-from composites.errors import InvalidCallError
-
 
 def lowered(name: str, outputs: Sequence[torch.Tensor]) -> Any:
     """A context that has lowered the graph of some tensors.
 
     Raises:
-        InvalidCallError: there are none. torch_xla reads behind the end of its instructions then.
+        ValueError: there are none. torch_xla reads behind the end of its instructions then.
     """
     if not outputs:
-        raise InvalidCallError("a graph without results cannot be lowered")
+        raise ValueError("it returns no tensor")
     context = torch_xla._XLAC.lowering.LoweringContext(name)
     context.build(list(outputs))
     return context
