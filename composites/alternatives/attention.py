@@ -102,7 +102,7 @@ def blockwise_backward(
     dimension of both operands, which XLA runs half as fast on the CPU. With keys first, one does.
     The gradient of the queries is summed up in blocks, since its dimension of queries is the last
     one: an update of a part of that would not be contiguous. The numbers of a block are one
-    dimension then, for which XLA compiles half as much as for two.
+    dimension then: XLA's code for the update is half as long as with two.
     """
     call = _Call.of(query, key, value, attn_mask, is_causal, scale)
     q, k, v, mask = call.padded(query, key, value, attn_mask)

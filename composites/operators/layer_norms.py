@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from composites.operators.norms import sum_of_rows
+
 
 def mean(input: Tensor, weight: Tensor, *, normalized_shape: Sequence[int], eps: float) -> Tensor:
     """The mean of each row: `[…, 1]` in f32, of `[…, C]`."""
@@ -65,10 +67,7 @@ def cohere_layer_norm_backward(
     of_squares = of_variance.expand_as(input) / size * (2.0 * centred)
     of_mean = (-of_centred).sum(-1, keepdim=True) + (-of_squares).sum(-1, keepdim=True)
     of_input = of_centred + of_squares + of_mean.expand_as(input) / size
-    of_weight = grad_output * (centred * reciprocal_deviation)
-    if input.dim() > 1:
-        of_weight = of_weight.sum(list(range(input.dim() - 1)))
-    return of_input, of_weight
+    return of_input, sum_of_rows(grad_output * (centred * reciprocal_deviation))
 
 
 def _reciprocal(centred: Tensor, eps: float) -> Tensor:

@@ -442,6 +442,11 @@ def last_dimensions(input: Tensor, shape: Sequence[int]) -> list[int]:
     return list(range(input.dim() - len(shape), input.dim()))
 
 
+def sum_of_rows(x: Tensor) -> Tensor:
+    """`[…, C]` added up to `[C]`."""
+    return x.sum(list(range(x.dim() - 1))) if x.dim() > 1 else x
+
+
 def _of_channels(values: Tensor | None, input: Tensor) -> Tensor | None:
     return None if values is None else values.reshape(1, -1, *[1] * (input.dim() - 2))
 

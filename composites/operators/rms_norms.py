@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from composites.operators.norms import last_dimensions
+from composites.operators.norms import last_dimensions, sum_of_rows
 from composites.operators.opmath import opmath_type
 
 
@@ -187,9 +187,7 @@ def rms_norm_gated_backward(
     of_normed = _groups(grad_output * weight, group_size)
     of_grouped, _ = rms_norm_backward(of_normed, grouped, None, inverse_rms, [group_size])
     of_gated = of_grouped.view(input.shape)
-    of_weight = grad_output * (grouped * inverse_rms).view(input.shape)
-    if input.dim() > 1:
-        of_weight = of_weight.sum(list(range(input.dim() - 1)))
+    of_weight = sum_of_rows(grad_output * (grouped * inverse_rms).view(input.shape))
     if gate is None:
         return of_gated, of_weight, of_gated
     of_gate = torch.ops.aten.silu_backward(of_gated * input, gate)
