@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from composites.operators.cubic import cubic_weights
+from composites.operators.taps import Taps
 
 PRODUCT = 256
 """Up to which number of columns the product is faster than taps."""
@@ -55,47 +56,19 @@ class _Axis:
         low = above // below
         return low, (above - low * below).astype(jnp.float32) / below
 
-    def bilinear(self) -> list[_Tap]:
+    def bilinear(self) -> Taps:
         """The two taps of each output element."""
         low, t = self.source(lowest=0)
-        return [self._tap(low, 1 - t), self._tap(low + 1, t)]
+        return self._taps((low, low + 1), (1 - t, t))
 
-    def bicubic(self) -> list[_Tap]:
+    def bicubic(self) -> Taps:
         """The four taps of each output element."""
         low, t = self.source()
-        weights = cubic_weights(t)
-        return [
-            self._tap(low + k, weight) for k, weight in zip((-1, 0, 1, 2), weights, strict=True)
-        ]
+        return self._taps((low - 1, low, low + 1, low + 2), cubic_weights(t))
 
-    def _tap(self, position: Array, weights: Array) -> _Tap:
-        return _Tap(jnp.clip(position, 0, self.inputs - 1).astype(jnp.int32), weights)
-
-    def matrix(self, taps: Sequence[_Tap]) -> Array:
-        """The weights of all taps, `[outputs, inputs]`."""
-        inputs = jnp.arange(self.inputs, dtype=jnp.int32)
-        matrix = jnp.zeros((self.outputs, self.inputs), jnp.float32)
-        for tap in taps:
-            here = tap.position[:, None] == inputs
-            matrix = matrix + jnp.where(here, tap.weights[:, None], 0)
-        return matrix
-
-    def gathered(self, image: Array, taps: Sequence[_Tap]) -> Array:
-        """The weighted sum of the taps."""
-        shape = (-1,) + (1,) * (image.ndim - 1 - self.dim)
-        total = jnp.zeros((), jnp.float32)
-        for tap in taps:
-            values = jnp.take(image, tap.position, axis=self.dim, mode="clip")
-            total = total + values * tap.weights.reshape(shape)
-        return total
-
-
-@dataclass(frozen=True, slots=True)
-class _Tap:
-    """One of the input elements that each output element reads, and its weight."""
-
-    position: Array
-    weights: Array
+    def _taps(self, positions: Sequence[Array], weights: tuple[Array, ...]) -> Taps:
+        inside = (jnp.clip(each, 0, self.inputs - 1).astype(jnp.int32) for each in positions)
+        return Taps(self.inputs, tuple(inside), weights)
 
 
 def _product(equation: str, image: Array, matrix: Array) -> Array:
@@ -133,9 +106,9 @@ def upsample_bilinear2d(
         if axis.factor is not None:
             image = _phases(image, axis)
         elif axis.dim == COLUMNS and axis.inputs <= PRODUCT:
-            image = _product("nchw,xw->nchx", image, axis.matrix(taps))
+            image = _product("nchw,xw->nchx", image, taps.matrix())
         else:
-            image = axis.gathered(image, taps)
+            image = taps.gathered(image, axis.dim)
     return image.astype(self.dtype)
 
 
@@ -151,7 +124,7 @@ def upsample_bilinear2d_backward(
     rows, columns = _axes(input_size, output_size, align_corners)
     grad = _phases_backward(grad_output.astype(jnp.float32), rows)
     if columns.inputs <= PRODUCT:
-        grad = _product("nchx,xw->nchw", grad, columns.matrix(columns.bilinear()))
+        grad = _product("nchx,xw->nchw", grad, columns.bilinear().matrix())
     else:
         grad = _phases_backward(grad, columns)
     return grad.astype(grad_output.dtype)
@@ -166,9 +139,9 @@ def upsample_bicubic2d(
 ) -> Array:
     """`aten::upsample_bicubic2d`."""
     rows, columns = _axes(self.shape, output_size, align_corners)
-    matrix = columns.matrix(columns.bicubic())
+    matrix = columns.bicubic().matrix()
     image = _product("nchw,xw->nchx", self.astype(jnp.float32), matrix)
-    return rows.gathered(image, rows.bicubic()).astype(self.dtype)
+    return rows.bicubic().gathered(image, rows.dim).astype(self.dtype)
 
 
 def _axes(

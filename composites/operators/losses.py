@@ -149,17 +149,18 @@ def cross_entropy_backward(
     counted = valid == valid.clamp(0, self.size(1) - 1)
     of_others = -grad_output * 0.0  # also of the class of a row that is ignored
     of_class = torch.where(counted, -grad_output, of_others)
-    of_others = of_others.expand_as(of_class)
     if reduction == _MEAN:
         count = counted.to(self.dtype).sum()
         count = torch.where(count != 0, count, torch.ones_like(count))
         of_class, of_others = of_class / count, of_others / count
-    sums = of_class + of_others
-    sums = torch.where(sums != 0, sums, torch.zeros_like(sums))  # stock's sums have no -0
+    # Of the logits' size: where devices divide the classes, they then communicate one number of
+    # each row, not one of `of_class` and one of `sums`.
+    of_class = of_class.unsqueeze(1).expand_as(self)
+    sums = torch.where(of_class != 0, of_class, torch.zeros_like(of_class))  # stock's have no -0
     chosen = target.unsqueeze(1) == torch.arange(self.size(1), device=self.device)
-    of_logs = torch.where(chosen, of_class.unsqueeze(1), of_others.unsqueeze(1))
+    of_logs = torch.where(chosen, of_class, of_others.unsqueeze(-1))
     logs = (self - maxima.unsqueeze(1)) - log_sums.unsqueeze(1)
-    return of_logs - torch.exp(logs) * sums.unsqueeze(1)
+    return of_logs - torch.exp(logs) * sums
 
 
 def _dimension_of_classes(logits: Tensor) -> int:

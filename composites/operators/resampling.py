@@ -26,6 +26,7 @@ import numpy as np
 from jax import Array, lax
 
 from composites.operators.cubic import cubic_weights
+from composites.operators.taps import Taps
 
 _ROWS, _COLUMNS = 2, 3
 """Dimensions of an image."""
@@ -67,38 +68,6 @@ class _Axis:
         if rest or not np.array_equal(self.nearest(np), np.arange(self.output_size) // times):
             return None
         return times
-
-
-@dataclass(frozen=True, slots=True)
-class _Taps:
-    """Positions that each output element reads along an axis of `size` elements, and their
-    weights."""
-
-    size: int
-    positions: tuple[Array, ...]
-    """One array (output) for each tap; positions lie within the axis."""
-    weights: tuple[Array, ...]
-    """One array (output) for each tap."""
-
-    def matrix(self) -> Array:
-        """The weights as a matrix (output, input)."""
-        first = self.weights[0]
-        inputs = jnp.arange(self.size, dtype=first.dtype)
-        terms = [
-            jnp.where(position[:, None] == inputs, weight[:, None], 0.0)
-            for position, weight in zip(self.positions, self.weights, strict=True)
-        ]
-        return _sum(terms)
-
-    def gather(self, image: Array, dim: int) -> Array:
-        """Resample `image` along `dim`."""
-        shape = (-1,) + (1,) * (image.ndim - 1 - dim)
-        terms = [
-            jnp.take(image, position.astype(jnp.int32), axis=dim, mode="clip")
-            * weight.reshape(shape)
-            for position, weight in zip(self.positions, self.weights, strict=True)
-        ]
-        return _sum(terms)
 
 
 def upsample_nearest2d_backward(
@@ -154,8 +123,8 @@ def upsample_bicubic2d(
     """
     height, width = _axes(output_size, self.shape, scales_h, scales_w)
     image = self.astype(_opmath(self))
-    image = _cubic(width, self, align_corners).gather(image, _COLUMNS)
-    return _cubic(height, self, align_corners).gather(image, _ROWS).astype(self.dtype)
+    image = _cubic(width, self, align_corners).gathered(image, _COLUMNS)
+    return _cubic(height, self, align_corners).gathered(image, _ROWS).astype(self.dtype)
 
 
 def upsample_bicubic2d_backward(
@@ -188,35 +157,35 @@ def _axes(
     return _Axis(input_height, height, scales_h), _Axis(input_width, width, scales_w)
 
 
-def _transposed(grad_output: Array, taps: Sequence[_Taps]) -> Array:
+def _transposed(grad_output: Array, taps: Sequence[Taps]) -> Array:
     grad = grad_output.astype(_opmath(grad_output))
     for axis in taps:  # rows, then columns: each product moves dimension 2 to the end
         grad = jnp.tensordot(grad, axis.matrix(), ((2,), (0,)), precision=lax.Precision.HIGHEST)
     return grad.astype(grad_output.dtype)
 
 
-def _nearest(axis: _Axis, like: Array) -> _Taps:
+def _nearest(axis: _Axis, like: Array) -> Taps:
     position = axis.nearest().astype(_opmath(like))
-    return _Taps(axis.input_size, (position,), (jnp.ones_like(position),))
+    return Taps(axis.input_size, (position,), (jnp.ones_like(position),))
 
 
-def _linear(axis: _Axis, like: Array, align_corners: bool) -> _Taps:
+def _linear(axis: _Axis, like: Array, align_corners: bool) -> Taps:
     source = jnp.maximum(_source(axis, like, align_corners), 0)
     if axis.input_size == axis.output_size:  # PyTorch ignores the given scale
         source = _outputs(axis, like)
     last = axis.input_size - 1
     low = jnp.minimum(jnp.floor(source), last)
     t = jnp.clip(source - low, 0, 1)
-    return _Taps(axis.input_size, (low, jnp.minimum(low + 1, last)), (1 - t, t))
+    return Taps(axis.input_size, (low, jnp.minimum(low + 1, last)), (1 - t, t))
 
 
-def _cubic(axis: _Axis, like: Array, align_corners: bool) -> _Taps:
+def _cubic(axis: _Axis, like: Array, align_corners: bool) -> Taps:
     source = _source(axis, like, align_corners)
     last = axis.input_size - 1
     low = jnp.minimum(jnp.floor(source), last)
     t = jnp.clip(source - low, 0, 1)
     positions = tuple(jnp.clip(low + k, 0, last) for k in (-1, 0, 1, 2))
-    return _Taps(axis.input_size, positions, cubic_weights(t))
+    return Taps(axis.input_size, positions, cubic_weights(t))
 
 
 def _source(axis: _Axis, like: Array, align_corners: bool) -> Array:
@@ -234,9 +203,3 @@ def _opmath(image: Array) -> Any:
     """The type that PyTorch's kernels compute in: f32 for f16 and bf16."""
     return jnp.promote_types(image.dtype, jnp.float32)
 
-
-def _sum(terms: Sequence[Array]) -> Array:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total

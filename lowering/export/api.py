@@ -111,8 +111,8 @@ def export(
             None)}` divides the first dimension of the parameters that the pattern means.
             `arg:0` is an argument. Gradients, updated parameters and optimizer state are divided as
             their parameters are.
-        sharding_form: how the StableHLO says this: `gspmd` (`mhlo.sharding`, which XLA's both
-            partitioners read) or `shardy` (`sdy.sharding`).
+        sharding_form: how the StableHLO says this: `gspmd` (`mhlo.sharding`, which both of
+            XLA's partitioners read) or `shardy` (`sdy.sharding`).
         dynamic_shapes: dimensions of arguments whose size varies, as torch.export takes them:
             `{"x": {0: torch.export.Dim("batch", max=64)}}`, or a tuple with one item for each
             argument. The program then has `?` in its types, and takes all sizes of these

@@ -1,0 +1,42 @@
+"""Taps: the elements of an axis that each output element of a resampling reads, and their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import jax.numpy as jnp
+from jax import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """Positions that each output element reads along an axis, and their weights."""
+
+    size: int
+    """Number of input elements."""
+    positions: tuple[Array, ...]
+    """One array (output) for each tap, of integers or of whole numbers in floating point; positions
+    lie within the axis."""
+    weights: tuple[Array, ...]
+    """One array (output) for each tap."""
+
+    def matrix(self) -> Array:
+        """The weights as a matrix (output, input)."""
+        inputs = jnp.arange(self.size, dtype=self.positions[0].dtype)
+        terms = (
+            jnp.where(position[:, None] == inputs, weight[:, None], 0.0)
+            for position, weight in zip(self.positions, self.weights, strict=True)
+        )
+        return reduce(add, terms)
+
+    def gathered(self, image: Array, dim: int) -> Array:
+        """The image, resampled along `dim`."""
+        shape = (-1,) + (1,) * (image.ndim - 1 - dim)
+        terms = (
+            jnp.take(image, position.astype(jnp.int32), axis=dim, mode="clip")
+            * weight.reshape(shape)
+            for position, weight in zip(self.positions, self.weights, strict=True)
+        )
+        return reduce(add, terms)
