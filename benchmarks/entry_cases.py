@@ -20,7 +20,6 @@ from composites.torch_internals import assign_all
 HIDDEN = "1024x3072xf32"
 IMAGE = "8x64x56x56xf32"
 SMALL_IMAGE = "2x64x64x64xf32"
-LARGE_IMAGE = "2x64x128x128xf32"
 QUERY, KEY, HALF, WHOLE = "2x8x512x64xf32", "2x2x512x64xf32", "2x512x32xf32", "2x512x64xf32"
 LOGITS = "1024x16000xf32"
 

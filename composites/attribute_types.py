@@ -36,6 +36,14 @@ class UnsupportedValueError(ValueError):
     """The value cannot be written as an attribute of this type."""
 
 
+def kind_of_number(value: Any) -> Any:
+    """What equal numbers differ in, and composites with them: the type, as of 1, 1.0 and True, and
+    the sign of a zero. Of all else, the type."""
+    if type(value) is float and value == 0:
+        return math.copysign(1.0, value)
+    return type(value)
+
+
 def i64(value: Any) -> str:
     return f"{_integer(value, 64)} : i64"
 

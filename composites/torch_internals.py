@@ -1,4 +1,4 @@
-"""Private interfaces of PyTorch, as found in torch 2.9.0 and 2.9.1. The only other module that uses
+"""Private interfaces of PyTorch, as found in torch 2.9 to 2.15. The only other module that uses
 some is lowering/verification/opinfo.py, for the samples of PyTorch's tests.
 
 Names that start with an underscore can change between releases. Each one is wrapped here in a
@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-__all__ = ["DispatchKeySet", "TreeSpec", "pytree", "wrappers"]
+__all__ = ["DispatchKeySet", "TreeSpec", "pytree"]
 
 DispatchKeySet: TypeAlias = torch._C.DispatchKeySet
 TreeSpec: TypeAlias = pytree.TreeSpec
@@ -541,6 +541,12 @@ def without_logged_failures() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(is_of_another)
+
+
+def resize_out(out: Tensor, shape: torch.Size) -> None:
+    """Give a tensor that was passed as `out=` the shape of the result, with PyTorch's warning if it
+    has another one and elements."""
+    wrappers._maybe_resize_out(out, shape)
 
 
 def is_metadata_check(target: Any) -> bool:

@@ -128,6 +128,8 @@ class _Watcher(importlib.abc.MetaPathFinder):
         finders = list(sys.meta_path)
         start = finders.index(self) + 1 if self in finders else len(finders)
         for finder in finders[start:]:
+            if not hasattr(finder, "find_spec"):  # importlib skips these too
+                continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 return spec

@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
-ZEROS, BORDER, REFLECTION = 0, 1, 2
+ZEROS, REFLECTION = 0, 2
 """PyTorch's numbers of `padding_mode`."""
 
 
@@ -26,7 +26,9 @@ def grid_sampler_2d(
     for row, of_row in ((top, 1 - of_bottom), (top + 1, of_bottom)):
         for column, of_column in ((left, 1 - of_right), (left + 1, of_right)):
             inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-            places = jnp.where(inside, row * width + column, 0).astype(jnp.int32)
+            # Of integers: f32 has no odd ones from 2^24 on, and images can have more pixels.
+            numbers = row.astype(jnp.int32) * width + column.astype(jnp.int32)
+            places = jnp.where(inside, numbers, 0)
             values = jnp.take_along_axis(pixels, places[..., None], 1, mode="clip")
             values = jnp.where(inside[..., None], values.astype(jnp.float32), 0)
             total = total + values * (of_row * of_column)[..., None]

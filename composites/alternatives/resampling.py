@@ -102,13 +102,12 @@ def upsample_bilinear2d(
     """`aten::upsample_bilinear2d`."""
     image = self.astype(jnp.float32)
     for axis in reversed(_axes(self.shape, output_size, align_corners)):
-        taps = axis.bilinear()
         if axis.factor is not None:
             image = _phases(image, axis)
         elif axis.dim == COLUMNS and axis.inputs <= PRODUCT:
-            image = _product("nchw,xw->nchx", image, taps.matrix())
+            image = _product("nchw,xw->nchx", image, axis.bilinear().matrix())
         else:
-            image = taps.gathered(image, axis.dim)
+            image = axis.bilinear().gathered(image, axis.dim)
     return image.astype(self.dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -54,7 +55,16 @@ def run(
     if not watched.graphs and watched.exit_code == 0:
         why = _why_not(Path(script))
         fail(f"{script} ran no graph on an XLA device, and JAX compiled none{why}")
-    raise typer.Exit(watched.exit_code)
+    if watched.exit_code < 0:  # as a shell has it
+        typer.echo(f"{script} was ended by {_signal(-watched.exit_code)}", err=True)
+    raise typer.Exit(watched.exit_code if watched.exit_code >= 0 else 128 - watched.exit_code)
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _why_not(script: Path) -> str:

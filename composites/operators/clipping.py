@@ -63,8 +63,8 @@ def of_parameters(
         raise UnsupportedCallError("norm_type is -inf")
     given = [parameters] if isinstance(parameters, Tensor) else parameters
     grads = [parameter.grad.detach() for parameter in given if parameter.grad is not None]
-    if not grads:
-        return torch.tensor(0.0).to("xla")
+    if not grads:  # nor does the stock function find any
+        raise UnsupportedCallError("no parameter has a gradient")
     exponent = float(norm_type)
     bound = torch.full((), float(max_norm), dtype=grads[0].dtype, device=grads[0].device)
     with torch.no_grad():

@@ -21,8 +21,8 @@ from composites.operators.cubic import cubic_slopes, cubic_weights
 from composites.operators.opmath import check_same_dtype, opmath_type
 
 # The operator's numbers for interpolation_mode and padding_mode.
-_BILINEAR, _NEAREST, _BICUBIC = 0, 1, 2
-_ZEROS, _BORDER, _REFLECTION = 0, 1, 2
+_NEAREST, _BICUBIC = 1, 2
+_ZEROS, _REFLECTION = 0, 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,4 +202,3 @@ def _outputs(axis: _Axis, like: Array) -> Array:
 def _opmath(image: Array) -> Any:
     """The type that PyTorch's kernels compute in: f32 for f16 and bf16."""
     return jnp.promote_types(image.dtype, jnp.float32)
-

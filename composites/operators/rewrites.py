@@ -14,7 +14,7 @@ from torch import Tensor
 
 from composites.errors import InvalidCallError, UnsupportedCallError
 from composites.operators import wide_products as products
-from composites.torch_internals import wrappers
+from composites.torch_internals import resize_out
 
 aten = torch.ops.aten
 
@@ -289,5 +289,5 @@ def _of_dtype(out: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _write(out: Tensor, result: Tensor) -> Tensor:
-    wrappers._maybe_resize_out(out, result.shape)
+    resize_out(out, result.shape)
     return out.copy_(result)

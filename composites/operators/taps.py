@@ -1,4 +1,4 @@
-"""Taps: the elements of an axis that each output element of a resampling reads, and their weights."""
+"""Taps: the elements of an axis that an output element of a resampling reads, and their weights."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def signbit(self: Tensor) -> Tensor:
 def addbmm(
     self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    product = torch.bmm(batch1, batch2).sum(0) * alpha
+    products = torch.bmm(batch1, batch2)
+    product = products.sum(0, dtype=products.dtype) * alpha
     return product if beta == 0 else self * beta + product
 
 

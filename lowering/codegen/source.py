@@ -247,7 +247,7 @@ def _function_names(registry: Registry) -> dict[str, str]:
     """A Python name for each entry. Entry names can contain dots and `$`, and can be keywords."""
     taken = {
         "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "_Fallback", "_Arguments",
-        "_all", "_dict", "_list", "_tuple", "_type", "_attr", "_grouped", "_ungrouped",
+        "_all", "_dict", "_list", "_tuple", "_kind", "_attr", "_grouped", "_ungrouped",
         "_guarded_self", "_owner_key", "_tensor_key", "_value_key", "CompositeFunction",
         "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
     }  # fmt: skip
@@ -453,8 +453,8 @@ def _key(argument: Argument) -> list[str]:
             if argument.optional
             else f"_tuple({name})"
         ]
-    if argument.kind == "scalar":  # 1, 1.0 and True are equal but lower differently
-        return [name, f"_type({name})"]
+    if argument.kind == "scalar":
+        return [name, f"_kind({name})"]
     return [name]
 
 

@@ -11,6 +11,11 @@ import copy
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import torch
+
+_MACHINERY = frozenset(name for name in vars(torch.nn.Module()) if name[0] == "_")
+"""What a module keeps to do its work, such as its hooks. Its methods read it on every call."""
+
 
 class UnlistedReadError(Exception):
     """A method's body reads an attribute of `self` that its entry does not list."""
@@ -111,7 +116,9 @@ class _QuietObject:
 
 
 def _check_read(owner: str, name: str, listed: Collection[str], in_class: Any) -> None:
-    if name[0] != "_" and name not in listed and not callable(in_class):
+    if name not in listed and name not in _MACHINERY and not callable(in_class):
+        if name.startswith("__") and name.endswith("__"):
+            return
         raise UnlistedReadError(
             f"reads {owner}.{name}, which is neither an operand nor an attribute; list it in"
             " `operands` if it is a tensor, otherwise in `attributes` or `when`"

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import torch
 
+from composites.attribute_types import kind_of_number
+
 
 class _Unknown:
     """The key of a value that no composite can depend on."""
@@ -37,8 +39,8 @@ def owner_key(value: Any) -> Any:
 
 
 def value_key(value: Any) -> Any:
-    """A value with its type, since 1, 1.0 and True are equal but lower differently."""
+    """A value with what equal ones can differ in."""
     if isinstance(value, list | tuple):
         items = tuple(value_key(item) for item in value)
         return UNKNOWN if UNKNOWN in items else items
-    return (type(value), value) if isinstance(value, VALUES) else UNKNOWN
+    return (kind_of_number(value), value) if isinstance(value, VALUES) else UNKNOWN

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lowering.dispatch.computations import remember
 from lowering.emission.types import TensorType
 from lowering.frontends.protocols import Frontend, Override
 from lowering.stablehlo.dtypes import numpy_dtype
@@ -28,10 +29,12 @@ class _Kernel:
         operands = [self.frontend.tensors.type_of(t) for t in arguments[:2]]
         geometry = [tuple(o) if isinstance(o, list) else o for o in others]
         key = (*operands, *geometry, out_dtype, self.frontend.graph.target)
-        if key not in self.computations:
-            self.computations[key] = self._computation(operands, geometry, out_dtype)
+        computation = self.computations.get(key)
+        if computation is None:
+            computation = self._computation(operands, geometry, out_dtype)
+            remember(self.computations, key, computation)
         symbol = f"composites::{self.name}"
-        (result,) = self.frontend.graph.insert(symbol, arguments[:2], self.computations[key])
+        (result,) = self.frontend.graph.insert(symbol, arguments[:2], computation)
         return result  # type: ignore[no-any-return]
 
     def _computation(

@@ -14,7 +14,7 @@ from lowering.stablehlo.dtypes import numpy_dtype
 SEED = "rng_seed"
 
 _FIRST_VALUES = {
-    # Of torch.optim, and of transformers' Adafactor. All start at zero but for one.
+    # Of torch.optim. All start at zero but for one.
     **dict.fromkeys(
         (
             "acc_delta",

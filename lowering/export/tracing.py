@@ -64,7 +64,7 @@ class Traced:
         outputs = [output.tensor for output in self.outputs]
         try:
             graph = recording.lower_graph(outputs, list(self.inputs.values()), located=located)
-        except ForeignDataError as error:
+        except (ForeignDataError, UnsupportedCallError) as error:
             raise ExportError(str(error)) from error
         names = [*self.inputs, "rng_seed"]
         found = [len(self.inputs) if p.operand is None else p.operand for p in graph.parameters]
@@ -312,10 +312,12 @@ class _Tracer:
     def update(self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory) -> None:
         optimizer = _capturable(factory(list(trained.values())))
         state = self._optimizer_state(trained, factory)
+        before = {name: dict(values) for name, values in state.items()}
         for name, values in state.items():
             optimizer.state[trained[name]] = values
         with torch.no_grad():
             optimizer.step()
+        _check_numbers(optimizer, before, state)
         for name, parameter in trained.items():
             self.output(f"param:{name}", parameter.detach(), updates=f"param:{name}")
         for name, values in state.items():
@@ -357,6 +359,26 @@ class _Tracer:
             for name, parameter in stand_ins.items()
             if parameter in alike
         }
+
+
+def _check_numbers(
+    optimizer: torch.optim.Optimizer,
+    before: Mapping[str, Mapping[str, Any]],
+    after: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Python numbers of an optimizer's state are constants of the program.
+
+    Raises:
+        ExportError: a step has changed one.
+    """
+    for name, values in before.items():
+        for key, value in values.items():
+            if isinstance(value, int | float) and after[name].get(key) != value:
+                raise ExportError(
+                    f"{type(optimizer).__name__} counts {key!r} of {name} as a Python number, which"
+                    " would be the same in each step of the program; use an optimizer that keeps it"
+                    " as a tensor, as those of torch.optim do"
+                )
 
 
 def _capturable(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
@@ -434,15 +456,15 @@ def _recording(frontend: Frontend, shared: bool) -> Iterator[_Tracer]:
         with torch_internals.exporting(), recording.recording(shared=shared):
             yield _Tracer(frontend)
     except ForeignDataError as error:
-        raise ExportError(f"{_user_frame(error.__cause__ or error)}{error}") from error
+        raise ExportError(f"{user_frame(error.__cause__ or error)}{error}") from error
     except NoKernelError as error:
         raise ExportError(
-            f"{_user_frame(error)}{error}; use other operators, compute it before the program and"
+            f"{user_frame(error)}{error}; use other operators, compute it before the program and"
             " pass the result, or write an entry with a decomposition for it"
         ) from error
     except ValueReadError as error:
         raise ExportError(
-            f"{_user_frame(error)}the module reads the value of a tensor while it runs, but an"
+            f"{user_frame(error)}the module reads the value of a tensor while it runs, but an"
             f" exported program takes the same path for all values ({error})"
         ) from error
 
@@ -473,7 +495,7 @@ _PACKAGES = (*_THIS_PROJECT, Path(torch.__file__).parent)
 _OURS = (*(f"{folder}{os.sep}" for folder in _PACKAGES), contextlib.__file__)
 
 
-def _user_frame(error: BaseException) -> str:
+def user_frame(error: BaseException) -> str:
     """`file:line: ` of the innermost frame that is outside torch and this project."""
     frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
     outside = [frame for frame in frames if not frame.filename.startswith(_OURS)]

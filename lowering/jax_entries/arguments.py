@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from composites.attribute_types import kind_of_number
 from composites.element_types import NAME_OF_PYTORCH, PYTORCH_NAMES
 from composites.registry.operators import Argument
 from lowering.jax_entries.definition import Definition
@@ -80,10 +81,10 @@ def rebuilt(value: Any, items: list[Any]) -> Any:
 
 
 def typed(value: Any) -> Any:
-    """A value with its type, since 1, 1.0 and True are equal but lower differently."""
+    """A value with what equal ones can differ in."""
     if isinstance(value, list | tuple):
         return (type(value), *map(typed, value))
-    return (type(value), value)
+    return (kind_of_number(value), value)
 
 
 def _parameter(argument: Argument) -> inspect.Parameter:

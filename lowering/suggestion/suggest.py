@@ -8,22 +8,24 @@ module, example inputs
 
 from __future__ import annotations
 
-import inspect
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from composites import torch_internals
 from composites.allowlist import resolve
 from composites.errors import CompositesError, ExportError, MissingPackageError, SuggestionError
 from composites.registry.model import Composite
 from lowering import activation
-from lowering.export.tracing import OptimizerFactory, Traced, trace_inference, trace_training
+from lowering.export.tracing import (
+    OptimizerFactory,
+    Traced,
+    trace_inference,
+    trace_training,
+    user_frame,
+)
 from lowering.suggestion.attribution import Attribution, attribute
 from lowering.suggestion.drafting import Drafting
 from lowering.suggestion.loss import Step
@@ -131,7 +133,7 @@ class _Suggester:
             raise
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-            raise SuggestionError(f"{_place(error)}the step failed: {said}") from error
+            raise SuggestionError(f"{user_frame(error)}the step failed: {said}") from error
 
     def _stock(self) -> int | None:
         with suppress(ExportError), activation.for_export(()):
@@ -235,14 +237,3 @@ def _fallen(before: Attribution, after: Attribution) -> tuple[tuple[str, ...], t
         {name: function.calls for name, function in before.functions().items()},
         {name: function.calls for name, function in after.functions().items()},
     )
-
-
-_FILES = (Path(__file__).parent, torch_internals.__file__, torch.__file__)
-_OURS = tuple(f"{Path(file).parent}{os.sep}" for file in _FILES)
-
-
-def _place(error: BaseException) -> str:
-    """`file:line: ` of the innermost frame that is outside torch and this project."""
-    frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
-    outside = [frame for frame in frames if not frame.filename.startswith(_OURS)]
-    return f"{outside[-1].filename}:{outside[-1].lineno}: " if outside else ""

@@ -108,7 +108,7 @@ def sources(target: Target, element_type: str, count: int) -> Iterator[Samples |
         return
     op = target.entry.op if target.entry.op is not None else target.forward and target.forward.op
     if op:
-        found = list(_of_database(op, dtype, target))
+        found = list(_of_database(op, dtype))
         if found:
             yield Samples(DATABASE, chosen(found, count))
     made = _generated(target, element_type, dtype)
@@ -187,7 +187,7 @@ def _called(entry: Composite, function: Callable[..., Any] | None) -> Callable[.
 # ---- PyTorch's ----
 
 
-def _of_database(op: str, dtype: torch.dtype, target: Target) -> Iterator[Sample]:
+def _of_database(op: str, dtype: torch.dtype) -> Iterator[Sample]:
     for number, found in enumerate(samples_of(op, dtype, gradients=True)):
         text = _text(number, found.arguments, found.keywords)
         yield Sample(text, found.function, found.arguments, found.keywords)

@@ -56,6 +56,24 @@ def test_a_module_that_is_executed_again_is_new() -> None:
     assert seen == ["acme_parts.first"]
 
 
+class OldFinder:
+    """From before Python 3.4. Until 3.11, importlib asks it in this way, and later not at all."""
+
+    def find_module(self, name: str, path: object = None) -> None:
+        return None
+
+
+@pytest.mark.filterwarnings("ignore::ImportWarning")
+def test_a_finder_without_specs_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    stop = after_import("acme_parts.first", lambda: seen.append("first"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "meta_path", [*sys.meta_path[:1], OldFinder(), *sys.meta_path[1:]])
+        importlib.import_module("acme_parts.first")
+    stop()
+    assert seen == ["first"]
+
+
 def test_looking_for_a_module_runs_nothing() -> None:
     seen: list[str] = []
     stop = after_imports(["acme_parts.first"], seen.append)

@@ -102,6 +102,25 @@ def test_a_loss_that_depends_on_nothing_trained(computed: Any, x: torch.Tensor) 
     )
 
 
+class Counting(torch.optim.Optimizer):
+    """Counts its steps as a Python number, as transformers' Adafactor does."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {})
+
+    def step(self, closure: Any = None) -> Any:
+        for parameter in self.param_groups[0]["params"]:
+            state = self.state[parameter]
+            state["step"] = state.get("step", 0) + 1
+            parameter.sub_(parameter.grad / state["step"])
+
+
+def test_an_optimizer_that_counts_in_python(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x).sum())
+    said = refused(lambda: composites.export(module, (x,), optimizer=Counting))
+    assert said.startswith("Counting counts 'step' of linear.weight as a Python number, which")
+
+
 def test_a_module_that_returns_no_tensor(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: {"text": "none"})
     assert refused(lambda: composites.export(module, (x,))) == "Computed returns no tensor"

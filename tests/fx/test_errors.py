@@ -87,12 +87,21 @@ def test_an_operator_without_a_rule() -> None:
     [
         lambda x: torch.as_strided(x.t() * 1, (2,), (3,)),
         lambda x: torch.as_strided(x[::2], (2,), (3,)),
+        lambda x: torch.as_strided(torch.cat([x.t() * 1, x.t() * 2]), (2,), (3,)),
+        lambda x: torch.as_strided(torch.nn.functional.pad(x.t() * 1, (1, 1)), (2,), (3,)),
     ],
-    ids=["transposed", "a part"],
+    ids=["transposed", "a part", "of transposed", "padded"],
 )
 def test_a_view_of_memory_of_unknown_order(function: Callable[[torch.Tensor], Any]) -> None:
     with pytest.raises(ExportError, match="aten::as_strided depends on how the tensor lies"):
         composites.export(Calling(function), (torch.randn(3, 4),), frontend="fx")
+
+
+def test_a_view_of_an_argument_of_another_order() -> None:
+    module = Calling(lambda x: torch.as_strided(x, (2,), (3,)))
+    composites.export(module, (torch.randn(3, 4),), frontend="fx")
+    with pytest.raises(ExportError, match="aten::as_strided depends on how the tensor lies"):
+        composites.export(module, (torch.randn(4, 3).t(),), frontend="fx")
 
 
 def test_an_operator_of_a_backward_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional as F
 
 import composites
+from composites.element_types import NAME_OF_PYTORCH
 
 
 def trained(x: torch.Tensor, make: Callable[[], torch.nn.Module]) -> torch.Tensor:
@@ -77,6 +78,71 @@ def test_results_and_gradients_are_those_of_pytorch(name: str) -> None:
     found = {key: torch.from_numpy(value.copy()) for key, value in results.items()}
     torch.testing.assert_close(found["loss"], loss.detach(), rtol=2e-5, atol=1e-5)
     torch.testing.assert_close(found["grad:weight"], module.weight.grad, rtol=1e-4, atol=1e-4)
+
+
+def of_moments(x: torch.Tensor) -> torch.Tensor:
+    near = (torch.cat([x[0] * 0 + 100, x[0] * 0 + 100.5])).bfloat16()
+    variance, mean = torch.var_mean(near)
+    return torch.stack([variance, mean, near.std(), near.var(correction=0)]).float()
+
+
+def of_masks(x: torch.Tensor) -> torch.Tensor:
+    rows, elements = x[:, 0] > 0, x > 0.5
+    one, of_columns = torch.full((1,), 3.0), torch.arange(6.0)
+    results = [
+        torch.index_put(x, (rows,), one),
+        torch.index_put(x, (rows,), of_columns),
+        torch.index_put(x, (rows,), of_columns[None], accumulate=True),
+        torch.index_put(x, (elements,), one),
+        torch.index_put(x, (elements,), one[0]),
+    ]
+    return torch.stack(results)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.view(torch.int16),
+        lambda x: x.view(torch.uint8),
+        lambda x: x.view(torch.int64),
+        lambda x: x[0, 0].view(torch.int32),
+        lambda x: torch.any(x > 0, dim=()),
+        lambda x: torch.all(x > 0, dim=()),
+        lambda x: torch.any(x > 0, dim=(0, 1)),
+        lambda x: (x * 300).half() ** -2,
+        lambda x: x.bfloat16() ** 5,
+        lambda x: torch.view_as_real(x.to(torch.complex64) ** (0.5 + 1j)),
+        lambda x: torch.addbmm(
+            x[:4, :4].int(), x[None, :, :4].int() * 3, x[None, :, :4].int() * 5, beta=2, alpha=3
+        ),
+        of_moments,
+        of_masks,
+    ],
+)
+def test_unusual_arguments(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    class Called(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    x = torch.randn(4, 6, generator=torch.manual_seed(1)) * 3
+    program = composites.export(Called(), (x,), ops=[], frontend="fx")
+    (found,) = program.run(x).values()
+    expected = function(x)
+    name = str(expected.dtype).removeprefix("torch.")
+    assert program.outputs[0].dtype == NAME_OF_PYTORCH[name]
+    assert found.shape == tuple(expected.shape)
+    torch.testing.assert_close(
+        torch.from_numpy(found.astype("float64")), expected.double(), rtol=4e-3, atol=1e-6
+    )
+
+
+def test_a_mask_with_a_value_for_each_element_is_refused() -> None:
+    class Masked(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.index_put(x, (x > 0,), torch.ones(int((torch.ones(6) > 0).sum())))
+
+    with pytest.raises(composites.ExportError, match="give one value for all of them"):
+        composites.export(Masked(), (torch.ones(6),), ops=[], frontend="fx")
 
 
 def test_gradients_are_clipped() -> None:

@@ -57,7 +57,7 @@ class Norm(torch.nn.Module):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.linspace(1, 2, 3))
         self.eps = eps
-        self.shift = 2.0
+        self.shift = self._shift = 2.0
 
     @composites.composite("acme.norm", operands=("x", "self.weight"), attributes=("self.eps",))
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -66,6 +66,17 @@ class Norm(torch.nn.Module):
     @composites.composite("acme.shifted", operands=("x",))
     def shifted(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.shift
+
+    @composites.composite("acme.hidden", operands=("x",))
+    def hidden(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self._shift
+
+    @composites.composite("acme.normed", operands=("x", "self.weight"))
+    def normed(self, x: torch.Tensor) -> torch.Tensor:
+        return self._squared(x) * self.weight
+
+    def _squared(self, x: torch.Tensor) -> torch.Tensor:
+        return x.square()
 
 
 def calls(*tensors: torch.Tensor) -> list[str]:
@@ -228,13 +239,37 @@ def test_a_method_reads_what_it_lists() -> None:
     assert type(on_xla) is Norm
 
 
-def test_a_method_that_reads_something_else_says_what_to_list() -> None:
+@pytest.mark.parametrize(("name", "read"), [("shifted", "shift"), ("hidden", "_shift")])
+def test_a_method_that_reads_something_else_says_what_to_list(name: str, read: str) -> None:
     _, x = data(4, 3)
     with pytest.raises(composites.LoweringError) as raised:
-        Norm().to("xla").shifted(x)
-    assert "acme.shifted reads self.shift, which is neither an operand nor an attribute" in str(
+        getattr(Norm().to("xla"), name)(x)
+    assert f"acme.{name} reads self.{read}, which is neither an operand nor an attribute" in str(
         raised.value
     )
+
+
+def test_a_method_calls_other_methods() -> None:
+    _, x = data(4, 3)
+    assert calls(Norm().to("xla").normed(x)) == ["acme.normed"]
+
+
+@pytest.mark.parametrize("times", [64, 65])
+def test_random_numbers_are_drawn_as_often_as_a_composite_can(times: int) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(times):
+            x = F.dropout(x, 0.01)
+        return x
+
+    drawn = composites.composite(f"acme.drawn_{times}")(function)
+    _, x = data(4, 3)
+    torch_xla.manual_seed(3)
+    result = drawn(x)
+    torch_xla.sync()
+    torch_xla.manual_seed(3)
+    assert torch.equal(result.cpu(), function(x).cpu())
+    fallbacks = [f.reason for f in composites.stats().entries[f"acme.drawn_{times}"].fallbacks]
+    assert fallbacks == ([] if times == 64 else ["it draws random numbers more than 64 times"])
 
 
 def test_values_that_no_attribute_can_hold_take_the_plain_route() -> None:

@@ -270,6 +270,12 @@ def test_run_shows_calls_that_are_not_claimed_and_idle_entries(
     )
 
 
+def test_run_says_which_signal_ended_the_script(tmp_path: Path) -> None:
+    (tmp_path / "killed.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    done = run(sys.executable, "-m", "composites", "run", "killed.py", cwd=tmp_path)
+    assert (done.code, done.stderr.splitlines()[-1]) == (143, "killed.py was ended by SIGTERM")
+
+
 def test_nothing_is_said_without_the_variable(tmp_path: Path, umbra: dict[str, str]) -> None:
     done = run(sys.executable, "train.py", cwd=tmp_path, **umbra)
     assert done.code == 0

@@ -186,7 +186,7 @@ class CompositeFunction:
         return (arguments.key, wanted, autocast, frontend.graph.target)
 
     def _computation(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
-        """The computation of a call, or FALLBACK. `wanted` is the result of `_wanted`."""
+        """The computation of a call, or a `Fallback`. `wanted` is the result of `_wanted`."""
         key = self._key(arguments, wanted)
         computation = self.forward.get(key)
         if computation is None:

@@ -74,3 +74,8 @@ def _value(described: Any) -> Any:
         dtype, rank = described
         return torch.empty((0,) * rank, dtype=dtype, device="meta")
     return described(1)
+
+
+def opmath_dtype(dtype: Any) -> Any:
+    """The type that PyTorch's kernels compute in: f32 for f16 and bf16."""
+    return jnp.dtype(jnp.float32) if dtype in (jnp.float16, jnp.bfloat16) else dtype

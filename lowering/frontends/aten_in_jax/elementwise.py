@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.frontends.aten_in_jax.dtypes import common_dtype, jax_dtype
+from lowering.frontends.aten_in_jax.dtypes import common_dtype, jax_dtype, opmath_dtype
 from lowering.frontends.aten_in_jax.table import RULES, overload, rule
 
 
@@ -137,8 +137,11 @@ def _is_integer(dtype: Any) -> bool:
 @rule("aten::pow.Tensor_Scalar")
 def _pow_scalar(dtype: Any, /, x: Any, exponent: Any) -> Any:
     x = as_type(x, dtype)
+    if isinstance(exponent, complex):
+        return jnp.power(x, as_type(exponent, dtype))
     if float(exponent).is_integer() and abs(exponent) <= 64:
-        return lax.integer_pow(x, int(exponent))
+        # A power of f16 can overflow where its reciprocal is a number.
+        return lax.integer_pow(x.astype(opmath_dtype(dtype)), int(exponent)).astype(dtype)
     if exponent == 0.5:
         return jnp.sqrt(x)
     return jnp.power(x, as_type(exponent, dtype))
@@ -186,7 +189,16 @@ def _to_copy(dtype: Any, /, x: Any, *further: Any, **_: Any) -> Any:
 
 @rule("aten::view.dtype")
 def _bits(dtype: Any, /, x: Any, wanted: Any) -> Any:
-    return lax.bitcast_convert_type(x, jax_dtype(wanted))
+    """Bits as another type. JAX has a dimension more where an element becomes several, which are
+    neighbours in PyTorch, and one less where several become one."""
+    to = jnp.dtype(jax_dtype(wanted))
+    if to.itemsize > x.dtype.itemsize:
+        parts = to.itemsize // x.dtype.itemsize
+        x = x.reshape(*x.shape[:-1], x.shape[-1] // parts, parts)
+    bits = lax.bitcast_convert_type(x, to)
+    if to.itemsize < x.dtype.itemsize:
+        bits = bits.reshape(*x.shape[:-1], x.shape[-1] * bits.shape[-1])
+    return bits
 
 
 @rule("aten::hardshrink_backward", "aten::softshrink_backward")

@@ -32,28 +32,39 @@ def _embedding(dtype: Any, /, weight: Any, indices: Any, *_: Any) -> Any:
     return jnp.take(weight, indices, 0, mode="clip")
 
 
-def _index(indices: Any) -> tuple[Any, ...]:
-    if any(i is not None and i.dtype == jnp.bool_ for i in indices):
-        raise UnknownOperatorError(
-            "a mask selects elements, so that the shape of the result depends on values"
-        )
+def _index(indices: Any, why_no_masks: str) -> tuple[Any, ...]:
+    if any(_is_mask(i) for i in indices):
+        raise UnknownOperatorError(why_no_masks)
     return tuple(slice(None) if i is None else i for i in indices)
+
+
+def _is_mask(index: Any) -> bool:
+    """Whether an index selects elements. PyTorch takes u8 for booleans here."""
+    return index is not None and index.dtype in (jnp.bool_, jnp.uint8)
 
 
 @rule("aten::index.Tensor", "aten::_unsafe_index.Tensor")
 def _index_tensor(dtype: Any, /, x: Any, indices: Any) -> Any:
-    return x[_index(indices)]
+    why = "aten::index has a mask, so that the shape of the result depends on values"
+    return x[_index(indices, why)]
 
 
 @rule("aten::index_put", "aten::_unsafe_index_put")
 def _index_put(
     dtype: Any, /, x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any
 ) -> Any:
-    if len(indices) == 1 and indices[0] is not None and indices[0].dtype == jnp.bool_:
-        mask = indices[0].reshape(*indices[0].shape, *[1] * (x.ndim - indices[0].ndim))
-        if values.ndim == 0:
+    if len(indices) == 1 and _is_mask(indices[0]):
+        rest = x.ndim - indices[0].ndim
+        if values.ndim == rest + 1 and values.shape[0] == 1:
+            values = values[0]
+        if values.ndim <= rest:  # the same for all that the mask selects
+            mask = indices[0].reshape(*indices[0].shape, *[1] * rest) != 0
             return jnp.where(mask, x + values if accumulate else values, x)
-    place = x.at[_index(indices)]
+    why = (
+        "aten::index_put has a value for each element that a mask selects, whose number depends on"
+        " values; give one value for all of them, or write it with torch.where"
+    )
+    place = x.at[_index(indices, why)]
     return place.add(values) if accumulate else place.set(values)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import rule
 
@@ -17,6 +18,11 @@ def _axes(x: Any, dims: Any) -> tuple[int, ...]:
         return tuple(range(x.ndim))
     listed = (dims,) if isinstance(dims, int) else dims
     return tuple(d % x.ndim for d in listed) if x.ndim else ()
+
+
+def _axes_of_logic(x: Any, dims: Any) -> tuple[int, ...]:
+    """The same for `any` and `all`, which reduce none if none is listed."""
+    return () if isinstance(dims, list | tuple) and not dims else _axes(x, dims)
 
 
 @rule("aten::sum", "aten::sum.dim_IntList", "prims::sum")
@@ -56,12 +62,12 @@ def _min(dtype: Any, /, x: Any) -> Any:
 
 @rule("aten::any", "aten::any.dim", "aten::any.dims")
 def _any(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False) -> Any:
-    return jnp.any(x, _axes(x, dims), keepdims=keepdim)
+    return jnp.any(x, _axes_of_logic(x, dims), keepdims=keepdim)
 
 
 @rule("aten::all", "aten::all.dim", "aten::all.dims")
 def _all(dtype: Any, /, x: Any, dims: Any = None, keepdim: bool = False) -> Any:
-    return jnp.all(x, _axes(x, dims), keepdims=keepdim)
+    return jnp.all(x, _axes_of_logic(x, dims), keepdims=keepdim)
 
 
 @rule("aten::argmax")
@@ -89,6 +95,8 @@ def _min_dim(dtypes: Any, /, x: Any, dim: int, keepdim: bool = False) -> Any:
 
 
 def _moments(x: Any, dims: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
+    """Variance and mean, in f32 where `x` is f16 or bf16."""
+    x = x.astype(opmath_dtype(x.dtype))
     axes = _axes(x, dims)
     mean = jnp.mean(x, axes, keepdims=True)
     count = 1
@@ -109,21 +117,22 @@ def _moments(x: Any, dims: Any, correction: Any, keepdim: bool) -> tuple[Any, An
 def _var(
     dtype: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Any:
-    return _moments(x, dims, correction, keepdim)[0]
+    return _moments(x, dims, correction, keepdim)[0].astype(dtype)
 
 
 @rule("aten::var_mean.correction")
 def _var_mean(
     dtypes: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Any:
-    return _moments(x, dims, correction, keepdim)
+    variance, mean = _moments(x, dims, correction, keepdim)
+    return variance.astype(dtypes[0]), mean.astype(dtypes[1])
 
 
 @rule("aten::std.correction")
 def _std(
     dtype: Any, /, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Any:
-    return jnp.sqrt(_moments(x, dims, correction, keepdim)[0])
+    return jnp.sqrt(_moments(x, dims, correction, keepdim)[0]).astype(dtype)
 
 
 @rule("aten::cumsum")

@@ -123,10 +123,19 @@ def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
     return func(*arguments, **keywords)
 
 
-def placeholder(described: torch.Tensor) -> TracedTensor:
-    """An input of the graph, described by a tensor on the device `meta`."""
+IN_ORDER = "in_order"
+"""The key under which `meta` of a placeholder has whether its elements are in order."""
+
+
+def placeholder(described: torch.Tensor, *, in_order: bool = True) -> TracedTensor:
+    """An input of the graph, described by a tensor on the device `meta`.
+
+    Args:
+        in_order: whether the caller's tensor keeps its elements in the order of the dimensions.
+    """
     graph = current_graph()
     node = graph.placeholder(f"input_{len(graph.nodes)}")
+    node.meta[IN_ORDER] = in_order
     return TracedTensor(described, _described(node, described))
 
 

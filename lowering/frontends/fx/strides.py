@@ -61,15 +61,19 @@ def _is_in_order(node: torch.fx.Node) -> bool:
     pending = [node]
     while pending:
         one = pending.pop()
-        if one in seen or one.op in ("placeholder", "get_attr"):
+        if one in seen or one.op == "get_attr":
             continue
         seen.add(one)
+        if one.op == "placeholder":
+            if not one.meta[capture.IN_ORDER]:
+                return False
+            continue
         name = getattr(one.target, "name", lambda: "")().partition(".")[0]
         if name in _NEW:
             continue
         if name in _SAME_ORDER:
             pending.append(one.all_input_nodes[0])
-        elif torch.Tag.pointwise in getattr(one.target, "tags", ()):
+        elif name == "aten::cat" or torch.Tag.pointwise in getattr(one.target, "tags", ()):
             pending.extend(one.all_input_nodes)
         else:
             return False
@@ -79,9 +83,9 @@ def _is_in_order(node: torch.fx.Node) -> bool:
 _NEW = frozenset(
     f"aten::{name}"
     for name in (
-        "_unsafe_index", "arange", "cat", "constant_pad_nd", "empty", "full", "index_select", "mm",
-        "new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros", "ones",
-        "reflection_pad1d", "scalar_tensor", "stack", "zeros",
+        "_unsafe_index", "arange", "empty", "full", "index_select", "mm", "new_empty",
+        "new_empty_strided", "new_full", "new_ones", "new_zeros", "ones", "reflection_pad1d",
+        "scalar_tensor", "stack", "zeros",
     )
 )  # fmt: skip
 """Operators whose results are in order, whatever their operands are."""
@@ -89,12 +93,13 @@ _NEW = frozenset(
 _SAME_ORDER = frozenset(
     f"aten::{name}"
     for name in (
-        "_to_copy", "_unsafe_view", "clone", "copy", "empty_like", "full_like", "index_add",
-        "index_put", "ones_like", "reshape", "scatter", "scatter_add", "squeeze", "squeeze_copy",
-        "unsqueeze", "unsqueeze_copy", "view", "view_copy", "zeros_like",
+        "_to_copy", "_unsafe_view", "clone", "constant_pad_nd", "copy", "empty_like", "full_like",
+        "index_add", "index_put", "ones_like", "reshape", "scatter", "scatter_add", "squeeze",
+        "squeeze_copy", "unsqueeze", "unsqueeze_copy", "view", "view_copy", "zeros_like",
     )
 )  # fmt: skip
-"""Operators whose results are in order if their operands are; pointwise ones are others."""
+"""Operators whose results are in order if their first operands are. Of `cat` and of pointwise ones,
+all operands have to be."""
 
 
 def _places(

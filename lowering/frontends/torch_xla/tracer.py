@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from composites import torch_internals
+from composites.errors import UnsupportedCallError
 from lowering import interrupts
 from lowering.emission.types import DecompositionHlo
 from lowering.frontends.autocast import autocast, autocast_dtype
@@ -95,6 +96,9 @@ class XlaTracing:
         before = state_now()
         found = traced()
         draws = advances_between(before, state_now(), limit=_MOST_DRAWS)
+        if draws is None:
+            self._generator.restore(before)
+            raise UnsupportedCallError(f"it draws random numbers more than {_MOST_DRAWS} times")
         seed = None
         if draws != 0:
             # The function draws random numbers. The graph that is being built may hold any
@@ -107,7 +111,7 @@ class XlaTracing:
         return replace(
             found.decomposition,
             seed=seed,
-            draws=draws or 0,
+            draws=draws,
             numbers={n: values_of(found.others[n]) for n in found.numbers if n != seed},
             hides_numbers=as_stock and self._graph.device == "CPU",
         )

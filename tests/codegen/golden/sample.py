@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.types import Number
 
 from composites import attribute_types as _attr
+from composites.attribute_types import kind_of_number as _kind
 from lowering.dispatch.autograd.function import Arguments as _Arguments
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
@@ -45,18 +46,18 @@ __all__ = [
     "_dict",
     "_grouped",
     "_guarded_self",
+    "_kind",
     "_list",
     "_owner_key",
     "_tensor_key",
     "_tuple",
-    "_type",
     "_ungrouped",
     "_value_key",
     "torch",
 ]
 
 # Arguments can have the names of these.
-_all, _dict, _list, _tuple, _type = all, dict, list, tuple, type
+_all, _dict, _list, _tuple = all, dict, list, tuple
 
 
 def gelu_tanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
@@ -217,7 +218,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, beta, _type(beta), alpha, _type(alpha))
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, beta, _kind(beta), alpha, _kind(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
