@@ -47,6 +47,8 @@ def signbit(self: Tensor) -> Tensor:
 def addbmm(
     self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
+    if not (self.is_floating_point() or self.is_complex()):  # as PyTorch takes these numbers
+        beta, alpha = int(beta), int(alpha)
     products = torch.bmm(batch1, batch2)
     product = products.sum(0, dtype=products.dtype) * alpha
     return product if beta == 0 else self * beta + product
