@@ -52,6 +52,7 @@ CASES: dict[str, Callable[[torch.Tensor], Any]] = {
         torch.stack(torch._foreach_norm([x, x * 2]))
         + sum(t.sum() for t in torch._foreach_addcmul([x, x], [x, x * 3], [x, x], value=0.5))
     ),
+    "bilinear": lambda x: F.bilinear(x, x * 2, x[:, :, None] * x[:, None, :] / 9, x[0, :4]),
     "lstm": lambda x: trained(x, lambda: torch.nn.LSTM(6, 3)),
     "gru": lambda x: trained(x, lambda: torch.nn.GRU(6, 3)),
 }
@@ -110,6 +111,12 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: torch.all(x > 0, dim=()),
         lambda x: torch.any(x > 0, dim=(0, 1)),
         lambda x: (x * 300).half() ** -2,
+        lambda x: torch.sign(x > 0) ^ torch.sgn(x > 1),
+        lambda x: (x * 9).int() << torch.arange(6, device=x.device),
+        lambda x: (x * 900).int() >> torch.arange(6, device=x.device).mul(9),
+        lambda x: (x.abs() * 30).to(torch.uint8) >> 2,
+        lambda x: torch.bitwise_left_shift((x * 9).int(), 3),
+        lambda x: torch.bitwise_right_shift((x * 9).int(), (x * 9).int().abs()),
         lambda x: x.bfloat16() ** 5,
         lambda x: torch.view_as_real(x.to(torch.complex64) ** (0.5 + 1j)),
         lambda x: torch.addbmm(
@@ -134,6 +141,17 @@ def test_unusual_arguments(function: Callable[[torch.Tensor], torch.Tensor]) -> 
     torch.testing.assert_close(
         torch.from_numpy(found.astype("float64")), expected.double(), rtol=4e-3, atol=1e-6
     )
+
+
+def test_a_type_that_jax_does_not_have() -> None:
+    class OfHalves(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.view_as_complex(x).abs()
+
+    with pytest.raises(
+        composites.ExportError, match=r"torch\.complex32 is no type of JAX's arrays"
+    ):
+        composites.export(OfHalves(), (torch.ones(3, 2).half(),), ops=[], frontend="fx")
 
 
 def test_a_mask_with_a_value_for_each_element_is_refused() -> None:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import torch
 
 from composites.element_types import PYTORCH_NAMES
+from composites.errors import UnsupportedCallError
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
 
@@ -25,7 +26,13 @@ def has_x64() -> bool:
 
 
 def jax_dtype(dtype: torch.dtype) -> Any:
-    """The dtype of JAX's arrays for one of PyTorch. Without 64-bit types it has 32 bits."""
+    """The dtype of JAX's arrays for one of PyTorch. Without 64-bit types it has 32 bits.
+
+    Raises:
+        UnsupportedCallError: JAX does not have it.
+    """
+    if dtype not in _NUMPY:
+        raise UnsupportedCallError(f"{dtype} is no type of JAX's arrays")
     return jax.dtypes.canonicalize_dtype(_NUMPY[dtype])
 
 

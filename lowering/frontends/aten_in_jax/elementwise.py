@@ -26,6 +26,10 @@ def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
     return lambda dtype, x: function(as_type(x, dtype))
 
 
+def _sign(x: Any) -> Any:
+    return x if x.dtype == jnp.bool_ else jnp.sign(x)
+
+
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "acos": jnp.arccos, "acosh": jnp.arccosh, "asin": jnp.arcsin, "asinh": jnp.arcsinh,
     "atan": jnp.arctan, "atanh": jnp.arctanh, "bitwise_not": jnp.bitwise_not, "ceil": jnp.ceil,
@@ -34,9 +38,9 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "floor": jnp.floor, "lgamma": lax.lgamma, "log": jnp.log, "log10": jnp.log10,
     "log1p": jnp.log1p, "log2": jnp.log2, "neg": jnp.negative, "reciprocal": jnp.reciprocal,
     "relu": lambda x: jnp.maximum(x, as_type(0, x.dtype)), "rsqrt": lax.rsqrt,
-    "sigmoid": jax.nn.sigmoid, "sign": jnp.sign, "sin": jnp.sin, "sinh": jnp.sinh,
+    "sigmoid": jax.nn.sigmoid, "sign": _sign, "sin": jnp.sin, "sinh": jnp.sinh,
     "sqrt": jnp.sqrt, "tan": jnp.tan, "tanh": jnp.tanh, "trunc": jnp.trunc, "round": jnp.round,
-    "conj_physical": jnp.conj, "sgn": jnp.sign,
+    "conj_physical": jnp.conj, "sgn": _sign,
 }  # fmt: skip
 for _name, _function in _UNARY.items():
     RULES[overload(f"aten::{_name}")] = _unary(_function)
@@ -81,6 +85,13 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 for _name, _both in _BINARY.items():
     RULES[overload(f"aten::{_name}")] = _binary(_both)
+# PyTorch decomposes `bitwise_left_shift` and its relative into the last ones.
+for _name, _both in {
+    "aten::__lshift__.Scalar": jnp.left_shift, "aten::__rshift__.Scalar": jnp.right_shift,
+    "aten::__lshift__.Tensor": jnp.left_shift, "aten::__rshift__.Tensor": jnp.right_shift,
+    "prims::shift_left": jnp.left_shift, "prims::shift_right_arithmetic": jnp.right_shift,
+}.items():  # fmt: skip
+    RULES[overload(_name)] = _binary(_both)
 
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "eq": jnp.equal, "ge": jnp.greater_equal, "gt": jnp.greater, "le": jnp.less_equal,

@@ -3,6 +3,7 @@ least f32, as XLA does for PyTorch programs."""
 
 from __future__ import annotations
 
+import string
 from typing import Any
 
 import jax.numpy as jnp
@@ -40,3 +41,16 @@ def _wide_addmm(
 ) -> Any:
     product = jnp.matmul(a, b, preferred_element_type=dtype)
     return _added(dtype, as_type(addend, dtype), product, beta, alpha)
+
+
+@rule("aten::_trilinear")
+def _trilinear(dtype: Any, /, one: Any, two: Any, three: Any, *expanded_and_summed: Any) -> Any:
+    """The sum of products of three arrays, as of `torch.nn.Bilinear`. What follows lists the
+    dimensions of the product that each array lacks, and those that are summed."""
+    *expanded, summed = expanded_and_summed[:4]
+    arrays = (one, two, three)
+    rank = one.ndim + len(expanded[0])
+    letters = string.ascii_letters[:rank]
+    has = ["".join(x for n, x in enumerate(letters) if n not in lacks) for lacks in expanded]
+    kept = "".join(x for n, x in enumerate(letters) if n not in summed)
+    return jnp.einsum(f"{','.join(has)}->{kept}", *arrays)

@@ -45,4 +45,5 @@ def traced_placeholder(like: torch.Tensor) -> capture.TracedTensor:
     FxTensors.type_of(like)
     # Parameters of the program have no strides.
     described = torch.empty(tuple(like.shape), dtype=like.dtype, device="meta")
-    return capture.placeholder(described, in_order=like.is_contiguous())
+    in_order = like.layout is torch.strided and like.is_contiguous()
+    return capture.placeholder(described, in_order=in_order)
