@@ -51,13 +51,14 @@ __all__ = [
     "_owner_key",
     "_tensor_key",
     "_tuple",
+    "_type",
     "_ungrouped",
     "_value_key",
     "torch",
 ]
 
 # Arguments can have the names of these.
-_all, _dict, _list, _tuple = all, dict, list, tuple
+_all, _dict, _list, _tuple, _type = all, dict, list, tuple, type
 
 
 def gelu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
