@@ -521,3 +521,11 @@ def test_exceptions_are_those_of_stock_the_second_time_too(same_as_stock: SameAs
     same_as_stock(
         {name: partial(twice, wrong) for name, wrong in WRONG.items()}, emits=(), raises=WRONG
     )
+
+
+def test_zeros_of_both_signs_are_two_calls(same_as_stock: SameAsStock) -> None:
+    def leaky() -> Mapping[str, Any]:
+        x = -values(8).abs()
+        return {str(slope): F.leaky_relu(x, slope) for slope in (0.0, -0.0)}
+
+    same_as_stock({"leaky_relu": leaky}, emits={"leaky_relu"})

@@ -248,3 +248,15 @@ def test_what_is_left_to_stock(
     taken = decompositions_since(before, f"ptxla.{entry}")
     assert taken
     assert set(taken) <= {"stock", "stock, backward"}
+
+
+def test_pixels_of_an_image_that_has_more_than_f32_can_count() -> None:
+    side = 5001
+    picture = image(1, 1, side, side)
+    grid = torch.linspace(-0.99, 0.99, 64).reshape(1, 8, 8, 1).expand(1, 8, 8, 2)
+    expected = F.grid_sample(picture, grid, align_corners=True)
+    with composites.enabled("grid_sampler_2d", decompositions="corners"):
+        found = F.grid_sample(picture.to("xla"), grid.to("xla"), align_corners=True)
+        assert composites.stats().entries["ptxla.grid_sampler_2d"].calls
+        # Positions of f32 are away from the true ones by a thousandth of a pixel here.
+        torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=5e-3)
