@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MemberDescriptorType
 from typing import Any
 
 import torch
 
-_MACHINERY = frozenset(name for name in vars(torch.nn.Module()) if name[0] == "_")
+_MACHINERY = frozenset(
+    name for name in (*vars(torch.nn.Module), *vars(torch.nn.Module())) if name[0] == "_"
+)
 """What a module keeps to do its work, such as its hooks. Its methods read it on every call."""
+
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+"""Where torch.nn.Module keeps attributes beside its `__dict__`."""
 
 
 class UnlistedReadError(Exception):
@@ -35,7 +42,9 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
     if isinstance(original, type):
         return _class_guard(original, tuple(listed), tensors)
     made = copy.copy(original)
-    object.__setattr__(made, "__class__", _guarded_class(type(original), tuple(listed), tensors))
+    held = _Held(dict(getattr(original, "__dict__", {})))
+    guarded = _guarded_class(type(original), tuple(listed), tensors, held)
+    object.__setattr__(made, "__class__", guarded)
     if not hasattr(original, "__dict__"):  # a class with `__slots__`, or a named tuple
         return made
     namespace = dict(original.__dict__)
@@ -49,14 +58,39 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What an object holds itself, and its class does not."""
+
+    attributes: Mapping[str, Any]
+
+    def holds(self, name: str, now: Mapping[str, Any], in_class: Any) -> bool:
+        """Whether the object held an attribute before the body, and still has the same.
+
+        Args:
+            now: the object's `__dict__`.
+            in_class: what its class has under this name; None if nothing.
+        """
+        if isinstance(in_class, MemberDescriptorType):
+            return True
+        if any(name in self.attributes.get(registry, ()) for registry in _REGISTRIES):
+            return True
+        return name in self.attributes and now.get(name) is self.attributes[name]
+
+
 def _guarded_class(
-    original: type[Any], listed: tuple[str, ...], tensors: Mapping[str, Any]
+    original: type[Any], listed: tuple[str, ...], tensors: Mapping[str, Any], held: _Held
 ) -> type[Any]:
     def read(self: Any, name: str) -> Any:
         if name in tensors:
             return tensors[name]
-        _check_read("self", name, listed, getattr(original, name, None))
+        in_class = getattr(original, name, None)
+        if name[0] != "_" or (name not in _MACHINERY and held.holds(name, own(self), in_class)):
+            _check_read("self", name, listed, in_class)
         return original.__getattribute__(self, name)  # type: ignore[call-arg]
+
+    def own(self: Any) -> Mapping[str, Any]:
+        return object.__getattribute__(self, "__dict__") if original.__dictoffset__ else {}
 
     names: dict[str, Any] = {"__getattribute__": read, "__module__": original.__module__}
     if not original.__dictoffset__:
@@ -86,7 +120,8 @@ def _class_guard(
     def read(cls: Any, name: str) -> Any:
         if name in tensors:
             return tensors[name]
-        _check_read("cls", name, listed, meta.__getattribute__(original, name))
+        if name[0] != "_":  # what a class has is the same for all calls that share a composite
+            _check_read("cls", name, listed, meta.__getattribute__(original, name))
         return meta.__getattribute__(cls, name)
 
     guarding = type(meta.__name__, (meta,), {"__getattribute__": read})
@@ -116,9 +151,7 @@ class _QuietObject:
 
 
 def _check_read(owner: str, name: str, listed: Collection[str], in_class: Any) -> None:
-    if name not in listed and name not in _MACHINERY and not callable(in_class):
-        if name.startswith("__") and name.endswith("__"):
-            return
+    if name not in listed and not callable(in_class):
         raise UnlistedReadError(
             f"reads {owner}.{name}, which is neither an operand nor an attribute; list it in"
             " `operands` if it is a tensor, otherwise in `attributes` or `when`"

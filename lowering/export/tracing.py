@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -311,13 +312,17 @@ class _Tracer:
 
     def update(self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory) -> None:
         optimizer = _capturable(factory(list(trained.values())))
-        state = self._optimizer_state(trained, factory)
-        before = {name: dict(values) for name, values in state.items()}
-        for name, values in state.items():
+        for name, values in self._optimizer_state(trained, factory).items():
             optimizer.state[trained[name]] = values
+        before = _numbers(optimizer, trained)
         with torch.no_grad():
             optimizer.step()
-        _check_numbers(optimizer, before, state)
+        _check_numbers(optimizer, before, _numbers(optimizer, trained))
+        state = {
+            name: optimizer.state[parameter]
+            for name, parameter in trained.items()
+            if parameter in optimizer.state
+        }
         for name, parameter in trained.items():
             self.output(f"param:{name}", parameter.detach(), updates=f"param:{name}")
         for name, values in state.items():
@@ -361,24 +366,37 @@ class _Tracer:
         }
 
 
+def _numbers(
+    optimizer: torch.optim.Optimizer, trained: Mapping[str, torch.nn.Parameter]
+) -> dict[str, Number]:
+    """The Python numbers that an optimizer keeps, by what they are called in a message."""
+    kept: dict[str, Mapping[Any, Any]] = {"of itself": vars(optimizer)}
+    kept |= {f"of {name}": optimizer.state.get(p, {}) for name, p in trained.items()}
+    kept |= {f"of group {n}": group for n, group in enumerate(optimizer.param_groups)}
+    return {
+        f"{key!r} {whose}": value
+        for whose, values in kept.items()
+        for key, value in values.items()
+        if isinstance(value, Number)
+    }
+
+
 def _check_numbers(
-    optimizer: torch.optim.Optimizer,
-    before: Mapping[str, Mapping[str, Any]],
-    after: Mapping[str, Mapping[str, Any]],
+    optimizer: torch.optim.Optimizer, before: Mapping[str, Number], after: Mapping[str, Number]
 ) -> None:
-    """Python numbers of an optimizer's state are constants of the program.
+    """Python numbers of an optimizer are constants of the program.
 
     Raises:
         ExportError: a step has changed one.
     """
-    for name, values in before.items():
-        for key, value in values.items():
-            if isinstance(value, int | float) and after[name].get(key) != value:
-                raise ExportError(
-                    f"{type(optimizer).__name__} counts {key!r} of {name} as a Python number, which"
-                    " would be the same in each step of the program; use an optimizer that keeps it"
-                    " as a tensor, as those of torch.optim do"
-                )
+    for name, value in before.items():
+        now = after.get(name, value)
+        if now != value and not (now != now and value != value):
+            raise ExportError(
+                f"{type(optimizer).__name__} changes {name}, a Python number, in each step, but the"
+                " program would have the same number in all steps; use an optimizer that keeps it"
+                " as a tensor, as those of torch.optim do"
+            )
 
 
 def _capturable(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

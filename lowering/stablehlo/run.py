@@ -129,11 +129,18 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     buffer = io.BytesIO()
     for_platform(module.ir, platform).operation.write_bytecode(buffer)
     try:
-        loaded = backend.compile_and_load(buffer.getvalue(), [device])
+        loaded = backend.compile_and_load(buffer.getvalue(), [device], _options())
     except (RuntimeError, ValueError) as error:
         raise RunError(f"XLA cannot compile the module for {platform}: {error}") from error
     inputs, outputs = function_types(main)
     return Executable(inputs, outputs, platform, loaded, device)
+
+
+def _options() -> Any:
+    """What jax compiles with. Without it, maxima of XLA:CPU (jaxlib 0.10 to 0.12) drop NaN."""
+    from jax.extend.backend import get_compile_options
+
+    return get_compile_options(num_replicas=1, num_partitions=1)
 
 
 def for_platform(module: IrModule, platform: str) -> IrModule:

@@ -103,22 +103,47 @@ def test_a_loss_that_depends_on_nothing_trained(computed: Any, x: torch.Tensor) 
 
 
 class Counting(torch.optim.Optimizer):
-    """Counts its steps as a Python number, as transformers' Adafactor does."""
+    """Counts its steps as a Python number, for each parameter as transformers' Adafactor, for each
+    group, or once."""
 
-    def __init__(self, parameters: Any) -> None:
+    def __init__(self, parameters: Any, place: str) -> None:
         super().__init__(parameters, {})
+        self.place, self.steps = place, 0
+        self.param_groups[0]["steps"] = 0
 
     def step(self, closure: Any = None) -> Any:
         for parameter in self.param_groups[0]["params"]:
-            state = self.state[parameter]
-            state["step"] = state.get("step", 0) + 1
-            parameter.sub_(parameter.grad / state["step"])
+            count = self.state.get(parameter, {}).get("steps", 0)
+            self.state[parameter] = {
+                "best": float("nan"), "steps": count + 1 if self.place == "state" else 0
+            }  # fmt: skip
+            parameter.sub_(parameter.grad)
+        self.param_groups[0]["steps"] += self.place == "group"
+        self.steps += self.place == "optimizer"
 
 
-def test_an_optimizer_that_counts_in_python(computed: Any, x: torch.Tensor) -> None:
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [
+        ("state", "'steps' of linear.weight"),
+        ("group", "'steps' of group 0"),
+        ("optimizer", "'steps' of itself"),
+    ],
+)
+def test_an_optimizer_that_counts_in_python(
+    computed: Any, x: torch.Tensor, place: str, what: str
+) -> None:
     module = computed(lambda self, x: self.linear(x).sum())
-    said = refused(lambda: composites.export(module, (x,), optimizer=Counting))
-    assert said.startswith("Counting counts 'step' of linear.weight as a Python number, which")
+    said = refused(
+        lambda: composites.export(module, (x,), optimizer=partial(Counting, place=place))
+    )
+    assert said.startswith(f"Counting changes {what}, a Python number, in each step, but")
+
+
+def test_numbers_that_an_optimizer_does_not_change(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x).sum())
+    program = composites.export(module, (x,), optimizer=partial(Counting, place="nowhere"))
+    assert "param:linear.weight" in [value.name for value in program.outputs]
 
 
 def test_a_module_that_returns_no_tensor(computed: Any, x: torch.Tensor) -> None:

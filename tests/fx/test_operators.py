@@ -96,7 +96,11 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         torch.index_put(x, (rows,), of_columns[None], accumulate=True),
         torch.index_put(x, (elements,), one),
         torch.index_put(x, (elements,), one[0]),
+        torch.index_put(x, (elements,), one[:, None, None]),
     ]
+    for values in (3.0, x[:, :1] * 2):
+        results.append(x.clone())
+        results[-1][:, x[0] > 0] = values
     return torch.stack(results)
 
 
@@ -107,6 +111,11 @@ def of_masks(x: torch.Tensor) -> torch.Tensor:
         lambda x: x.view(torch.uint8),
         lambda x: x.view(torch.int64),
         lambda x: x[0, 0].view(torch.int32),
+        lambda x: (x > 0).view(torch.uint8),
+        lambda x: (x > 0).view(torch.int16),
+        lambda x: (x > 0).to(torch.uint8).view(torch.bool),
+        lambda x: torch.view_as_real(x.view(torch.complex64)),
+        lambda x: x.to(torch.complex64).view(torch.float32),
         lambda x: torch.any(x > 0, dim=()),
         lambda x: torch.all(x > 0, dim=()),
         lambda x: torch.any(x > 0, dim=(0, 1)),
@@ -157,10 +166,16 @@ def test_a_type_that_jax_does_not_have() -> None:
 def test_a_mask_with_a_value_for_each_element_is_refused() -> None:
     class Masked(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.index_put(x, (x > 0,), torch.ones(int((torch.ones(6) > 0).sum())))
+            return torch.index_put(x, (x > 0,), torch.ones(6))
+
+    class Beside(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.index_put(x, (x[:, 0] > 0, torch.tensor([1])), torch.ones(1))
 
     with pytest.raises(composites.ExportError, match="give one value for all of them"):
         composites.export(Masked(), (torch.ones(6),), ops=[], frontend="fx")
+    with pytest.raises(composites.ExportError, match="has a mask beside other indices"):
+        composites.export(Beside(), (torch.ones(3, 2),), ops=[], frontend="fx")
 
 
 def test_gradients_are_clipped() -> None:

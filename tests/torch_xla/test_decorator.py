@@ -76,7 +76,22 @@ class Norm(torch.nn.Module):
         return self._squared(x) * self.weight
 
     def _squared(self, x: torch.Tensor) -> torch.Tensor:
-        return x.square()
+        self._twice = x * self._TWO
+        return self._twice * x / self._TWO
+
+    _TWO = 2.0
+
+    @property
+    def _ones(self) -> torch.Tensor:
+        return self.weight / self.weight
+
+    @composites.composite("acme.ones", operands=("x", "self.weight"))
+    def ones(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self._ones
+
+    @composites.composite("acme.called", operands=("x", "self.weight"), attributes=("self.eps",))
+    def called(self, x: torch.Tensor) -> torch.Tensor:
+        return x if hasattr(self, "_nothing") else self(x) + 1
 
 
 def calls(*tensors: torch.Tensor) -> list[str]:
@@ -249,9 +264,15 @@ def test_a_method_that_reads_something_else_says_what_to_list(name: str, read: s
     )
 
 
-def test_a_method_calls_other_methods() -> None:
-    _, x = data(4, 3)
-    assert calls(Norm().to("xla").normed(x)) == ["acme.normed"]
+@pytest.mark.parametrize("name", ["normed", "called", "ones"])
+def test_a_method_reads_what_objects_share(name: str) -> None:
+    """Other methods, constants of the class, what the body wrote and properties."""
+    a, x = data(4, 3)
+    on_xla = Norm().to("xla")
+    result = getattr(on_xla, name)(x)
+    assert f"acme.{name}" in calls(result)
+    torch.testing.assert_close(result.cpu(), getattr(Norm(), name)(a))
+    assert not hasattr(on_xla, "_twice")
 
 
 @pytest.mark.parametrize("times", [64, 65])

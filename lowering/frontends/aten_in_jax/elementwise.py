@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import torch
 from jax import lax
 
 from lowering.frontends.aten_in_jax.dtypes import common_dtype, jax_dtype, opmath_dtype
@@ -200,9 +201,21 @@ def _to_copy(dtype: Any, /, x: Any, *further: Any, **_: Any) -> Any:
 
 @rule("aten::view.dtype")
 def _bits(dtype: Any, /, x: Any, wanted: Any) -> Any:
-    """Bits as another type. JAX has a dimension more where an element becomes several, which are
-    neighbours in PyTorch, and one less where several become one."""
+    """Bits as another type. JAX has none of booleans and of complex numbers, has a dimension more
+    where an element becomes several, which are neighbours in PyTorch, and one less where several
+    become one."""
     to = jnp.dtype(jax_dtype(wanted))
+    if x.dtype == to:
+        return x
+    if x.dtype == jnp.bool_:
+        x = x.astype(jnp.uint8)
+    if jnp.iscomplexobj(x):
+        x = jnp.stack([x.real, x.imag], -1).reshape(*x.shape[:-1], 2 * x.shape[-1])
+    if to == jnp.bool_:
+        return _bits(dtype, x, torch.uint8) != 0
+    if jnp.issubdtype(to, jnp.complexfloating):
+        parts = _bits(dtype, x, _OF_COMPLEX[wanted])
+        return lax.complex(parts[..., ::2], parts[..., 1::2])
     if to.itemsize > x.dtype.itemsize:
         parts = to.itemsize // x.dtype.itemsize
         x = x.reshape(*x.shape[:-1], x.shape[-1] // parts, parts)
@@ -210,6 +223,9 @@ def _bits(dtype: Any, /, x: Any, wanted: Any) -> Any:
     if to.itemsize < x.dtype.itemsize:
         bits = bits.reshape(*x.shape[:-1], x.shape[-1] * bits.shape[-1])
     return bits
+
+
+_OF_COMPLEX = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 @rule("aten::hardshrink_backward", "aten::softshrink_backward")

@@ -53,19 +53,34 @@ def _index_tensor(dtype: Any, /, x: Any, indices: Any) -> Any:
 def _index_put(
     dtype: Any, /, x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any
 ) -> Any:
-    if len(indices) == 1 and _is_mask(indices[0]):
-        rest = x.ndim - indices[0].ndim
-        if values.ndim == rest + 1 and values.shape[0] == 1:
-            values = values[0]
-        if values.ndim <= rest:  # the same for all that the mask selects
-            mask = indices[0].reshape(*indices[0].shape, *[1] * rest) != 0
-            return jnp.where(mask, x + values if accumulate else values, x)
-    why = (
-        "aten::index_put has a value for each element that a mask selects, whose number depends on"
-        " values; give one value for all of them, or write it with torch.where"
-    )
+    given = [i for i in indices if i is not None]
+    if len(given) == 1 and _is_mask(given[0]):
+        before = next(n for n, index in enumerate(indices) if index is not None)
+        return _put_under_mask(x, given[0], before, values, accumulate)
+    why = "aten::index_put has a mask beside other indices; write it with torch.where"
     place = x.at[_index(indices, why)]
-    return place.add(values) if accumulate else place.set(values)
+    if not accumulate:
+        return place.set(values)
+    return place.max(values) if x.dtype == jnp.bool_ else place.add(values)
+
+
+def _put_under_mask(x: Any, mask: Any, before: int, values: Any, accumulate: bool) -> Any:
+    """One value for all elements of dimensions that a mask selects. `before` dimensions come before
+    these."""
+    behind = x.ndim - before - mask.ndim
+    number = values.ndim - behind - 1  # of the dimension of the elements
+    if number >= 0:
+        if values.shape[number] != 1:
+            raise UnknownOperatorError(
+                "aten::index_put has a value for each element that a mask selects, whose number"
+                " depends on values; give one value for all of them, or write it with torch.where"
+            )
+        shape = values.shape
+        values = values.reshape(*shape[:number], *[1] * mask.ndim, *shape[number + 1 :])
+    chosen = mask.reshape(*[1] * before, *mask.shape, *[1] * behind) != 0
+    if accumulate:
+        values = x | values if x.dtype == jnp.bool_ else x + values
+    return jnp.where(chosen, values, x).reshape(x.shape)  # values can have more dimensions of one
 
 
 def _place(x: Any, dim: int, index: Any) -> Any:

@@ -123,19 +123,10 @@ def _seen(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
     return func(*arguments, **keywords)
 
 
-IN_ORDER = "in_order"
-"""The key under which `meta` of a placeholder has whether its elements are in order."""
-
-
-def placeholder(described: torch.Tensor, *, in_order: bool = True) -> TracedTensor:
-    """An input of the graph, described by a tensor on the device `meta`.
-
-    Args:
-        in_order: whether the caller's tensor keeps its elements in the order of the dimensions.
-    """
+def placeholder(described: torch.Tensor) -> TracedTensor:
+    """An input of the graph, described by a tensor on the device `meta`."""
     graph = current_graph()
     node = graph.placeholder(f"input_{len(graph.nodes)}")
-    node.meta[IN_ORDER] = in_order
     return TracedTensor(described, _described(node, described))
 
 
@@ -268,7 +259,7 @@ def stock(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> A
             f"{name} reads the value of a tensor, but a traced tensor has no value"
         )
     if name in _SAME:
-        return _same(func, arguments[0])
+        return _same(func, arguments[0], keywords.get("memory_format"))
     function = FUNCTIONS.get(func)
     if function is not None:
         return function(*arguments, **keywords)
@@ -297,7 +288,16 @@ def _recorded(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
     if not isinstance(described, torch.Tensor | tuple | list):
         raise ValueReadError(f"{func.name()} returns a {type(described).__name__}")
     kept = {key: value for key, value in keywords.items() if key not in _OF_MEMORY}
-    return node(func, arguments, kept, described)
+    made = node(func, arguments, kept, described)
+    if keywords.get("memory_format") in _CHANNELS_LAST:
+        made.node.meta[REORDERED] = True
+    return made
+
+
+REORDERED = "reordered"
+"""The key under which `meta` of a node says that PyTorch keeps the channels of its result last."""
+
+_CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 
 def _is_mask(index: Any) -> bool:
@@ -322,9 +322,13 @@ def _on_meta(value: Any) -> Any:
     return torch.device("meta") if isinstance(value, torch.device) else value
 
 
-def _same(func: Any, tensor: Any) -> TracedTensor:
+def _same(func: Any, tensor: Any, memory_format: Any) -> TracedTensor:
     described = func(tensor.described) if isinstance(tensor, TracedTensor) else tensor.to("meta")
-    return TracedTensor(described, _node_of(tensor))
+    if memory_format not in _CHANNELS_LAST:
+        return TracedTensor(described, _node_of(tensor))
+    made: TracedTensor = node(func, (tensor,), {}, described)
+    made.node.meta[REORDERED] = True
+    return made
 
 
 def constant(tensor: torch.Tensor) -> TracedTensor:

@@ -61,19 +61,19 @@ def _is_in_order(node: torch.fx.Node) -> bool:
     pending = [node]
     while pending:
         one = pending.pop()
-        if one in seen or one.op == "get_attr":
+        if one in seen or one.op in ("placeholder", "get_attr"):
             continue
         seen.add(one)
-        if one.op == "placeholder":
-            if not one.meta[capture.IN_ORDER]:
-                return False
-            continue
+        if one.meta.get(capture.REORDERED):
+            return False
         name = getattr(one.target, "name", lambda: "")().partition(".")[0]
         if name in _NEW:
             continue
         if name in _SAME_ORDER:
             pending.append(one.all_input_nodes[0])
-        elif name == "aten::cat" or torch.Tag.pointwise in getattr(one.target, "tags", ()):
+        elif name in _KEEPING_FORMAT and one.meta["val"].dim() not in _WITH_CHANNELS:
+            continue
+        elif name in _KEEPING_FORMAT or torch.Tag.pointwise in getattr(one.target, "tags", ()):
             pending.extend(one.all_input_nodes)
         else:
             return False
@@ -93,13 +93,18 @@ _NEW = frozenset(
 _SAME_ORDER = frozenset(
     f"aten::{name}"
     for name in (
-        "_to_copy", "_unsafe_view", "clone", "constant_pad_nd", "copy", "empty_like", "full_like",
+        "_to_copy", "_unsafe_view", "clone", "copy", "empty_like", "full_like",
         "index_add", "index_put", "ones_like", "reshape", "scatter", "scatter_add", "squeeze",
         "squeeze_copy", "unsqueeze", "unsqueeze_copy", "view", "view_copy", "zeros_like",
     )
 )  # fmt: skip
-"""Operators whose results are in order if their first operands are. Of `cat` and of pointwise ones,
-all operands have to be."""
+"""Operators whose results are in order if their first operands are. Of pointwise ones, all operands
+have to be."""
+
+_KEEPING_FORMAT = frozenset(["aten::cat", "aten::constant_pad_nd"])
+_WITH_CHANNELS = (4, 5)
+"""Operators whose results of so many dimensions have their channels last if those of an operand are
+last. All other results of theirs are in order."""
 
 
 def _places(

@@ -45,5 +45,4 @@ def traced_placeholder(like: torch.Tensor) -> capture.TracedTensor:
     FxTensors.type_of(like)
     # Parameters of the program have no strides.
     described = torch.empty(tuple(like.shape), dtype=like.dtype, device="meta")
-    in_order = like.layout is torch.strided and like.is_contiguous()
-    return capture.placeholder(described, in_order=in_order)
+    return capture.placeholder(described)
