@@ -1,8 +1,9 @@
-"""Commands that run a module of ours in another process of Python."""
+"""Commands that run a module of ours in another process of Python, and how processes ended."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -26,3 +27,11 @@ def command_of(module: str, *arguments: str) -> list[str]:
     folders = [folder or os.getcwd() for folder in sys.path]
     # -P: a file in the folder that the process is started in shadows nothing either.
     return [sys.executable, "-P", "-c", _RUN, root, module, *folders, "", *arguments]
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, such as `SIGSEGV`; `signal 34` of one that has none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from composites.child_processes import signal_name
 from composites.cli.errors import clear_errors, fail
 from composites.cli.output import print_table
 from composites.python_syntax import imports, parse_module
@@ -55,16 +55,10 @@ def run(
     if not watched.graphs and watched.exit_code == 0:
         why = _why_not(Path(script))
         fail(f"{script} ran no graph on an XLA device, and JAX compiled none{why}")
-    if watched.exit_code < 0:  # as a shell has it
-        typer.echo(f"{script} was ended by {_signal(-watched.exit_code)}", err=True)
-    raise typer.Exit(watched.exit_code if watched.exit_code >= 0 else 128 - watched.exit_code)
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    if watched.exit_code < 0:
+        typer.echo(f"{script} was ended by {signal_name(-watched.exit_code)}", err=True)
+        raise typer.Exit(128 - watched.exit_code)  # as a shell has it
+    raise typer.Exit(watched.exit_code)
 
 
 def _why_not(script: Path) -> str:

@@ -14,7 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import IO
 
-from composites.child_processes import command_of
+from composites.child_processes import command_of, signal_name
 
 from .errors import CrashError, StableHLOError
 
@@ -107,7 +107,7 @@ def cause_of_death(code: int, limits: Limits, noise: IO[bytes]) -> str:
     lines = [line.strip()[:200] for line in said.splitlines() if line.strip()]
     if code > 0 and any(line.startswith(_TRACEBACK) for line in lines):
         return f"the process that reads it failed, perhaps whatever the file is: {lines[-1]}"
-    how = f"exit code {code}" if code > 0 else _signal_name(-code)
+    how = f"exit code {code}" if code > 0 else signal_name(-code)
     first = lines[0] if lines else ""
     return f"jaxlib crashed on it ({how}{f': {first}' if first else ''}); the file may be damaged"
 
@@ -118,10 +118,3 @@ def too_long(limits: Limits) -> str:
         f"it takes longer than {limits.seconds:g} seconds; it is damaged, or needs a higher limit"
         " (--seconds, or Limits)"
     )
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

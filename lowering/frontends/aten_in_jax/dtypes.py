@@ -84,5 +84,6 @@ def _value(described: Any) -> Any:
 
 
 def opmath_dtype(dtype: Any) -> Any:
-    """The type that PyTorch's kernels compute in: f32 for f16 and bf16."""
-    return jnp.dtype(jnp.float32) if dtype in (jnp.float16, jnp.bfloat16) else dtype
+    """The type that PyTorch's kernels compute in: at least f32 for floats."""
+    floats = jnp.issubdtype(dtype, jnp.floating)
+    return jnp.promote_types(dtype, jnp.float32) if floats else dtype

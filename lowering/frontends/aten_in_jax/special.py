@@ -10,6 +10,7 @@ import jax.scipy.special as jsp
 import numpy as np
 from jax import lax
 
+from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import (
     RULES,
@@ -36,8 +37,7 @@ def _in_f32(function: Callable[..., Any]) -> Callable[..., Any]:
     """In at least f32: JAX has some of these functions in no narrower type."""
 
     def run(dtype: Any, /, *operands: Any) -> Any:
-        floats = jnp.issubdtype(dtype, jnp.floating)
-        wide = jnp.promote_types(dtype, jnp.float32) if floats else dtype
+        wide = opmath_dtype(dtype)
         return function(*jnp.broadcast_arrays(*(as_type(x, wide) for x in operands)))
 
     return run
