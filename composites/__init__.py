@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UnsupportedCallError,
         UnusableFunctionError,
     )
+    from composites.intermediates import intermediate
     from composites.operators.linear_cross_entropy import linear_cross_entropy
     from lowering.activation import active, disable, enable, enabled
     from lowering.decorator import composite
@@ -58,6 +59,7 @@ __all__ = [
     "enable",
     "enabled",
     "export",
+    "intermediate",
     "jax",
     "linear_cross_entropy",
     "nn",
@@ -71,6 +73,7 @@ _HOMES = {
     "Program": "lowering.export.program",
     "composite": "lowering.decorator",
     "export": "lowering.export.api",
+    "intermediate": "composites.intermediates",
     "linear_cross_entropy": "composites.operators.linear_cross_entropy",
 }
 

@@ -27,7 +27,7 @@ from composites.registry.model import (
     When,
 )
 from composites.registry.named_arguments import named_signature
-from composites.registry.saves import problems_of_saves
+from composites.registry.saves import problems_of_intermediates, problems_of_saves
 from lowering.frontends.chosen import package
 from lowering.import_hook import after_import
 
@@ -49,6 +49,7 @@ def composite(
     attributes: Sequence[str] | Mapping[str, str] = (),
     version: int = 1,
     saves: Sequence[str] | None = None,
+    intermediates: Sequence[str] = (),
 ) -> Callable[[Function], Function]:
     """Make a function of tensors one composite wherever it is called with XLA tensors.
 
@@ -73,6 +74,8 @@ def composite(
         version: the version of the composite's meaning.
         saves: operands and results (`result`, `result.1`) that the backward takes; by default all
             operands. The backward is computed from these alone, so list all that it reads.
+        intermediates: names of values that the function gives to `composites.intermediate`. The
+            forward returns them for the backward, which then does not compute them again.
 
     Raises:
         RegistryError: the name is not valid, the function does not have a listed argument, `saves`
@@ -93,6 +96,7 @@ def composite(
             attributes=attributes,
             version=version,
             saves=saves,
+            intermediates=intermediates,
         )
         unclaimed = _warning_of_jax(entry, function)
         made: list[Replacement] = []  # empty until torch_xla is imported
@@ -135,6 +139,7 @@ def entry_of_function(
     attributes: Sequence[str] | Mapping[str, str],
     version: int,
     saves: Sequence[str] | None,
+    intermediates: Sequence[str] = (),
     is_jax: bool = False,
 ) -> Composite:
     """The entry of a function under a decorator; see `composite` for the arguments.
@@ -156,6 +161,10 @@ def entry_of_function(
         parameters = list(named_signature(function, target).parameters)
     except UnusableFunctionError as error:
         raise RegistryError([Problem(location.file, location.line, name, str(error))]) from error
+
+    def refused(problems: Sequence[str]) -> RegistryError:
+        return RegistryError([Problem(location.file, location.line, name, p) for p in problems])
+
     namespace, _, own = name.rpartition(".")
     sources = attributes if isinstance(attributes, Mapping) else _by_last_part(attributes)
     owner = owner_of(function, parameters)
@@ -185,13 +194,14 @@ def entry_of_function(
         )
     taken = tuple(item for item in listed if item not in (*sources.values(), owner))
     problems += problems_of_saves(saves or (), taken)
+    if isinstance(intermediates, str):
+        problems.append(f'intermediates: "{intermediates}" is one string; write a list of names')
     if not (NAMESPACE.fullmatch(namespace) and NAME.fullmatch(own)):
         problems.append(f"{name!r} is not a valid composite name; write namespace.name")
     if problems:
-        raise RegistryError(
-            [Problem(location.file, location.line, name, problem) for problem in problems]
-        )
-    return Composite(
+        raise refused(problems)
+    kept = taken if saves is None and intermediates else saves
+    entry = Composite(
         namespace=namespace,
         name=own,
         composite=own,
@@ -206,8 +216,13 @@ def entry_of_function(
         decomposition=Decomposition("jax", target) if is_jax else Decomposition(),
         backward=DERIVE,
         location=location,
-        saves=None if saves is None else tuple(saves),
+        saves=None if kept is None else (*kept, *intermediates),
+        saved=tuple((name, None) for name in intermediates),
     )
+    problems = list(problems_of_intermediates(entry.intermediates, entry))
+    if problems:
+        raise refused(problems)
+    return entry
 
 
 def _by_last_part(sources: Sequence[str]) -> dict[str, str]:

@@ -10,16 +10,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from composites.errors import UnsupportedCallError
+from composites.intermediates import intermediate
 
 _ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,
     "gelu": functional.gelu,
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
-}
-_DERIVATIVES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "silu": torch.ops.aten.silu_backward,
-    "gelu": torch.ops.aten.gelu_backward,
-    "gelu_tanh": lambda grad, x: torch.ops.aten.gelu_backward(grad, x, approximate="tanh"),
 }
 # By the names of classes, so that transformers is only imported by models that use it.
 _NAMES = {
@@ -89,130 +85,15 @@ def experts(
         down_proj: `[experts, hidden, inner]`.
         activation: `silu`, `gelu` or `gelu_tanh`.
     """
-    arguments = hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj
-    return experts_with_products(*arguments, activation=activation)[0]
-
-
-def experts_with_products(
-    hidden_states: Tensor,
-    top_k_index: Tensor,
-    top_k_weights: Tensor,
-    gate_up_proj: Tensor,
-    down_proj: Tensor,
-    *,
-    activation: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`experts`, and the products that its backward needs.
-
-    Where devices share an expert, each of these products needs other devices: a sum of parts, or
-    halves of rows that are divided. A backward that computed them again would need them again.
-
-    Returns:
-        The sum of `experts`; `experts_gate`, `experts_up` and `experts_output`.
-    """
     chosen = top_k_index.reshape(-1)
     pairs = hidden_states.repeat_interleave(top_k_index.size(-1), dim=0)
     both = torch.bmm(gate_up_proj[chosen], pairs.unsqueeze(-1)).squeeze(-1)
-    gate, up = both.chunk(2, dim=-1)
+    # Where devices share an expert, each of these products needs other devices: a sum of parts, or
+    # halves of rows that are divided.
+    gate, up = map(intermediate, both.chunk(2, dim=-1), ("gate", "up"))
     inner = _ACTIVATIONS[activation](gate) * up
     outer = torch.bmm(down_proj[chosen], inner.unsqueeze(-1)).squeeze(-1)
-    return _weighted_sum(outer, top_k_weights, hidden_states), gate, up, outer
-
-
-def experts_gate(
-    hidden_states: Tensor,
-    top_k_index: Tensor,
-    top_k_weights: Tensor,
-    gate_up_proj: Tensor,
-    down_proj: Tensor,
-    *,
-    activation: str,
-) -> Tensor:
-    """`gate x` of each pair of a token and an expert: `[tokens * k, inner]`."""
-    arguments = hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj
-    return experts_with_products(*arguments, activation=activation)[1]
-
-
-def experts_up(
-    hidden_states: Tensor,
-    top_k_index: Tensor,
-    top_k_weights: Tensor,
-    gate_up_proj: Tensor,
-    down_proj: Tensor,
-    *,
-    activation: str,
-) -> Tensor:
-    """`up x` of each pair of a token and an expert: `[tokens * k, inner]`."""
-    arguments = hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj
-    return experts_with_products(*arguments, activation=activation)[2]
-
-
-def experts_output(
-    hidden_states: Tensor,
-    top_k_index: Tensor,
-    top_k_weights: Tensor,
-    gate_up_proj: Tensor,
-    down_proj: Tensor,
-    *,
-    activation: str,
-) -> Tensor:
-    """What each expert makes of its token, without the weight: `[tokens * k, hidden]`."""
-    arguments = hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj
-    return experts_with_products(*arguments, activation=activation)[3]
-
-
-def experts_backward(
-    grad_output: Tensor,
-    hidden_states: Tensor,
-    top_k_index: Tensor,
-    top_k_weights: Tensor,
-    gate_up_proj: Tensor,
-    down_proj: Tensor,
-    gate: Tensor,
-    up: Tensor,
-    output: Tensor,
-    activation: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of `experts`, from its products, with the bits of PyTorch's own.
-
-    Args:
-        grad_output: `[tokens, hidden]`.
-        gate, up, output: `experts_gate`, `experts_up` and `experts_output`.
-
-    Returns:
-        The gradients of `hidden_states`, `top_k_weights`, `gate_up_proj` and `down_proj`.
-    """
-    tokens, hidden = hidden_states.shape
-    chosen = top_k_index.reshape(-1)
-    count = top_k_index.size(-1)
-    weights = top_k_weights.reshape(-1).unsqueeze(-1)
-    of_weighted = grad_output.to(torch.result_type(output, weights))
-    of_weighted = of_weighted.unsqueeze(1).expand(tokens, count, hidden)
-    of_weighted = of_weighted.reshape(tokens * count, hidden)
-    of_output = (of_weighted * weights).to(output.dtype)
-    of_weights = (of_weighted * output).sum(-1).to(weights.dtype)
-
-    activated = _ACTIVATIONS[activation](gate)
-    of_output = of_output.unsqueeze(-1)
-    of_down = torch.bmm(of_output, (activated * up).unsqueeze(1))
-    of_inner = torch.bmm(down_proj[chosen].transpose(1, 2), of_output).squeeze(-1)
-    of_gate = _DERIVATIVES[activation](of_inner * up, gate)
-    of_both = torch.cat([of_gate, of_inner * activated], dim=-1).unsqueeze(-1)
-
-    pairs = hidden_states.repeat_interleave(count, dim=0)
-    of_gate_up = torch.bmm(of_both, pairs.unsqueeze(1))
-    of_pairs = torch.bmm(gate_up_proj[chosen].transpose(1, 2), of_both).squeeze(-1)
-    return (
-        of_pairs.reshape(tokens, count, hidden).sum(1),
-        of_weights.reshape(top_k_weights.shape),
-        _gathered(of_gate_up, chosen, gate_up_proj),
-        _gathered(of_down, chosen, down_proj),
-    )
-
-
-def _gathered(of_pairs: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-    """The gradient of weights of which each pair has those of its expert."""
-    return torch.zeros_like(weights).index_put((chosen,), of_pairs, accumulate=True)
+    return _weighted_sum(intermediate(outer, "output"), top_k_weights, hidden_states)
 
 
 def experts_of_module(
@@ -267,10 +148,11 @@ def gpt_oss_experts(
     pairs = hidden_states.repeat_interleave(top_k_index.size(-1), dim=0)
     both = torch.bmm(pairs.unsqueeze(1), gate_up_proj[chosen]).squeeze(1)
     both = both + gate_up_proj_bias[chosen]
-    gate = both[..., ::2].clamp(min=None, max=limit)
-    up = both[..., 1::2].clamp(min=-limit, max=limit)
+    gate = intermediate(both[..., ::2], "gate").clamp(min=None, max=limit)
+    up = intermediate(both[..., 1::2], "up").clamp(min=-limit, max=limit)
     inner = (up + 1) * (gate * torch.sigmoid(gate * alpha))
     outer = torch.bmm(inner.unsqueeze(1), down_proj[chosen]).squeeze(1) + down_proj_bias[chosen]
+    outer = intermediate(outer, "output")
     return _weighted_sum(outer, top_k_weights, hidden_states)
 
 

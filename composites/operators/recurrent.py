@@ -18,7 +18,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from composites.errors import UnsupportedCallError
+from composites.intermediates import intermediate
 
+_LSTM_GATES = ("entering", "forgotten", "proposed", "shown")
+_GRU_OF_INPUT = ("reset_of_input", "update_of_input", "new_of_input")
+_GRU_OF_STATE = ("reset_of_state", "update_of_state", "new_of_state")
 LstmResults = tuple[Tensor, Tensor, Tensor]
 
 
@@ -43,7 +47,7 @@ def lstm_cell(
         The next hidden state and cell state, `[N, H]`.
     """
     gates = functional.linear(hx, w_hh, b_hh) + functional.linear(input, w_ih, b_ih)
-    entering, forgotten, proposed, shown = gates.chunk(4, 1)
+    entering, forgotten, proposed, shown = map(intermediate, gates.chunk(4, 1), _LSTM_GATES)
     cy = forgotten.sigmoid() * cx + entering.sigmoid() * proposed.tanh()
     return shown.sigmoid() * cy.tanh(), cy
 
@@ -67,12 +71,28 @@ def gru_cell(
     Returns:
         The next state, `[N, H]`.
     """
-    of_input = functional.linear(input, w_ih, b_ih).chunk(3, 1)
-    of_state = functional.linear(hx, w_hh, b_hh).chunk(3, 1)
+    of_input, of_state = _gru_products(input, hx, w_ih, w_hh, b_ih, b_hh)
     reset = (of_state[0] + of_input[0]).sigmoid()
     update = (of_state[1] + of_input[1]).sigmoid()
     proposed = (of_input[2] + of_state[2] * reset).tanh()
     return (hx - proposed) * update + proposed
+
+
+def _gru_products(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
+    b_hh: Tensor | None,
+) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """The parts of reset, update and new gate in the products with input and state."""
+    of_input = functional.linear(input, w_ih, b_ih).chunk(3, 1)
+    of_state = functional.linear(hx, w_hh, b_hh).chunk(3, 1)
+    return (
+        tuple(map(intermediate, of_input, _GRU_OF_INPUT)),
+        tuple(map(intermediate, of_state, _GRU_OF_STATE)),
+    )
 
 
 def scanned_gru_cell(
@@ -84,8 +104,7 @@ def scanned_gru_cell(
     b_hh: Tensor | None = None,
 ) -> Tensor:
     """`gru_cell`, in the order of operations of torch_xla's torch.nn.GRU."""
-    of_input = functional.linear(input, w_ih, b_ih).chunk(3, 1)
-    of_state = functional.linear(hx, w_hh, b_hh).chunk(3, 1)
+    of_input, of_state = _gru_products(input, hx, w_ih, w_hh, b_ih, b_hh)
     reset = torch.sigmoid(of_input[0] + of_state[0])
     update = torch.sigmoid(of_input[1] + of_state[1])
     proposed = torch.tanh(of_input[2] + reset * of_state[2])

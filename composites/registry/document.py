@@ -32,6 +32,7 @@ from composites.registry.model import (
     KERNEL_PLATFORMS,
     VERSION,
 )
+from composites.registry.saves import INTERMEDIATE
 from composites.registry.yaml_text import Path, YamlText
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
@@ -211,6 +212,7 @@ def _entry_name(value: Any) -> Any:
 
 _LETTERS = "letters, digits, _ and $, joined by dots"
 _A_NAME = f"a composite name: {_LETTERS}"
+_AN_INTERMEDIATE = "the name of a value, such as gates"
 
 FunctionName = Annotated[str, BeforeValidator(_function_name)]
 JaxFunctionName = Annotated[str, BeforeValidator(_jax_function_name)]
@@ -360,6 +362,9 @@ class CompositeDocument(_Strict):
     backward: str | None = None
     results: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
     saves: list[str | Annotated[dict[str, str], BeforeValidator(_saved)]] | None = None
+    intermediates: list[Annotated[str, _matching(INTERMEDIATE, _AN_INTERMEDIATE)]] = Field(
+        default_factory=list
+    )
     gradients: list[str] = Field(default_factory=list)
     group: Name | None = None
     rewrites: dict[Annotated[str, BeforeValidator(_caught)], FunctionName] = Field(

@@ -151,7 +151,10 @@ def _of_entry(
                 results=tuple(entry.results),
                 derives=entry.backward == DERIVE,
                 saves=None if saves is None else tuple(n for n in saves if isinstance(n, str)),
-                saved=tuple(key for item in saves or () if isinstance(item, dict) for key in item),
+                saved=(
+                    *(key for item in saves or () if isinstance(item, dict) for key in item),
+                    *entry.intermediates,
+                ),
                 alternative=alternative,
             )
 

@@ -248,9 +248,9 @@ class Composite:
     saves: tuple[str, ...] | None = None
     """Operands and results (`result`, `result.1`) that the backward takes; None for all
     operands."""
-    saved: tuple[tuple[str, str], ...] = ()
+    saved: tuple[tuple[str, str | None], ...] = ()
     """Further results of the forward if a backward will run: each name, and the function that
-    computes it."""
+    computes it; None for a value that the decomposition names (`composites.intermediate`)."""
     gradients: tuple[str, ...] = ()
     """For a backward without an operator: the operands of the forward whose gradients it
     returns."""
@@ -285,6 +285,11 @@ class Composite:
     def identity(self) -> str:
         """The entry's name with its namespace and version. It is unique."""
         return f"{self.qualified}@{self.version}"
+
+    @property
+    def intermediates(self) -> tuple[str, ...]:
+        """The further results that are values inside the decomposition."""
+        return tuple(name for name, target in self.saved if target is None)
 
     @property
     def composite_name(self) -> str:

@@ -60,8 +60,11 @@ def entry_document(entry: Composite) -> dict[str, Any]:
     if entry.adapt is not None:
         document["adapt"] = entry.adapt
     if entry.saves is not None:
-        targets = dict(entry.saved)
-        document["saves"] = [{n: targets[n]} if n in targets else n for n in entry.saves]
+        targets, inner = dict(entry.saved), entry.intermediates
+        listed = [name for name in entry.saves if name not in inner]
+        document["saves"] = [{n: targets[n]} if n in targets else n for n in listed]
+        if inner:
+            document["intermediates"] = list(inner)
     if entry.results:
         document["results"] = list(entry.results)
     if entry.gradients:

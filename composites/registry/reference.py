@@ -158,4 +158,5 @@ def _backward(entry: Composite, registry: Registry) -> Iterator[str]:
     saved = ", ".join(f"`{name}`" for name in saves) or "nothing"
     yield f"backward: derived, `{entry.backward_name}`; saved for it: {saved}"
     for name, target in entry.saved:
-        yield f"if a backward follows, the forward has one more result, `{name}`: `{target}`"
+        value = "a value of the decomposition" if target is None else f"`{target}`"
+        yield f"if a backward follows, the forward has one more result, `{name}`: {value}"

@@ -1,10 +1,13 @@
-"""What a backward may take besides gradients: the names that `saves` lists."""
+"""What a backward may take besides gradients: the names of `saves` and `intermediates`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
+from composites.registry.model import Composite
+
+INTERMEDIATE = re.compile(r"[^\W\d]\w*")
 _RESULT = re.compile(r"result(\.[1-9][0-9]*)?")
 
 
@@ -21,3 +24,20 @@ def problems_of_saves(saves: Sequence[str], operands: Sequence[str]) -> Iterator
                 f"saves: {name!r} is neither an operand ({', '.join(operands) or 'there is none'})"
                 " nor a result (result, result.1, …)"
             )
+
+
+def problems_of_intermediates(names: Sequence[str], entry: Composite) -> Iterator[str]:
+    """What is wrong with names of values inside a decomposition.
+
+    Args:
+        entry: with these names among what it saves.
+    """
+    others = [*entry.operands, *(name for name, target in entry.saved if target is not None)]
+    others += [attribute.argument or "" for attribute in entry.attributes]
+    for name in dict.fromkeys(names):
+        if not INTERMEDIATE.fullmatch(name):
+            yield f"intermediates: {name!r} is not the name of a value, such as gates"
+        elif names.count(name) > 1:
+            yield f"intermediates: {name!r} is listed twice"
+        elif name in others or _RESULT.fullmatch(name):
+            yield f"intermediates: {name!r} has another meaning in this entry; choose another name"

@@ -60,7 +60,7 @@ from composites.registry.operators import (
     find_operator,
     names,
 )
-from composites.registry.saves import problems_of_saves
+from composites.registry.saves import problems_of_intermediates, problems_of_saves
 from composites.registry.signatures import check_signature, describe_function
 from composites.registry.when import read_when
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
@@ -199,6 +199,7 @@ class _EntryReader:
             return None
         if operator is not None and callee is operator:
             self._check_operator(operator)
+        operands = self._path_operands() if callee is None else self._operands(callee)
         composite = Composite(
             namespace=self.document.namespace,
             name=name,
@@ -206,7 +207,7 @@ class _EntryReader:
             op=None if operator is None else operator.qualified,
             functions=tuple(self.entry.function),
             version=_version(self.name, self.entry),
-            operands=self._path_operands() if callee is None else self._operands(callee),
+            operands=operands,
             attributes=tuple(self._attributes(callee)),
             when=self._when(callee),
             decomposition=self._decomposition(operator, callee),
@@ -214,7 +215,7 @@ class _EntryReader:
             location=Location(self.source, self.text.line(("composites", self.name))),
             results=self._results(operator, callee),
             adapt=self.entry.adapt,
-            saves=self._saves(),
+            saves=self._saves(operands),
             saved=self._saved(),
             gradients=tuple(self.entry.gradients),
             group=self.entry.group,
@@ -229,6 +230,7 @@ class _EntryReader:
         named = [name for name in self.entry.saves or () if isinstance(name, str)]
         for problem in problems_of_saves(named, composite.operands):
             self._problem(problem, "saves")
+        self._check_intermediates(composite)
         if len(self.problems) == found_before:
             self._check_alternatives(composite)
             self._check_kernels(composite)
@@ -323,17 +325,29 @@ class _EntryReader:
             self._problem("results: a number appears twice", "results")
         return results
 
-    def _saves(self) -> tuple[str, ...] | None:
-        if self.entry.saves is None:
+    def _saves(self, operands: Sequence[str]) -> tuple[str, ...] | None:
+        if self.entry.saves is None and not self.entry.intermediates:
             return None
-        return tuple(
-            name
-            for item in self.entry.saves
-            for name in (item if isinstance(item, dict) else (item,))
-        )
+        listed = operands if self.entry.saves is None else self.entry.saves
+        names = [name for item in listed for name in (item if isinstance(item, dict) else (item,))]
+        return (*names, *self.entry.intermediates)
 
-    def _saved(self) -> tuple[tuple[str, str], ...]:
-        saved: list[tuple[str, str]] = []
+    def _check_intermediates(self, composite: Composite) -> None:
+        if not composite.intermediates:
+            return
+        if not composite.derives:
+            self._problem("intermediates: needs `backward: derive`, which takes them")
+        if composite.op is not None and composite.decomposition.target is None:
+            self._problem(
+                "intermediates: the stock lowering names no values; give a `decomposition` that"
+                " calls composites.intermediate",
+                "intermediates",
+            )
+        for problem in problems_of_intermediates(composite.intermediates, composite):
+            self._problem(problem, "intermediates")
+
+    def _saved(self) -> tuple[tuple[str, str | None], ...]:
+        saved: list[tuple[str, str | None]] = []
         for item in self.entry.saves or ():
             for name, target in item.items() if isinstance(item, dict) else ():
                 try:
@@ -341,7 +355,7 @@ class _EntryReader:
                 except UnusableFunctionError as error:
                     self._problem(f"saves: {name}: {error}", "saves")
                 saved.append((name, target))
-        return tuple(saved)
+        return (*saved, *((name, None) for name in self.entry.intermediates))
 
     def _rewrites(self) -> Iterator[tuple[str, str]]:
         for caught, target in self.entry.rewrites.items():

@@ -22,6 +22,7 @@ from composites.errors import (
     LoweringError,
     UnsupportedCallError,
 )
+from composites.intermediates import handled
 from composites.registry.model import Alternative, Composite
 from composites.registry.operators import Operator, find_overload
 from lowering.dispatch.alternatives import (
@@ -248,7 +249,8 @@ def lower_composite(
     try:
         present.extend(frontend.tensors.type_of(t) for t in operands if t is not None)
         written = attributes()
-        decomposition = decompose()
+        with handled(None):  # names inside a composite are its own
+            decomposition = decompose()
         seed = decomposition.seed
         composite = emit_composite(
             name,

@@ -15,10 +15,12 @@ from composites.errors import (
     UnsupportedCallError,
 )
 from composites.functions import find_function
+from composites.intermediates import recorded
 from composites.registry.model import Composite
 from lowering import interrupts
 from lowering.dispatch.guarded_self import UnlistedReadError
-from lowering.emission.types import DecompositionHlo, TensorType
+from lowering.dispatch.saving import further_values
+from lowering.emission.types import DecompositionHlo
 from lowering.frontends.protocols import Frontend, GraphRunError, Kernel, WrittenOperandError
 
 Call = Callable[..., Any]
@@ -74,12 +76,13 @@ def lower_jax(
     frontend: Frontend,
     call: Call,
     operands: Sequence[Any],
-    saved: Sequence[Callable[..., Any]] = (),
+    *,
+    saved: bool = False,
 ) -> DecompositionHlo:
     """The HLO of an entry's JAX function.
 
     Args:
-        saved: JAX functions of the same arguments, whose results come last.
+        saved: whether further results for a backward come last.
 
     Raises:
         LoweringError: the function failed.
@@ -90,48 +93,12 @@ def lower_jax(
     function = jax_function(entry, call)
 
     def lowered(*arrays: Any) -> Any:
-        results = function(*arrays)
-        extra = [call(further, *arrays) for further in saved]
+        with recorded() as named:
+            results = function(*arrays)
+        extra = further_values(entry, call, arrays, named) if saved else []
         return [*jax.leaves(results), *extra] if extra else results
 
     return lower_jax_function(entry, frontend, lowered, operands)
-
-
-def lower_jax_gradients(
-    entry: Composite,
-    frontend: Frontend,
-    call: Call,
-    operands: Sequence[Any],
-    types: Sequence[TensorType | None],
-    places: Sequence[int | None],
-    wanted: Sequence[bool],
-    present: Sequence[bool],
-) -> DecompositionHlo:
-    """The HLO of the gradients of an entry's JAX function.
-
-    Args:
-        operands: the gradients of the results that have one, then what the forward saved.
-        types: of the forward's operands.
-        places: for each of these, its position among what was saved; None if it was not. Only its
-            type matters then.
-        wanted: for each of these, whether its gradient is a result.
-        present: for each result of the forward, whether its gradient is given.
-
-    Raises: see `lower_jax`.
-    """
-    jax = jax_frontend()
-    function, count = jax_function(entry, call), sum(present)
-
-    def gradients(*arrays: Any) -> Any:
-        grads, saved = iter(arrays[:count]), arrays[count:]
-        inputs = [
-            saved[place] if place is not None else None if type_ is None else jax.blank(type_)
-            for place, type_ in zip(places, types, strict=True)
-        ]
-        given = [next(grads) if there else None for there in present]
-        return jax.gradients_of(function, inputs, wanted, given)
-
-    return lower_jax_function(entry, frontend, gradients, operands)
 
 
 def jax_function(entry: Composite, call: Call) -> Callable[..., Any]:
@@ -168,7 +135,7 @@ def lower_jax_function(
     try:
         with interrupts.allowed():
             return jax.lower_function(function, types)  # type: ignore[no-any-return]
-    except (UnsupportedCallError, InvalidCallError):
+    except (UnsupportedCallError, InvalidCallError, LoweringError):
         raise
     except (Exception, SystemExit) as error:
         raise _failed(entry, frontend, operands, error) from error
@@ -210,7 +177,7 @@ def lower_function(
             autocast=autocast,
             as_stock=as_stock or keeps_stock_bits(entry),
         )
-    except (UnsupportedCallError, InvalidCallError):
+    except (UnsupportedCallError, InvalidCallError, LoweringError):
         raise
     except UnlistedReadError as error:
         raise LoweringError(f"{entry.location}: {entry.qualified} {error}") from error

@@ -2188,7 +2188,7 @@ def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     return hook
 
 def gru_cell(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.gru_cell, version 1.
+    """Lower calls as ptxla.gru_cell, version 2.
 
     aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
     """

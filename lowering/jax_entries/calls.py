@@ -291,13 +291,12 @@ class Call:
     ) -> Kind:
         entry = self.definition.entry
         taken, whole = self._taken(len(grads)), self._whole(wanted)
-        places = [taken.index(n) if n in taken else None for n in range(len(self._types))]
         function = self._lowered(
             lambda: meaning.backward(
-                self.definition, self._captured[0], self._types, grads, saved, places, whole
+                self.definition, self._captured[0], self._types, grads, saved, taken, whole
             )
         )
-        self._check_saved(grads, places, whole)
+        self._check_saved(grads, taken, saved, whole)
         present = [type_ for type_ in (*grads, *saved) if type_ is not None]
         attributes = {**self._attributes, "output_mask": attribute_types.boolean_list(whole)}
         return Kind(
@@ -311,7 +310,8 @@ class Call:
     def _check_saved(
         self,
         grads: tuple[Any | None, ...],
-        places: Sequence[int | None],
+        taken: Sequence[int],
+        saved: Sequence[Any | None],
         wanted: tuple[bool, ...],
     ) -> None:
         """Check that the derived backward reads no operand that `saves` leaves out.
@@ -320,19 +320,28 @@ class Call:
             LoweringError: it does, and its gradients would be wrong.
         """
         types = self._types
-        if all(place is not None or t is None for place, t in zip(places, types, strict=True)):
+        is_taken = [n in taken for n in range(len(types))]
+        if all(there or t is None for there, t in zip(is_taken, types, strict=True)):
             return
         # The backward as if it took all operands.
+        others = {n: t for n, t in zip(taken, saved, strict=True) if n >= len(types)}
+        given = [*types, *others.values()]
         function = self._lowered(
             lambda: meaning.backward(
-                self.definition, self._captured[0], types, grads, types, range(len(types)), wanted
+                self.definition,
+                self._captured[0],
+                types,
+                grads,
+                given,
+                [*range(len(types)), *others],
+                wanted,
             )
         )
-        given = [type_ for type_ in grads if type_ is not None]
-        jaxpr = self._lowered(lambda: trace(function, [*given, *self._present]))
-        read = iter(reads(jaxpr)[len(given) :])
+        present = [[t for t in listed if t is not None] for listed in (grads, given)]
+        jaxpr = self._lowered(lambda: trace(function, [*present[0], *present[1]]))
+        read = iter(reads(jaxpr)[len(present[0]) :])
         is_read = [type_ is not None and next(read) for type_ in types]
-        refuse_unsaved(self.definition.entry, self._names_of_operands(), places, is_read)
+        refuse_unsaved(self.definition.entry, self._names_of_operands(), is_taken, is_read)
 
     def _taken(self, results: int) -> tuple[int, ...]:
         """The positions of what `saves` lists among operands, results and further results."""

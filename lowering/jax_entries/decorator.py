@@ -48,6 +48,7 @@ def composite(
     attributes: Sequence[str] | Mapping[str, str] | None = None,
     version: int = 1,
     saves: Sequence[str] | None = None,
+    intermediates: Sequence[str] = (),
 ) -> Callable[[Function], Function]:
     """Make a function of JAX arrays one composite wherever a JAX program calls it.
 
@@ -72,6 +73,8 @@ def composite(
         saves: operands and results (`result`, `result.1`) that the backward takes; by default all
             operands. The backward is computed from these operands, and one that reads another is a
             `LoweringError`.
+        intermediates: names of values that the function gives to `composites.intermediate`. The
+            forward returns them for the backward, which then does not compute them again.
 
     Raises:
         RegistryError: the name is not valid, `saves` lists something else, the function does not
@@ -85,7 +88,7 @@ def composite(
         if isinstance(decorated, staticmethod | classmethod):
             kind = type(decorated)
             return kind(decorate(decorated.__func__))
-        entry = _entry(decorated, name, operands, attributes, version, saves)
+        entry = _entry(decorated, name, operands, attributes, version, saves, intermediates)
         registry = Registry(entry.location.file, entry.namespace, (entry,))
         definition = Definition(entry, registry, Hooks(), own=decorated)
         try:
@@ -110,6 +113,7 @@ def _entry(
     attributes: Sequence[str] | Mapping[str, str] | None,
     version: int,
     saves: Sequence[str] | None,
+    intermediates: Sequence[str],
 ) -> Composite:
     chosen = _keyword_only(function, operands or ()) if attributes is None else attributes
     entry = entry_of_function(
@@ -119,6 +123,7 @@ def _entry(
         attributes=chosen,
         version=version,
         saves=saves,
+        intermediates=intermediates,
         is_jax=True,
     )
     owner = owner_of(function, list(inspect.signature(function).parameters))

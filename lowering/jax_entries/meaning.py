@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from composites.functions import find_function
+from composites.intermediates import handled, recorded
 from composites.torch_internals import pytree
-from lowering.dispatch.autograd.gradients import gradients_of
+from lowering.dispatch.autograd.gradients import gradients_of, replacement
+from lowering.dispatch.saving import further_values, saved_intermediates
 from lowering.frontends import aten_in_jax
 from lowering.frontends import jax as jax_functions
 from lowering.jax_entries.capturing import Captured
@@ -48,11 +49,12 @@ def forward(
         saved: whether further results of `saves` follow.
     """
     entry, call = definition.entry, captured.call
-    extra = [find_function(target) for _, target in entry.saved] if saved else []
     found: list[Structure] = []
 
     def whole(*operands: Any) -> Any:
-        results = entry.exposed(call(definition.function, *operands))
+        with recorded() as named:
+            results = entry.exposed(call(definition.function, *operands))
+        extra = further_values(entry, call, operands, named) if saved else []
         if definition.is_jax:
             flat, spec = jax.tree.flatten(results)
             found[:] = [Structure((True,) * len(flat), partial(jax.tree.unflatten, spec))]
@@ -60,7 +62,7 @@ def forward(
             flat, spec = pytree.tree_flatten(results)
             present = tuple(isinstance(result, torch.Tensor) for result in flat)
             found[:] = [Structure(present, partial(pytree.tree_unflatten, treespec=spec))]
-        return [*flat, *(call(function, *operands) for function in extra)]
+        return [*flat, *extra]
 
     if definition.is_jax:
 
@@ -77,11 +79,14 @@ def forward(
 def further_results(
     definition: Definition, captured: Captured, types: Sequence[Any | None]
 ) -> Arrays:
-    """What `saves` computes besides operands and results."""
-    functions = [find_function(target) for _, target in definition.entry.saved]
+    """What a backward takes besides operands and results."""
+    entry, call = definition.entry, captured.call
 
     def of_operands(*operands: Any) -> list[Any]:
-        return [captured.call(function, *operands) for function in functions]
+        with recorded() as named:
+            if any(target is None for _, target in entry.saved):
+                call(definition.function, *operands)
+        return further_values(entry, call, operands, named)
 
     if definition.is_jax:
         return lambda *arrays: of_operands(*spread(arrays, types))
@@ -96,7 +101,7 @@ def backward(
     types: Sequence[Any | None],
     grads: Sequence[Any | None],
     saved: Sequence[Any | None],
-    places: Sequence[int | None],
+    taken: Sequence[int],
     wanted: Sequence[bool],
 ) -> Arrays:
     """The gradient of the decomposition, for `backward: derive`.
@@ -105,12 +110,14 @@ def backward(
         types: of the forward's operands.
         grads: types of the gradients of its results; None for one that is zero.
         saved: types of what the backward takes besides.
-        places: for each operand of the forward, its place among `saved`. If that is None, only its
-            type matters.
-        wanted: for each of these, whether its gradient is a result.
+        taken: the positions of `saved` among operands, results and further results of the forward.
+            Of an operand that is not among them, only the type matters.
+        wanted: for each operand of the forward, whether its gradient is a result.
     """
     function, call, entry = definition.function, captured.call, definition.entry
     count = sum(grad is not None for grad in grads)
+    places = [taken.index(n) if n in taken else None for n in range(len(types))]
+    first = len(types) + len(grads)
 
     def split(values: Sequence[Any], blank: Callable[[Any], Any]) -> tuple[list[Any], list[Any]]:
         rest, kept = iter(values[:count]), values[count:]
@@ -123,6 +130,9 @@ def backward(
     def run(*operands: Any) -> Any:
         return entry.exposed(call(function, *operands))
 
+    def named(kept: Sequence[Any]) -> dict[str, Any]:
+        return saved_intermediates(entry, taken, kept, first)
+
     operands = [*(grad for grad in grads if grad is not None), *saved]
     if definition.is_jax:
 
@@ -130,7 +140,8 @@ def backward(
             inputs, given = split(
                 list(spread(arrays, operands)), lambda type_: jnp.zeros(type_.shape, type_.dtype)
             )
-            return jax_functions.gradients_of(run, inputs, wanted, given)
+            with handled(jax_functions.replacement(named(list(spread(arrays, operands))[count:]))):
+                return jax_functions.gradients_of(run, inputs, wanted, given)
 
         return of_arrays
 
@@ -139,7 +150,8 @@ def backward(
             tensors,
             lambda type_: torch.zeros(type_.shape, dtype=aten_in_jax.torch_dtype(type_.dtype)),
         )
-        found = gradients_of(run, inputs, wanted, given, create_graph=False)
+        with handled(replacement(named(tensors[count:]))):
+            found = gradients_of(run, inputs, wanted, given, create_graph=False)
         return [gradient for gradient in found if gradient is not None]
 
     graph = aten_in_jax.record(of_tensors, operands)

@@ -67,8 +67,8 @@ def test_check_reports_every_problem(tmp_path: Path) -> None:
         f"{wrong}:4: a: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?",
         f"{wrong}:5: b: unknown key 'opp'; did you mean 'op'? (the keys are op, function,"
         " copies, composite, version, operands, attributes, when, adapt, decomposition, backward,"
-        " results, saves, gradients, group, rewrites, jax, example, samples, alternatives,"
-        " kernels)",
+        " results, saves, intermediates, gradients, group, rewrites, jax, example, samples,"
+        " alternatives, kernels)",
     ]
 
 

@@ -174,8 +174,8 @@ WRONG = {
         [
             "6: e: unknown key 'atributes'; did you mean 'attributes'? (the keys are op,"
             " function, copies, composite, version, operands, attributes, when, adapt,"
-            " decomposition, backward, results, saves, gradients, group, rewrites, jax,"
-            " example, samples, alternatives, kernels)"
+            " decomposition, backward, results, saves, intermediates, gradients, group,"
+            " rewrites, jax, example, samples, alternatives, kernels)"
         ],
     ),
     "version": (

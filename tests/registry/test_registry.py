@@ -105,7 +105,7 @@ def test_json_schema_names_every_key_of_an_entry() -> None:
     }
     assert set(schema["$defs"]["CompositeDocument"]["properties"]) == {
         "op", "function", "composite", "version", "operands", "attributes", "when", "adapt",
-        "decomposition", "backward", "results", "saves", "gradients",
+        "decomposition", "backward", "results", "saves", "intermediates", "gradients",
         "group", "rewrites", "jax", "example", "samples", "copies", "alternatives",
         "kernels",
     }  # fmt: skip

@@ -31,6 +31,8 @@ import jax
 import jax.numpy as jnp
 import torch
 
+import composites
+
 
 def gelu(self, *, approximate="none"):
     return jax.nn.gelu(self, approximate=approximate == "tanh")
@@ -47,6 +49,11 @@ def exp(self):
 def linear(input, weight, bias=None):
     product = input @ weight.T
     return product if bias is None else product + bias
+
+
+def named_silu(self):
+    product = composites.intermediate(self @ jnp.eye(3, dtype=self.dtype), "product")
+    return product * jax.nn.sigmoid(product)
 
 
 def var_mean(self, dim=None, *, correction=None, keepdim=False):
@@ -236,6 +243,23 @@ def test_only_what_is_asked_for(enable: Callable[[str], None]) -> None:
     assert "output_mask = dense<[true, false, false]> : tensor<3xi1>" in text
     assert re.search(r'"umbra.planted_backward" %\S+, %\S+ \{', text)  # one gradient, the weight
     torch.testing.assert_close(found.cpu(), w.cpu().sum(0).expand(4, 3))
+
+
+def test_a_backward_that_reads_what_is_not_saved_is_an_error(
+    enable: Callable[[str], None],
+) -> None:
+    enable(derived("aten::linear", "linear", ", saves: [input]"))
+    x, w = numbers(4, 3).to("xla").requires_grad_(), numbers(5, 3, seed=1).to("xla")
+    with pytest.raises(LoweringError, match="the backward reads weight, which `saves` leaves out"):
+        torch.autograd.grad(F.linear(x, w).sum(), [x])
+
+
+def test_a_value_that_the_function_names(enable: Callable[[str], None]) -> None:
+    enable(derived("aten::silu", "named_silu", ", intermediates: [product]"))
+    same_as_cpu(F.silu, [numbers(4, 3)], BOTH)
+    x = numbers(4, 3).to("xla").requires_grad_()
+    text = xm.get_stablehlo(torch.autograd.grad(F.silu(x).sum(), [x]))
+    assert text.count("stablehlo.dot") == 2  # one each way
 
 
 def test_a_gradient_that_is_zero(enable: Callable[[str], None]) -> None:

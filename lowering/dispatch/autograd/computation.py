@@ -10,7 +10,7 @@ import torch
 
 from composites import torch_internals
 from composites.errors import LoweringError, UnsupportedCallError
-from composites.functions import find_function
+from composites.intermediates import recorded
 from composites.registry.model import Alternative, Composite
 from composites.torch_internals import TreeSpec, pytree
 from lowering.dispatch.alternatives import as_entry, forward_of, has_stock_bits, lower_alternative
@@ -19,6 +19,7 @@ from lowering.dispatch.backend import Lowered, lower_composite
 from lowering.dispatch.decomposition import Call, lower_function, lower_jax, require_tensors
 from lowering.dispatch.differentiable import TensorMeta
 from lowering.dispatch.operand_lists import Groups, grouped, operand_names, ungrouped
+from lowering.dispatch.saving import further_values
 from lowering.dispatch.statistics import Fallback
 from lowering.emission.types import DecompositionHlo
 from lowering.frontends.protocols import Frontend, Seed
@@ -213,26 +214,27 @@ def _lower_stock(
     """The computation with the entry's own decomposition."""
     entry, frontend = definition.entry, definition.frontend
     traced: list[tuple[TreeSpec, tuple[bool, ...]]] = []
-    saved = [find_function(target) for _, target in entry.saved] if wanted else []
     autocast = frontend.tracing.autocast_dtype()
 
     def forward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
         for tensor, leaf in zip(tensors, wanted or (), strict=False):
             if tensor is not None:
                 tensor.requires_grad_(leaf)
-        with torch.set_grad_enabled(wanted is not None):
+        with torch.set_grad_enabled(wanted is not None), recorded() as named:
             outputs = definition.run(arguments.call, autocast, *tensors)
         flat, spec = pytree.tree_flatten(outputs)
         require_tensors(flat)
         if any(_shares_memory(result, tensors) for result in flat):
             raise UnsupportedCallError("a result is an operand, or a view of one")
         traced[:] = [(spec, tuple(result.requires_grad for result in flat))]
-        extra = [arguments.call(function, *tensors) for function in saved]
+        extra = further_values(entry, arguments.call, tensors, named) if wanted else []
+        require_tensors(extra)
         return [result.detach() for result in (*flat, *extra)]
 
     def decompose() -> DecompositionHlo:
         if entry.decomposition.kind == "jax":
-            return lower_jax(entry, frontend, arguments.call, arguments.operands, saved)
+            saved = wanted is not None
+            return lower_jax(entry, frontend, arguments.call, arguments.operands, saved=saved)
         return lower_function(entry, frontend, forward, arguments.operands, autocast=autocast)
 
     lowered = lower_composite(
@@ -251,7 +253,7 @@ def _lower_stock(
         spec, differentiable = traced[0]
     else:  # autograd does not see a JAX function
         has_backward = definition.backward is not None or entry.derives
-        count = len(types) - len(saved)
+        count = len(types) - (len(entry.saved) if wanted else 0)
         spec = _structure(count)
         differentiable = tuple(
             has_backward and wanted is not None and (dtype.is_floating_point or dtype.is_complex)

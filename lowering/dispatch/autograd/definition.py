@@ -111,14 +111,14 @@ def local_name(operand: str) -> str:
 def refuse_unsaved(
     entry: Composite,
     names: Sequence[str],
-    places: Sequence[int | None],
+    is_taken: Sequence[bool],
     is_read: Sequence[bool],
 ) -> None:
     """Check that a derived backward reads no operand that `saves` leaves out.
 
     Args:
         names: of the operands of the forward.
-        places: for each operand, its position among what was saved; None if it was not.
+        is_taken: for each operand, whether the backward takes it.
         is_read: for each operand, whether a gradient depends on its value.
 
     Raises:
@@ -126,8 +126,8 @@ def refuse_unsaved(
     """
     lost = dict.fromkeys(
         name
-        for name, place, read in zip(names, places, is_read, strict=True)
-        if read and place is None
+        for name, taken, read in zip(names, is_taken, is_read, strict=True)
+        if read and not taken
     )
     if lost:
         raise LoweringError(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from composites.intermediates import Handler
 from composites.torch_internals import pytree
 from lowering.dispatch.differentiable import Gradients
 
@@ -59,6 +60,29 @@ def gradients_of(
         next(filled) if asked and t is not None else None
         for t, asked in zip(inputs, wanted, strict=True)
     ]
+
+
+def replacement(values: Mapping[str, torch.Tensor]) -> Handler:
+    """A handler of named values, for `composites.intermediates.handled`. Of the names in `values`,
+    a decomposition goes on with these tensors, and gradients go to what it computed itself."""
+
+    def replace(computed: torch.Tensor, name: str) -> Any:
+        given = values.get(name)
+        if given is None:
+            return computed
+        return _Replaced.apply(computed, given)  # type: ignore[no-untyped-call]
+
+    return replace
+
+
+class _Replaced(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, computed: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+        return given.view_as(given)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return grads[0], None
 
 
 def _leaf(tensor: torch.Tensor | None, wanted: bool, create_graph: bool) -> torch.Tensor | None:

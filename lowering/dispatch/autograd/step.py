@@ -7,15 +7,16 @@ gradients are those of the stock lowering.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from composites import attribute_types
 from composites.errors import LoweringError
+from composites.intermediates import Handler, handled
 from composites.registry.model import Alternative, Decomposition
 from lowering import interrupts
 from lowering.dispatch.alternatives import (
@@ -30,23 +31,30 @@ from lowering.dispatch.autograd.definition import (
     Definition,
     Operands,
     local_name,
+    refuse_unsaved,
     result_name,
 )
-from lowering.dispatch.autograd.gradients import gradients_of
+from lowering.dispatch.autograd.gradients import gradients_of, replacement
 from lowering.dispatch.backend import Lowered, lower_composite
 from lowering.dispatch.computations import NotNowError, remember
 from lowering.dispatch.decomposition import (
     Call,
     jax_frontend,
+    jax_function,
     lower_function,
-    lower_jax_gradients,
+    lower_jax_function,
 )
 from lowering.dispatch.differentiable import Gradients, TensorMeta
 from lowering.dispatch.operand_lists import Groups, regrouped
+from lowering.dispatch.saving import saved_intermediates
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.emission.composite import CompositeHlo
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.protocols import Frontend, Seed
+
+Pull = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
+"""From a forward's operands and the gradients of its results to those of the operands."""
+Replace = Callable[[Mapping[str, Any]], Handler]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,23 +246,34 @@ class _Backward:
         wanted, places = self.wanted, self.places
         count = len(operands) - len(self.saved)
         present = [grad is not None for grad in self.grads]
+        computation = step.computation
+        first = len(step.types) + computation.results
 
-        def backward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
-            grads = iter(tensors[:count])
-            saved = tensors[count:]
-            device = next(t.device for t in tensors if t is not None)
-            # Of an operand that was not saved, only the shape and dtype matter.
-            inputs = [
-                saved[place] if place is not None else _blank(type_, device, wanted=False)
-                for place, type_ in zip(places, step.types, strict=True)
-            ]
-            found = gradients_of(
-                step.run,
-                inputs,
-                wanted,
-                [next(grads) if there else None for there in present],
-                create_graph=False,
-            )
+        # What was not saved is given too, to see that nothing reads it.
+        unsaved = [
+            _meta(type_) for place, type_ in zip(places, step.types, strict=True) if place is None
+        ]
+
+        def of_tensors(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
+            def pull(inputs: Operands, grads: Operands) -> Gradients:
+                return gradients_of(step.run, inputs, wanted, grads, create_graph=False)
+
+            return backward(pull, replacement, *tensors)
+
+        def of_arrays(*arrays: Any) -> list[Any]:
+            jax, run = jax_frontend(), jax_function(entry, step.call)
+
+            def pull(inputs: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+                return jax.gradients_of(run, inputs, wanted, grads)  # type: ignore[no-any-return]
+
+            return backward(pull, jax.replacement, *arrays)
+
+        def backward(pull: Pull, replace: Replace, *values: Any) -> list[Any]:
+            grads = iter(values[:count])
+            saved, others = values[count : len(operands)], iter(values[len(operands) :])
+            inputs = [saved[place] if place is not None else next(others) for place in places]
+            with handled(replace(saved_intermediates(entry, computation.taken, saved, first))):
+                found = pull(inputs, [next(grads) if there else None for there in present])
             return [grad for grad in found if grad is not None]
 
         def attributes() -> Mapping[str, str | None]:
@@ -268,20 +287,22 @@ class _Backward:
             return lowered
 
         def decompose() -> DecompositionHlo:
+            given = [*operands, *unsaved]
+            taken = sum(operand is not None for operand in operands)
             if entry.decomposition.kind == "jax":
-                return lower_jax_gradients(
-                    entry,
-                    frontend,
-                    step.call,
-                    operands,
-                    [_type_of(type_, frontend) for type_ in step.types],
-                    places,
-                    wanted,
-                    present,
+                jax = jax_frontend()
+                types = [None if t is None else frontend.tensors.type_of(t) for t in given]
+                blank = [None if t is None else jax.blank(t) for t in types[len(operands) :]]
+                lowered = lower_jax_function(
+                    entry, frontend, lambda *arrays: of_arrays(*arrays, *blank), operands
                 )
-            return lower_function(
-                entry, frontend, backward, operands, autocast=frontend.tracing.autocast_dtype()
-            )
+                if blank:
+                    self._refuse_unsaved(jax.reads(of_arrays, types)[taken:])
+                return lowered
+            autocast = frontend.tracing.autocast_dtype()
+            lowered = lower_function(entry, frontend, of_tensors, given, autocast=autocast)
+            self._refuse_unsaved(number is not None for number in lowered.parameters[taken:])
+            return replace(lowered, parameters=lowered.parameters[:taken])
 
         return lower_composite(
             entry,
@@ -291,6 +312,23 @@ class _Backward:
             operands,
             attributes,
             decompose,
+        )
+
+    def _refuse_unsaved(self, is_read: Iterable[bool]) -> None:
+        """Check that the derived backward reads no operand that was not saved.
+
+        Args:
+            is_read: for each present operand that was not saved.
+        """
+        rest = iter(is_read)
+        step = self.step
+        pairs = zip(self.places, step.types, strict=True)
+        unsaved = [place is None and type_ is not None for place, type_ in pairs]
+        refuse_unsaved(
+            step.definition.entry,
+            step.computation.names,
+            [not lost for lost in unsaved],
+            [lost and next(rest) for lost in unsaved],
         )
 
     def _alternative(
@@ -460,10 +498,12 @@ def _of_lists(found: Sequence[Any], groups: Groups, definition: Definition) -> l
 
 
 def _type_of(type_: TensorMeta | None, frontend: Frontend) -> TensorType | None:
-    if type_ is None:
-        return None
-    shape, dtype = type_
-    return frontend.tensors.type_of(torch.empty(shape, dtype=dtype, device="meta"))
+    described = _meta(type_)
+    return None if described is None else frontend.tensors.type_of(described)
+
+
+def _meta(type_: TensorMeta | None) -> torch.Tensor | None:
+    return None if type_ is None else torch.empty(type_[0], dtype=type_[1], device="meta")
 
 
 def _blank(type_: TensorMeta | None, device: torch.device, wanted: bool) -> torch.Tensor | None:

@@ -11,6 +11,16 @@ from lowering.frontends.jax.functions import (
     leaves,
     lower_function,
     optimization_barrier,
+    reads,
+    replacement,
 )
 
-__all__ = ["blank", "gradients_of", "leaves", "lower_function", "optimization_barrier"]
+__all__ = [
+    "blank",
+    "gradients_of",
+    "leaves",
+    "lower_function",
+    "optimization_barrier",
+    "reads",
+    "replacement",
+]

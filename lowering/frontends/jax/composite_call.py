@@ -33,6 +33,7 @@ from lowering.frontends.jax.internals import (
     run_equation,
     vary_alike,
     varying_as,
+    without_unused,
 )
 
 
@@ -195,7 +196,8 @@ def trace(function: Callable[..., Any], types: Sequence[Any]) -> Any:
             "it has an effect that is ordered, as jax.debug.print(ordered=True) has, and a"
             " composite cannot keep the order; call that outside of this function"
         )
-    return jax.make_jaxpr(partial(_inlined, traced))(*types)
+    # A derived backward has what named values (`composites.intermediate`) made unused.
+    return without_unused(jax.make_jaxpr(partial(_inlined, traced))(*types))
 
 
 _LARGEST = 64

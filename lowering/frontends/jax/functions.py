@@ -5,14 +5,16 @@ Tested with jax 0.7.1, 0.10.2 and 0.12.0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from composites.intermediates import Handler
 from lowering.emission.types import DecompositionHlo, TensorType
+from lowering.frontends.jax import internals
 from lowering.stablehlo.dtypes import numpy_dtype
 from lowering.stablehlo.run import enable_x64
 
@@ -49,6 +51,32 @@ def gradients_of(
     return [jnp.conj(gradient) for gradient in found]
 
 
+def replacement(values: Mapping[str, Any]) -> Handler:
+    """A handler of named values, for `composites.intermediates.handled`. Of the names in `values`,
+    a decomposition goes on with these arrays, and gradients go to what it computed itself."""
+
+    def replace(computed: Any, name: str) -> Any:
+        return _replaced(computed, values[name]) if name in values else computed
+
+    return replace
+
+
+def _given(computed: Any, given: Any) -> Any:
+    return given
+
+
+def _replaced_forward(computed: Any, given: Any) -> tuple[Any, None]:
+    return given, None
+
+
+def _replaced_backward(_: None, cotangent: Any) -> tuple[Any, None]:
+    return cotangent, None
+
+
+_replaced = jax.custom_vjp(_given)
+_replaced.defvjp(_replaced_forward, _replaced_backward)
+
+
 def _cotangent(result: Any, grad: Any) -> Any:
     if not jnp.issubdtype(result.dtype, jnp.inexact):
         return np.zeros(result.shape, jax.dtypes.float0)  # integers have no gradient
@@ -67,6 +95,19 @@ def leaves(results: Any) -> list[Any]:
     return list(jax.tree.leaves(results))
 
 
+def reads(function: Callable[..., Any], operands: Sequence[TensorType | None]) -> list[bool]:
+    """For each operand that is present, whether a result depends on its value."""
+    with enable_x64():
+        return internals.reads(jax.make_jaxpr(function)(*_described(operands)))
+
+
+def _described(operands: Sequence[TensorType | None]) -> list[Any]:
+    return [
+        None if t is None else jax.ShapeDtypeStruct(t.shape, numpy_dtype(t.element_type))
+        for t in operands
+    ]
+
+
 def lower_function(
     function: Callable[..., Any], operands: Sequence[TensorType | None]
 ) -> DecompositionHlo:
@@ -75,12 +116,8 @@ def lower_function(
     64-bit types are kept, as in PyTorch, whatever JAX's own setting is.
     """
     with enable_x64():
-        arrays = [
-            None if t is None else jax.ShapeDtypeStruct(t.shape, numpy_dtype(t.element_type))
-            for t in operands
-        ]
         # keep_unused: parameter N is operand N even if the function does not read it.
-        lowered = jax.jit(function, keep_unused=True).lower(*arrays)
+        lowered = jax.jit(function, keep_unused=True).lower(*_described(operands))
         computation = lowered.compiler_ir(dialect="hlo")
     if computation is None:
         raise RuntimeError("jax returned no HLO for this function")

@@ -75,6 +75,13 @@ def reads(jaxpr: Any) -> list[bool]:
     return list(used)
 
 
+def without_unused(jaxpr: Any) -> Any:
+    """A closed jaxpr without operations on which neither a result nor an effect depends."""
+    all_results = [True] * len(jaxpr.jaxpr.outvars)
+    used = partial_eval.dce_jaxpr(jaxpr.jaxpr, all_results, instantiate=True)[0]
+    return jaxpr.replace(jaxpr=used)
+
+
 def settings_of_traces() -> Any:
     """All of JAX's settings on which the trace of a function depends. It can be compared."""
     return trace_context()

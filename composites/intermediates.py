@@ -1,0 +1,63 @@
+"""Values inside a decomposition that have a name, so that the derived backward can take them.
+
+A derived backward computes the forward once more. XLA merges that with the forward itself, but not
+where devices had to communicate for it, and not where forward and backward are two programs. An
+entry therefore lists intermediate values that its forward returns for its backward, as
+`jax.ad_checkpoint.checkpoint_name` and a policy do in JAX.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+Handler = Callable[[Any, str], Any]
+"""Takes a value and its name, and returns what the decomposition goes on with."""
+
+
+class _Active(threading.local):
+    handler: Handler | None = None
+
+
+_active = _Active()
+
+
+def intermediate(value: Value, name: str) -> Value:
+    """Name a value inside a decomposition, for the `intermediates` of an entry or a decorator.
+
+    An entry that lists the name has the value as one more result of its forward if a backward
+    follows, and the derived backward takes it in place of computing it again. Elsewhere this
+    returns its argument. The call is not inside a loop of JAX or a function under `jax.jit`.
+
+    Args:
+        value: a tensor or an array of any shape and dtype.
+        name: a Python identifier, used once in each run of the decomposition.
+    """
+    handler = _active.handler
+    return value if handler is None else handler(value, name)
+
+
+@contextmanager
+def handled(handler: Handler | None) -> Iterator[None]:
+    """A context in which this thread's named values go through `handler`; None for none."""
+    before, _active.handler = _active.handler, handler
+    try:
+        yield
+    finally:
+        _active.handler = before
+
+
+@contextmanager
+def recorded() -> Iterator[list[tuple[str, Any]]]:
+    """A context in which this thread's named values are collected, each with its name."""
+    found: list[tuple[str, Any]] = []
+
+    def record(value: Any, name: str) -> Any:
+        found.append((name, value))
+        return value
+
+    with handled(record):
+        yield found

@@ -1,0 +1,71 @@
+"""What a forward saves for its backward besides operands and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from composites.errors import LoweringError
+from composites.functions import find_function
+from composites.registry.model import Composite
+
+Named = Sequence[tuple[str, Any]]
+"""Values with the names that `composites.intermediate` got, in the order of its calls."""
+
+
+def further_values(
+    entry: Composite,
+    call: Callable[..., Any],
+    operands: Sequence[Any],
+    named: Named,
+) -> list[Any]:
+    """The further results of the forward, in the order of `entry.saved`.
+
+    Args:
+        call: see `lowering.dispatch.decomposition.Call`.
+        named: what the decomposition named for these operands.
+
+    Raises:
+        LoweringError: the decomposition did not name a value that the entry lists, or named two so.
+    """
+    return [
+        _intermediate(entry, name, named)
+        if target is None
+        else call(find_function(target), *operands)
+        for name, target in entry.saved
+    ]
+
+
+def saved_intermediates(
+    entry: Composite, taken: Sequence[int], saved: Sequence[Any], first: int
+) -> dict[str, Any]:
+    """The intermediate values among what a derived backward takes, by name.
+
+    Args:
+        taken: the positions of `saved` among operands, results and further results.
+        first: the position of the first further result.
+    """
+    places = {n: place for place, n in enumerate(taken)}
+    return {
+        name: saved[places[n]]
+        for n, (name, target) in enumerate(entry.saved, first)
+        if target is None and n in places
+    }
+
+
+def _intermediate(entry: Composite, name: str, named: Named) -> Any:
+    found = [value for known, value in named if known == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        problem = f"it names {len(found)} values so; give each a name of its own"
+    else:
+        others = ", ".join(dict.fromkeys(known for known, _ in named)) or "none"
+        problem = (
+            f"it names no such value (it names {others}); call"
+            f" composites.intermediate(value, {name!r}) in it"
+        )
+    function = entry.decomposition.target or next(iter(entry.functions), entry.decomposition)
+    raise LoweringError(
+        f"{entry.location}: {entry.qualified}: intermediates: {name!r} of {function}: {problem}"
+    )

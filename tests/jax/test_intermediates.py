@@ -1,0 +1,82 @@
+"""Values that a JAX function names: the forward returns them, and the backward takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import composites
+import composites.jax
+
+X = jnp.linspace(-2.0, 2.0, 24).reshape(4, 6)
+WEIGHT = jnp.cos(jnp.arange(30.0)).reshape(6, 5)
+decorator: Any = composites.jax.composite
+
+
+def plain(x: jax.Array, weight: jax.Array) -> jax.Array:
+    gate = composites.intermediate(x @ weight, "gate")
+    kept = composites.intermediate(gate > 0, "is_kept")
+    return jnp.where(kept, jnp.tanh(gate), 0)
+
+
+named = decorator("t.named", intermediates=("gate", "is_kept"))(plain)
+
+
+def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
+    return jax.grad(lambda x, weight: (function(x, weight) ** 2).sum(), argnums=(0, 1))
+
+
+def same(mine: Any, right: Any) -> None:
+    for a, b in zip(jax.tree.leaves(mine), jax.tree.leaves(right), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_backward_takes_the_value() -> None:
+    text = jax.jit(gradients(named)).lower(X, WEIGHT).as_text()
+    forward, backward = (line for line in text.splitlines() if "stablehlo.composite" in line)
+    assert forward.endswith("-> (tensor<4x5xf32>, tensor<4x5xf32>, tensor<4x5xi1>)")
+    taken = "tensor<4x6xf32>, tensor<6x5xf32>, tensor<4x5xf32>, tensor<4x5xi1>"
+    assert f"(tensor<4x5xf32>, {taken}) ->" in backward
+    assert text.count("stablehlo.dot_general") == 3  # one of the forward, and two of the backward
+    same(jax.jit(gradients(named))(X, WEIGHT), jax.jit(gradients(plain))(X, WEIGHT))
+
+
+def test_transformations() -> None:
+    many = jnp.stack([X, 2 * X])
+    ones = (jnp.ones_like(X), jnp.ones_like(WEIGHT))
+    transformed: list[tuple[Callable[..., Any], Any]] = [
+        (lambda f: jax.vmap(gradients(f), (0, None)), many),
+        (lambda f: gradients(jax.vmap(f, (0, None))), many),
+        (lambda f: gradients(jax.checkpoint(f)), X),
+        (lambda f: lambda x, weight: jax.jvp(f, (x, weight), ones), X),
+    ]
+    for transform, x in transformed:
+        found = [jax.jit(transform(function))(x, WEIGHT) for function in (named, plain)]
+        for mine, right in zip(*found, strict=True):
+            np.testing.assert_allclose(mine, right, rtol=1e-6, atol=1e-6)
+
+
+def test_saves_leaves_out_what_only_the_value_needs() -> None:
+    def shifted(x: jax.Array, bias: jax.Array) -> jax.Array:
+        return jnp.tanh(composites.intermediate(x + bias, "sum"))
+
+    mine = decorator("t.shifted", saves=(), intermediates=("sum",))(shifted)
+    bias = jnp.arange(6.0)
+    same(jax.jit(gradients(mine))(X, bias), jax.jit(gradients(shifted))(X, bias))
+
+
+def test_mistakes() -> None:
+    missing = decorator("t.missing", intermediates=("gates",))(plain)
+    with pytest.raises(
+        composites.LoweringError,
+        match=r"'gates' of \S*plain: it names no such value \(it names gate, is_kept\)",
+    ):
+        jax.grad(lambda x: missing(x, WEIGHT).sum())(X)
+    np.testing.assert_array_equal(missing(X, WEIGHT), plain(X, WEIGHT))
+    with pytest.raises(composites.RegistryError, match="'weight' has another meaning"):
+        decorator("t.taken", intermediates=("weight",))(plain)

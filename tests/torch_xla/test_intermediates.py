@@ -1,0 +1,227 @@
+"""Values that a decomposition names: the forward returns them, and the backward takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch_xla.core.xla_model as xm
+from composites_testing.tensors import values
+from torch import Tensor
+from torch.nn import functional
+
+import composites
+from composites import intermediate
+from composites.errors import LoweringError, RegistryError
+from composites.operators.experts import experts
+from composites.registry.validation import parse_registry
+
+
+def mlp(x: Tensor, weight: Tensor, down: Tensor) -> Tensor:
+    gate = intermediate(x @ weight, "gate")
+    return functional.silu(gate) @ down
+
+
+def gradients(function: Callable[..., Any], *operands: Tensor, **keywords: Any) -> list[Tensor]:
+    """The result and the gradients, of copies of the operands on the XLA device."""
+    given = [t.detach().to("xla") for t in operands]
+    leaves = [t.requires_grad_() for t in given if t.is_floating_point()]
+    result = function(*given, **keywords)
+    direction = values(*result.shape, seed=9, dtype=result.dtype)
+    return [result, *torch.autograd.grad(result, leaves, direction)]
+
+
+OPERANDS = (values(4, 3), values(3, 5, seed=1), values(5, 2, seed=2))
+
+
+def test_the_backward_takes_the_value() -> None:
+    named = composites.composite("t.named", intermediates=["gate"])(mlp)
+    plain = composites.composite("t.plain")(mlp)
+    text = xm.get_stablehlo(gradients(named, *OPERANDS))
+    forward, backward = re.findall(r'composite "t\.named(?:_backward)?".*', text)
+    assert forward.endswith("-> tuple<tensor<4x2xf32>, tensor<4x5xf32>>")
+    # Of the gradient, the three operands and the value, as the last operand.
+    types = "tensor<4x2xf32>, tensor<4x3xf32>, tensor<3x5xf32>, tensor<5x2xf32>, tensor<4x5xf32>"
+    assert f"({types}) ->" in backward
+    products = {
+        name: _body(xm.get_stablehlo(gradients(f, *OPERANDS)), f"t.{name}_backward").count("dot")
+        for name, f in (("named", named), ("plain", plain))
+    }
+    assert products == {"named": 4, "plain": 5}
+    for mine, right in zip(gradients(named, *OPERANDS), gradients(mlp, *OPERANDS), strict=True):
+        assert torch.equal(mine.cpu(), right.cpu())
+
+
+def _body(text: str, composite: str) -> str:
+    """The decomposition of a composite."""
+    (name,) = re.findall(rf'"{composite}".*decomposition = @([\w.]+)', text)
+    return text[text.index(f"@{name}(") :].partition("\n  }\n")[0]
+
+
+TYPES = [
+    (torch.float32, torch.float32),
+    (torch.bfloat16, torch.bfloat16),
+    (torch.bfloat16, torch.float32),
+    (torch.float32, torch.bfloat16),
+    (torch.float16, torch.bfloat16),
+]
+"""Of the experts, and of the weights of what they give."""
+
+
+@pytest.mark.parametrize(("dtype", "of_weights"), TYPES)
+@pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
+def test_experts(dtype: torch.dtype, of_weights: torch.dtype, activation: str) -> None:
+    operands = (
+        values(5, 16, dtype=dtype),
+        torch.tensor([[0, 1], [3, 1], [2, 0], [1, 2], [3, 3]]),
+        values(5, 2, seed=1, dtype=of_weights),
+        values(4, 12, 16, seed=2, dtype=dtype),
+        values(4, 16, 6, seed=3, dtype=dtype),
+    )
+    decorate = composites.composite(
+        "t.experts", attributes=["activation"], intermediates=["gate", "up", "output"]
+    )
+    mine = gradients(decorate(experts), *operands, activation=activation)
+    right = gradients(experts, *operands, activation=activation)
+    for ours, stock in zip(mine, right, strict=True):
+        assert ours.dtype == stock.dtype
+        assert torch.equal(ours.cpu(), stock.cpu())
+
+
+def test_names_of_a_nested_composite_are_its_own() -> None:
+    inner = composites.composite("t.inner", intermediates=["gate"])(mlp)
+
+    def outer(x: Tensor, weight: Tensor, down: Tensor) -> Tensor:
+        gate = intermediate(torch.tanh(x), "gate")
+        return inner(gate, weight, down) + inner(gate * 2, weight, down)
+
+    nesting = composites.composite("t.outer", intermediates=["gate"])(outer)
+    for mine, right in zip(gradients(nesting, *OPERANDS), gradients(outer, *OPERANDS), strict=True):
+        assert torch.equal(mine.cpu(), right.cpu())
+
+
+def test_saves_leaves_out_what_only_the_value_needs() -> None:
+    def shifted(x: Tensor, bias: Tensor) -> Tensor:
+        return torch.tanh(intermediate(x + bias, "sum"))
+
+    decorate = composites.composite("t.shifted", saves=[], intermediates=["sum"])
+    operands = (values(3, 4), values(4, seed=1))
+    mine, right = (gradients(f, *operands) for f in (decorate(shifted), shifted))
+    assert all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(mine, right, strict=True))
+
+
+def test_a_backward_that_reads_what_is_not_saved_is_an_error() -> None:
+    gated = composites.composite("t.gated", saves=["gate"])(lambda gate, up: gate.sigmoid() * up)
+    gate, up = (values(3, 4, seed=n).to("xla").requires_grad_() for n in range(2))
+    with pytest.raises(
+        LoweringError,
+        match=r"t\.gated: the backward reads up, which `saves` leaves out; add it to `saves`",
+    ):
+        torch.autograd.grad(gated(gate, up).sum(), [gate])
+    gate = gate.detach()  # the gradient of `up` alone does not read `up`
+    (found,) = torch.autograd.grad(gated(gate, up).sum(), [up])
+    torch.testing.assert_close(found.cpu(), gate.sigmoid().cpu())
+
+
+def test_a_gradient_of_the_gradient() -> None:
+    def second(function: Callable[..., Tensor]) -> Tensor:
+        x, weight, down = (t.to("xla").requires_grad_() for t in OPERANDS)
+        (first,) = torch.autograd.grad(function(x, weight, down).sum(), [x], create_graph=True)
+        return torch.autograd.grad(first.square().sum(), [weight])[0].cpu()
+
+    named = composites.composite("t.named", intermediates=["gate"])(mlp)
+    torch.testing.assert_close(second(named), second(mlp))
+
+
+def test_torch_compile() -> None:
+    named = composites.composite("t.named", intermediates=["gate"])(mlp)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *given: named(*given), backend="aot_eager", fullgraph=True)
+    mine, right = gradients(compiled, *OPERANDS), gradients(mlp, *OPERANDS)
+    assert '"t.named_backward"' in xm.get_stablehlo(mine)
+    for ours, stock in zip(mine, right, strict=True):
+        torch.testing.assert_close(ours.cpu(), stock.cpu())
+
+
+def test_without_gradients_nothing_is_added() -> None:
+    named = composites.composite("t.named", intermediates=["gate"])(mlp)
+    with torch.no_grad():
+        text = xm.get_stablehlo([named(*(t.to("xla") for t in OPERANDS))])
+    assert re.search(r'composite "t\.named".*-> tensor<4x2xf32>', text)
+
+
+def twice(x: Tensor, weight: Tensor) -> Tensor:
+    return intermediate(x @ weight, "gate") * intermediate(x.sum(), "gate")
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (mlp, r"intermediates: 'gates' of \S*mlp: it names no such value \(it names gate\); call"
+         r" composites\.intermediate\(value, 'gates'\) in it"),
+        (torch.matmul, r"it names no such value \(it names none\)"),
+        (twice, r"'gate' of \S*twice: it names 2 values so; give each a name of its own"),
+    ],
+    ids=["another name", "no name", "two of a name"],
+)  # fmt: skip
+def test_what_a_decomposition_does_not_name(function: Any, message: str) -> None:
+    name = "gate" if function is twice else "gates"
+    if function is torch.matmul:
+
+        def function(x: Tensor, weight: Tensor) -> Tensor:
+            return x @ weight
+
+    named = composites.composite("t.named", intermediates=[name])(function)
+    count = 3 if function is mlp else 2
+    with pytest.raises(LoweringError, match=message):
+        gradients(named, *OPERANDS[:count])
+
+
+@pytest.mark.parametrize(
+    ("intermediates", "message"),
+    [
+        (["x"], "'x' has another meaning in this entry; choose another name"),
+        (["result.1"], "'result.1' is not the name of a value, such as gates"),
+        (["gate", "gate"], "'gate' is listed twice"),
+        ("gate", r"\"gate\" is one string; write a list of names"),
+    ],
+)
+def test_wrong_names(intermediates: Any, message: str) -> None:
+    decorate = composites.composite("t.named", intermediates=intermediates)
+    with pytest.raises(RegistryError, match=f"intermediates: {message}"):
+        decorate(mlp)
+
+
+ENTRY = """\
+schema: 1
+namespace: t
+composites:
+  e:
+    op: aten::gelu
+    attributes: {approximate: approximate}
+    %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("intermediates: [gate]", "needs `backward: derive`, which takes them"),
+        (
+            "backward: derive\n    intermediates: [gate]",
+            "the stock lowering names no values; give a `decomposition` that calls",
+        ),
+        (
+            "decomposition: torch.nn.functional:gelu\n    backward: derive\n"
+            "    intermediates: [approximate]",
+            "'approximate' has another meaning in this entry",
+        ),
+        ("backward: derive\n    intermediates: [a.b]", "'a.b' is not the name of a value"),
+    ],
+)
+def test_wrong_entries(keys: str, message: str) -> None:
+    with pytest.raises(RegistryError, match=re.escape(message)):
+        parse_registry(ENTRY % keys, "t.yaml")
