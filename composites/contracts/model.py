@@ -17,6 +17,10 @@ STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
 GRADIENTS = "gradients"
 """The first operand of a derived backward: the gradients of the forward's results, as many as there
 are."""
+OUTPUT_MASK = "output_mask"
+"""The attribute of a derived backward that says which operands of the forward need a gradient, and
+the parameter of an alternative's backward that says it for each of its `gradients`: a tuple of
+booleans."""
 SEED = "tensor<i64>"
 """The type of the last operand of a composite that draws random numbers: the generator's state."""
 

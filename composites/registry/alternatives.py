@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from composites.contracts.model import OUTPUT_MASK
 from composites.errors import UnusableFunctionError, did_you_mean
 from composites.functions import find_function
 from composites.registry.model import (
@@ -23,10 +24,6 @@ from composites.registry.model import (
 from composites.registry.operators import Operator, find_operator
 from composites.registry.signatures import check_signature, describe_function
 from composites.registry.when import Mistake, read_when
-
-OUTPUT_MASK = "output_mask"
-"""The parameter of a backward that says which operands need a gradient: a tuple of booleans, one
-for each of `gradients`."""
 
 
 def mistakes_in(

@@ -9,6 +9,7 @@ from itertools import count, islice
 from composites.attribute_types import SEGMENT_SIZES
 from composites.contracts.model import (
     GRADIENTS,
+    OUTPUT_MASK,
     Attribute,
     Conditions,
     Contract,
@@ -56,7 +57,7 @@ def backward_contract(entry: Composite) -> Contract:
     """The contract of the backward that is derived from an entry."""
     saved = entry.operands if entry.saves is None else entry.saves
     known = {o.name: o for o in forward_contract(entry).operands}
-    mask = Attribute("output_mask", "bool[]", argument="output_mask")
+    mask = Attribute(OUTPUT_MASK, "bool[]", argument=OUTPUT_MASK)
     return Contract(
         entry=entry.qualified,
         composite=entry.backward_name,

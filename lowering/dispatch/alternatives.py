@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 
+from composites.contracts.model import OUTPUT_MASK
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import LoweringError, did_you_mean
 from composites.functions import find_function
-from composites.registry.alternatives import OUTPUT_MASK, backward_parameters, callee_of
+from composites.registry.alternatives import backward_parameters, callee_of
 from composites.registry.condition_types import ANY
 from composites.registry.conditions import compile_condition
 from composites.registry.model import STOCK, Alternative, Composite, Decomposition

@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from composites.contracts.model import OUTPUT_MASK
 from composites.element_types import REGISTRY_TYPES
 from composites.errors import UnsupportedCallError, UnusableFunctionError
 from composites.functions import find_function
@@ -24,10 +25,6 @@ from lowering.export.call_conditions import Conditions, Operand, operands_of
 from lowering.stablehlo.composites import Signature
 from lowering.stablehlo.dtypes import static_tensor
 from lowering.stablehlo.kernels import Candidate, Candidates
-
-OUTPUT_MASK = "output_mask"
-"""The attribute of a derived backward that says which operands of the forward need a gradient, and
-the parameter of an alternative's backward that says it for those of its `gradients`."""
 
 CPU = "cpu"
 """The platform that alternatives were made for, except those with `only_for`."""

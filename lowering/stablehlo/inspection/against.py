@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from composites.attribute_types import SEGMENT_SIZES
-from composites.contracts.model import GRADIENTS, SEED, Attribute, Contract, Lock
+from composites.contracts.model import GRADIENTS, OUTPUT_MASK, SEED, Attribute, Contract, Lock
 from composites.errors import did_you_mean
 
 from .report import CompositeReport, Report
@@ -159,6 +159,6 @@ def _count_of_results(call: CompositeReport, contract: Contract) -> Iterator[str
         return
     results, most = len(call.results), len(contract.results)
     # A mask leaves gradients out.
-    masked = contract.operator is None and any(a.name == "output_mask" for a in contract.attributes)
+    masked = contract.operator is None and any(a.name == OUTPUT_MASK for a in contract.attributes)
     if not (results <= most if masked else results in (most, most + len(contract.saved))):
         yield f"it has {results} results, and the lock has {most}"
