@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from composites.child_processes import signal_name
 from composites.cli.doctor import program
 from composites.cli.doctor.registries import ReadRegistries, from_json
 from composites.settings import LOG, STATS
@@ -125,8 +125,4 @@ def _failure(code: int, stderr: str) -> str | None:
     said = f": {lines[-1].strip()}" if lines else ""
     if code > 0:
         return f"it ended with exit code {code}{said}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = str(-code)
-    return f"it was ended by the signal {name}{said}"
+    return f"it was ended by {signal_name(-code)}{said}"
