@@ -11,6 +11,7 @@ from lowering.stablehlo.comparison.inputs import make_inputs
 from lowering.stablehlo.comparison.isolate import decomposition_module
 from lowering.stablehlo.comparison.table import readable_seconds
 from lowering.stablehlo.comparison.timing import median_times, times_in_turns
+from lowering.stablehlo.inspection.table import readable_types
 from lowering.stablehlo.kernels import KernelUse, PlacedKernels, outer_calls, put_alone
 from lowering.stablehlo.run import compile_module
 
@@ -59,7 +60,7 @@ class Profile:
             use = row.call
             cells = (
                 f"{use.composite} v{use.version}",
-                f"{_types(use.operands)} -> {_types(use.results)}",
+                readable_types(use.operands, use.results),
                 use.kernel or use.alternative or "",
                 str(use.count),
                 readable_seconds(row.seconds),
@@ -100,7 +101,3 @@ def profile_calls(
         rows.append(ProfiledCall(placed.use(call, count), times[-1], times[0]))
     rows.sort(key=lambda row: -row.total)
     return Profile(step_seconds, tuple(rows))
-
-
-def _types(types: tuple[str, ...]) -> str:
-    return ", ".join(type_.removeprefix("tensor<").removesuffix(">") for type_ in types)

@@ -44,7 +44,7 @@ def cells(row: CompositeReport) -> tuple[str, ...]:
     return (
         name,
         ", ".join(f"{key}={readable_value(value)}" for key, value in row.attributes.items()),
-        f"{_types(row.operands)} -> {_types(row.results)}",
+        readable_types(row.operands, row.results),
         str(row.count),
         str(row.operations),
         readable_bytes(row.bytes),
@@ -105,6 +105,10 @@ def readable_bytes(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
-def _types(types: tuple[str, ...]) -> str:
-    """Tensor types without the word tensor: `8x16xf32, i64`."""
-    return ", ".join(type_.removeprefix("tensor<").removesuffix(">") for type_ in types)
+def readable_types(operands: tuple[str, ...], results: tuple[str, ...]) -> str:
+    """The types of a call without the word tensor: `8x16xf32, i64 -> 8xf32`."""
+    operand_types, result_types = (
+        ", ".join(type_.removeprefix("tensor<").removesuffix(">") for type_ in types)
+        for types in (operands, results)
+    )
+    return f"{operand_types} -> {result_types}"
