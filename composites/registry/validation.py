@@ -23,6 +23,7 @@ from composites.attribute_types import (
 )
 from composites.element_types import PYTORCH_NAMES
 from composites.errors import Problem, RegistryError, UnusableFunctionError, did_you_mean
+from composites.frozen import frozen
 from composites.functions import find_function
 from composites.registry.alternatives import mistakes_in
 from composites.registry.document import (
@@ -401,7 +402,7 @@ class _EntryReader:
             elif argument is None and None not in tensors and tensors:
                 yield name, tuple(tensors) if is_list else tensors[0]
             elif absent or argument is None or argument not in argument_tensors:
-                yield name, _frozen(value)
+                yield name, frozen(value)
             elif argument.is_list and (not is_list or None in tensors):
                 self._problem(
                     f"example: {name}: {value!r} is not a list of types of tensors; write one such"
@@ -537,7 +538,7 @@ class _EntryReader:
         except UnsupportedValueError as error:
             self._problem(f"attribute {name}: {error}", "attributes", name)
             return None
-        return Attribute(name, type_, value=_frozen(value))
+        return Attribute(name, type_, value=frozen(value))
 
     def _from_argument(
         self, name: str, document: AttributeDocument, source: str, operator: Operator
@@ -668,7 +669,3 @@ def _tensor(value: Any) -> Tensor | None:
     if written is None or written[2] not in PYTORCH_NAMES:
         return None
     return Tensor(written[2], tuple(int(size) for size in written[1].split("x") if size))
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value

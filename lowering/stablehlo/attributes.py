@@ -7,6 +7,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from composites.frozen import frozen
+
 from .bindings import IrAttribute, dictionary_items, ir, list_elements, string_value
 from .errors import AttributeConversionError
 
@@ -66,7 +68,7 @@ def to_python(attribute: IrAttribute, depth: int = 0) -> Any:
     if _is_dense_array(attribute):
         return tuple(attribute)
     if isinstance(attribute, kinds.DenseElementsAttr) and _is_readable(attribute):
-        return _nested_tuples(_array(attribute).tolist())
+        return frozen(_array(attribute).tolist())
     return str(attribute)
 
 
@@ -159,7 +161,3 @@ def _array(attribute: IrAttribute) -> Any:
     import numpy as np
 
     return np.array(attribute).reshape(attribute.type.shape)
-
-
-def _nested_tuples(value: Any) -> Any:
-    return tuple(map(_nested_tuples, value)) if isinstance(value, list) else value

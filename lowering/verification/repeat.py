@@ -13,11 +13,11 @@ import sys
 import warnings
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from composites.allowlist import resolve
 from composites.child_processes import command_of
 from composites.decompositions import Words
+from composites.frozen import frozen
 from composites.registry.catalog import Catalog, load_catalog
 from lowering import activation
 from lowering.locking import recorded
@@ -116,12 +116,8 @@ def digests_of(process: subprocess.Popen[str]) -> dict[str, str]:
 def read_request(text: str) -> Request:
     """The request that the parent wrote."""
     data = json.loads(text)
-    lists = {key: _frozen(value) for key, value in data.items() if isinstance(value, list)}
+    lists = {key: frozen(value) for key, value in data.items() if isinstance(value, list)}
     return Request(**{**data, **lists})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def main() -> None:
