@@ -1,10 +1,10 @@
-"""Replacing a call by the body of its function, a step that several passes share.
+"""Replacing an operation by the body of a function, a step that several passes share.
 
 MLIR's own `inline` pass does not inline `func.call` in jaxlib (0.7.1 to 0.12.0), which registers
 no inliner extension for the func dialect.
 """
 
-from .bindings import IrOperation
+from .bindings import IrOperation, parse_text
 
 
 def inline_call(call: IrOperation, function: IrOperation, *, last_use: bool) -> None:
@@ -27,3 +27,10 @@ def inline_call(call: IrOperation, function: IrOperation, *, last_use: bool) -> 
     terminator.erase()
     if last_use:
         function.erase()
+
+
+def inline_text(operation: IrOperation, text: str, source: str) -> None:
+    """Replace an operation by the body of a function of its operands, given as MLIR text. `source`
+    is the name that errors refer to."""
+    template = parse_text(text, source, operation.context)
+    inline_call(operation, template.body.operations[0].operation, last_use=True)

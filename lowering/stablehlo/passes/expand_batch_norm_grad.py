@@ -9,11 +9,10 @@ operation. torch_xla 2.9 also produces it for layer norm.
 from math import prod
 from string import Template
 
-from .. import bindings
 from ..bindings import IrModule, IrOperation, attributes, find_operations
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
-from ..inlining import inline_call
+from ..inlining import inline_text
 
 OPERATION = "stablehlo.batch_norm_grad"
 
@@ -60,8 +59,7 @@ def expand_batch_norm_grad(module: IrModule) -> None:
       UnsupportedOperationError: one has a dynamic shape.
     """
     for call in find_operations(module.operation, OPERATION):
-        template = bindings.parse_text(_expansion(call), "<batch_norm_grad>", call.context)
-        inline_call(call, template.body.operations[0].operation, last_use=True)
+        inline_text(call, _expansion(call), "<batch_norm_grad>")
 
 
 def _expansion(call: IrOperation) -> str:

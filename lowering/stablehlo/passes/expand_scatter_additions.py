@@ -19,10 +19,9 @@ update becomes NaN in its column of all rows.
 
 from collections.abc import Iterator
 
-from .. import bindings
 from ..bindings import IrModule, find_operations
 from ..in_place import in_place
-from ..inlining import inline_call
+from ..inlining import inline_text
 from ..neutral_elements import neutral_element
 from ..options import switch
 from ..scatters import OPERATION, RowScatter, tensor
@@ -47,8 +46,7 @@ def expand_scatter_additions(module: IrModule) -> None:
         found = None if is_sharded(scatter) else RowScatter.of(scatter)
         body = _expanded(found) if found is not None else None
         if found is not None and body is not None:
-            template = bindings.parse_text(found.function([*body]), "<scatter>", scatter.context)
-            inline_call(scatter, template.body.operations[0].operation, last_use=True)
+            inline_text(scatter, found.function([*body]), "<scatter>")
 
 
 def _expanded(scatter: RowScatter) -> Iterator[str] | None:

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from .. import bindings
 from ..bindings import IrModule, IrOperation, attributes, find_operations
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
-from ..inlining import inline_call
+from ..inlining import inline_text
 from ..options import switch
 
 OPERATION = "stablehlo.select_and_scatter"
@@ -32,8 +31,7 @@ def expand_select_and_scatter(module: IrModule) -> None:
     for call in find_operations(module.operation, OPERATION):
         windows = _windows(call)
         if windows is not None:
-            template = bindings.parse_text(windows.text(), "<select_and_scatter>", call.context)
-            inline_call(call, template.body.operations[0].operation, last_use=True)
+            inline_text(call, windows.text(), "<select_and_scatter>")
 
 
 @dataclass(frozen=True)

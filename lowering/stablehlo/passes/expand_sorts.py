@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from .. import bindings
 from ..bindings import IrModule, IrOperation, find_operations
 from ..in_place import in_place
-from ..inlining import inline_call
+from ..inlining import inline_text
 from ..neutral_elements import neutral_element
 from ..options import switch
 from ..scatters import tensor
@@ -40,8 +39,7 @@ def expand_sorts(module: IrModule) -> None:
     for sort in find_operations(module.operation, OPERATION):
         found = None if is_top_k(sort) else _Sort.of(sort)
         if found is not None:
-            template = bindings.parse_text(found.text(), "<sort>", sort.context)
-            inline_call(sort, template.body.operations[0].operation, last_use=True)
+            inline_text(sort, found.text(), "<sort>")
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ is added and cut off. The result has the same bits.
 
 from collections.abc import Iterator
 
-from .. import bindings
 from ..bindings import IrModule, find_operations
 from ..in_place import in_place
-from ..inlining import inline_call
+from ..inlining import inline_text
 from ..neutral_elements import neutral_element
 from ..options import switch
 from ..scatters import OPERATION, RowScatter, tensor
@@ -33,8 +32,7 @@ def flatten_scatter_indices(module: IrModule) -> None:
         found = None if is_sharded(scatter) else RowScatter.of(scatter)
         if found is not None:
             text = found.function([*_flat(found)])
-            template = bindings.parse_text(text, "<scatter>", scatter.context)
-            inline_call(scatter, template.body.operations[0].operation, last_use=True)
+            inline_text(scatter, text, "<scatter>")
 
 
 def _flat(scatter: RowScatter) -> Iterator[str]:

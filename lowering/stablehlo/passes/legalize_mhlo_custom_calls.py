@@ -24,7 +24,7 @@ from ..bindings import (
 )
 from ..errors import UnsupportedOperationError
 from ..in_place import in_place
-from ..inlining import inline_call
+from ..inlining import inline_text
 from ..symbols import CUSTOM_CALL, function_name
 
 _PREFIX = "mhlo."
@@ -121,8 +121,7 @@ def _smallest_k(call: IrOperation) -> None:
         order=_comparison(element),
         ranges=", ".join(f"0:{size}" for size in values.type.shape),
     )
-    template = bindings.parse_text(text, "<smallest k>", call.context)
-    inline_call(call, template.body.operations[0].operation, last_use=True)
+    inline_text(call, text, "<smallest k>")
 
 
 def _comparison(element: str) -> str:

@@ -10,7 +10,6 @@ infinities and of NaN.
 
 from string import Template
 
-from .. import bindings
 from ..bindings import (
     IrModule,
     IrOperation,
@@ -21,7 +20,7 @@ from ..bindings import (
 )
 from ..dtypes import numpy_dtype, shape_and_element_type
 from ..in_place import in_place
-from ..inlining import inline_call
+from ..inlining import inline_text
 from ..neutral_elements import neutral_element
 from ..sharding_attributes import is_sharded
 
@@ -47,8 +46,7 @@ def legalize_reduce_inits(module: IrModule) -> None:
     for reduction in find_operations(module.operation, OPERATION):
         text = _legal(reduction)
         if text is not None:
-            template = bindings.parse_text(text, "<reduce>", reduction.context)
-            inline_call(reduction, template.body.operations[0].operation, last_use=True)
+            inline_text(reduction, text, "<reduce>")
 
 
 def _legal(reduction: IrOperation) -> str | None:

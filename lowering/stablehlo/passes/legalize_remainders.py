@@ -9,11 +9,10 @@ i64. The result has the same bits, except for the sign of zero where `x` is -0.0
 
 from string import Template
 
-from .. import bindings
 from ..bindings import IrModule, IrValue, defining_operation, find_operations
 from ..dtypes import shape_and_element_type
 from ..in_place import in_place
-from ..inlining import inline_call
+from ..inlining import inline_text
 from ..insertion import integer_type, resized
 from ..options import switch
 from ..sharding_attributes import is_sharded
@@ -52,8 +51,7 @@ def legalize_remainders(module: IrModule) -> None:
             truth=resized(type_, element=integer_type(remainder, 1)),
             zero="0" if is_integer else "0.0",
         )
-        template = bindings.parse_text(text, "<remainder>", remainder.context)
-        inline_call(remainder, template.body.operations[0].operation, last_use=True)
+        inline_text(remainder, text, "<remainder>")
 
 
 def _is_size(value: IrValue) -> bool:

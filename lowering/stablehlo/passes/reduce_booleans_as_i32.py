@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from string import Template
 
-from .. import bindings
 from ..bindings import (
     IrModule,
     IrOperation,
@@ -22,7 +21,7 @@ from ..bindings import (
     splat_value,
 )
 from ..in_place import in_place
-from ..inlining import inline_call
+from ..inlining import inline_text
 from ..insertion import integer_type, resized
 from ..options import switch
 from ..sharding_attributes import is_sharded
@@ -68,8 +67,7 @@ def reduce_booleans_as_i32(module: IrModule) -> None:
     for reduction in find_operations(module.operation, OPERATION):
         text = _as_numbers(reduction)
         if text is not None:
-            template = bindings.parse_text(text, "<reduce>", reduction.context)
-            inline_call(reduction, template.body.operations[0].operation, last_use=True)
+            inline_text(reduction, text, "<reduce>")
 
 
 def _as_numbers(reduction: IrOperation) -> str | None:
