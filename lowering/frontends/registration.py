@@ -18,7 +18,7 @@ import torch
 
 from composites import torch_internals
 from composites.torch_internals import DispatchKeySet
-from lowering.frontends.protocols import Kernel
+from lowering.frontends.protocols import Dispatching, Kernel
 
 OPERATOR_NAMESPACE = "composites"
 """Namespace of this project's own operators."""
@@ -34,6 +34,15 @@ class StockKernel:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self.call_boxed(self.keys, *arguments, **keywords)
+
+
+def keys_from(dispatching: Dispatching, dispatch_key: str) -> DispatchKeySet:
+    """The dispatch keys of a plain tensor of a frontend, from this key downwards."""
+    # ADInplaceOrView is left out. It only has kernels for operators that write to an argument or
+    # return a view, which no entry can catch. For the others it has a fallthrough, which must not
+    # be called.
+    order = (dispatching.autograd_key, dispatching.functionalization_key, dispatching.dispatch_key)
+    return torch_internals.key_set(*order[order.index(dispatch_key) :])
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.fx import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY, capture
 from lowering.frontends.protocols import Kernel, Override
-from lowering.frontends.registration import OPERATOR_NAMESPACE, Place, StockKernel
+from lowering.frontends.registration import OPERATOR_NAMESPACE, Place, StockKernel, keys_from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class FxDispatching:
         place = (operator.qualified, dispatch_key)
         if place not in self._stock:
             self._stock[place] = StockKernel(
-                self._call_boxed(operator, dispatch_key), self._keys_from(dispatch_key)
+                self._call_boxed(operator, dispatch_key), keys_from(self, dispatch_key)
             )
         return self._stock[place]
 
@@ -82,10 +82,6 @@ class FxDispatching:
     def tidy(self) -> None:
         for place in self._places.values():
             place.tidy()
-
-    def _keys_from(self, dispatch_key: str) -> DispatchKeySet:
-        order = (self.autograd_key, self.functionalization_key, self.dispatch_key)
-        return torch_internals.key_set(self.dispatch_key, *order[order.index(dispatch_key) :])
 
 
 def _at_backend(overload: Any, kernel: Kernel) -> BackendOverride:

@@ -10,7 +10,13 @@ from composites import torch_internals
 from composites.registry.operators import Operator, find_overload
 from composites.torch_internals import DispatchKeySet
 from lowering.frontends.protocols import Kernel
-from lowering.frontends.registration import OPERATOR_NAMESPACE, Override, Place, StockKernel
+from lowering.frontends.registration import (
+    OPERATOR_NAMESPACE,
+    Override,
+    Place,
+    StockKernel,
+    keys_from,
+)
 from lowering.frontends.torch_xla import AUTOGRAD_KEY, DISPATCH_KEY, FUNCTIONALIZATION_KEY
 
 # Kernels of PyTorch 2.9 for all devices that read the memory of their tensors, which tensors of
@@ -47,7 +53,7 @@ class XlaDispatching:
                 call_boxed = _in_python_dispatcher(in_python, call_boxed)
             if torch_internals.takes_numbers(operator.name):
                 call_boxed = _taking_numbers(call_boxed, operator)
-            self._stock[place] = StockKernel(call_boxed, self._keys_from(dispatch_key))
+            self._stock[place] = StockKernel(call_boxed, keys_from(self, dispatch_key))
         return self._stock[place]
 
     def _forget_if_redefined(self, operator: Operator) -> None:
@@ -117,13 +123,6 @@ class XlaDispatching:
         meaning = self._meanings.get(name, kernel)
         place = Place(qualified, key, with_keyset=False, stock=meaning)
         return self._places.setdefault((qualified, key), place).override(kernel)
-
-    def _keys_from(self, dispatch_key: str) -> DispatchKeySet:
-        # ADInplaceOrView is left out. It only has kernels for operators that write to an argument
-        # or return a view, which no entry can catch. For the others it has a fallthrough, which
-        # must not be called.
-        order = (self.autograd_key, self.functionalization_key, self.dispatch_key)
-        return torch_internals.key_set(self.dispatch_key, *order[order.index(dispatch_key) :])
 
 
 def _taking_numbers(call_boxed: Kernel, operator: Operator) -> Kernel:
