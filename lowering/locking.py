@@ -80,7 +80,7 @@ class _Locker:
 
     def _with_calls(self, contract: Contract, entry: Composite) -> Contract:
         """The contract with its canonical calls, or with the reason why it has none."""
-        called = self._forward_of(entry) if entry.gradients else entry
+        called = self.catalog.forward_of(entry) if entry.gradients else entry
         backward = bool(entry.gradients) or contract.composite != entry.composite_name
         if called is None:
             return replace(contract, no_call="no entry of the registry names it as its backward")
@@ -104,10 +104,6 @@ class _Locker:
         if calls:
             return replace(contract, calls=tuple(dict.fromkeys(calls)))
         return replace(contract, no_call=reasons[0] if reasons else _NOT_MADE)
-
-    def _forward_of(self, entry: Composite) -> Composite | None:
-        backward_of = self.catalog.backward_of
-        return next((e for e in self.registry.composites if backward_of(e) == entry), None)
 
     def _calls(
         self, contract: Contract, entry: Composite, example: ExampleCall, leaves: int | None

@@ -30,7 +30,7 @@ def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False)
         MissingPackageError: torch_xla is not installed.
     """
     frontend = activation.backend().frontend
-    called = _forward_of(entry, catalog) if entry.gradients else entry
+    called = catalog.forward_of(entry) if entry.gradients else entry
     if called is None:
         return NoExample("no entry names it as its backward")
     examples = example_calls(called)
@@ -45,7 +45,3 @@ def example_text(entry: Composite, catalog: Catalog, *, gradients: bool = False)
         with activation.installed(catalog, resolve([called.identity], catalog)):
             leaves = None if gradients or entry.gradients else 0
             return rename_module(recorded(frontend, example, leaves), name=entry.name).text
-
-
-def _forward_of(entry: Composite, catalog: Catalog) -> Composite | None:
-    return next((other for other in catalog if catalog.backward_of(other) == entry), None)

@@ -75,6 +75,10 @@ class Catalog:
         found = (r.backward_of(entry) for r in self.registries if entry in r.composites)
         return next(found, None)
 
+    def forward_of(self, entry: Composite) -> Composite | None:
+        """The first entry of the same registry that this one is the backward of."""
+        return next((other for other in self if self.backward_of(other) == entry), None)
+
     def label(self, entry: Composite) -> str:
         """The entry as XLA_COMPOSITE_OP names it: with its version if the plain name means another
         one."""

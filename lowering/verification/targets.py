@@ -89,7 +89,7 @@ def _alternatives(target: Target) -> Iterator[Target]:
 
 
 def _target(entry: Composite, catalog: Catalog) -> Target:
-    forward = next((e for e in catalog if catalog.backward_of(e) == entry), None)
+    forward = catalog.forward_of(entry)
     on = entry if forward is None or entry.op is not None else forward
     entries = tuple(resolve([on.identity], catalog))
     samples = entry.samples or (forward.samples if forward is not None else None)
