@@ -117,8 +117,7 @@ def _callee(entry: Composite) -> tuple[Callable[..., Any], Operator] | NoExample
     A Python function whose arguments are adapted is represented by the decomposition.
     """
     if entry.op is not None:
-        operator = find_operator(entry.op)
-        return find_overload(operator), operator
+        return caught(entry), find_operator(entry.op)
     if entry.adapt is not None and entry.decomposition.target is not None:
         target = entry.decomposition.target
         function = find_function(target)
@@ -130,12 +129,20 @@ def _callee(entry: Composite) -> tuple[Callable[..., Any], Operator] | NoExample
         operator = describe_function(find_function(target), target)
     except UnusableFunctionError as error:
         return NoExample(str(error))
+    return caught(entry), operator
+
+
+def caught(entry: Composite) -> Callable[..., Any]:
+    """The operator that an entry catches, or the first of its Python functions."""
+    if entry.op is not None:
+        return find_overload(find_operator(entry.op))  # type: ignore[no-any-return]
+    target = entry.functions[0]
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         # Looked up again, because turning the entry on replaces the function.
         return find_function(target)(*arguments, **keywords)
 
-    return call, operator
+    return call
 
 
 def _described(

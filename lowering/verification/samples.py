@@ -17,7 +17,7 @@ from composites.errors import CompositesError, UnusableFunctionError
 from composites.functions import find_function, load_function
 from composites.registry.model import Composite
 from composites.torch_internals import pytree
-from lowering.example_calls import ExampleCall, NoExample, example_calls
+from lowering.example_calls import ExampleCall, NoExample, caught, example_calls
 from lowering.verification.opinfo import samples_of
 from lowering.verification.targets import Target
 
@@ -141,7 +141,7 @@ def _plain(item: tuple[str, Any]) -> tuple[str, str]:
 def _named(target: Target, dtype: torch.dtype) -> Iterator[Sample]:
     assert target.samples is not None
     make = load_function(target.samples) if target.function else find_function(target.samples)
-    function, original = _called(_owner(target), target.function), target.original
+    function, original = target.function or caught(_owner(target)), target.original
     torch.manual_seed(0)
     try:
         items = list(make(dtype))
@@ -165,23 +165,6 @@ def _owner(target: Target) -> Composite:
     entry, forward = target.entry, target.forward
     calls_itself = entry.samples is not None and (entry.op is not None or entry.functions)
     return entry if calls_itself or forward is None else forward
-
-
-def _called(entry: Composite, function: Callable[..., Any] | None) -> Callable[..., Any]:
-    """What the samples of an entry are arguments of."""
-    if function is not None:
-        return function
-    if entry.op is not None:
-        name, _, overload = entry.op.partition("::")[2].partition(".")
-        packet = getattr(getattr(torch.ops, entry.op.partition("::")[0]), name)
-        return getattr(packet, overload or "default")  # type: ignore[no-any-return]
-    target = next(iter(entry.functions))
-
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        # Looked up again, because turning the entry on replaces the function.
-        return find_function(target)(*arguments, **keywords)
-
-    return call
 
 
 # ---- PyTorch's ----
