@@ -9,8 +9,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
-ZEROS, REFLECTION = 0, 2
-"""PyTorch's numbers of `padding_mode`."""
+from composites.operators.aten_enums import REFLECTION, ZEROS
 
 
 def grid_sampler_2d(

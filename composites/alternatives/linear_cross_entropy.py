@@ -17,13 +17,12 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array, lax
 
+from composites.operators.aten_enums import MEAN, SUM
+
 LOGITS = 2**21
 """About how many logits of a block there are: 8 MB in f32."""
 CLASSES = 128
 """The fewest classes of a block."""
-
-MEAN, SUM = 1, 2
-"""Numbers of PyTorch's reductions; 0 is none."""
 
 
 def in_classes(

@@ -10,13 +10,12 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
+from composites.operators.aten_enums import MEAN, SUM
+
 BLOCK = 2**18
 """About how many logits of a block of rows there are, where rows are short: 1 MB in f32."""
 ROWS, CLASSES = 8, 2048
 """A block of long rows, and how many classes of it are added at a time."""
-
-MEAN, SUM = 1, 2
-"""Numbers of PyTorch's reductions; 0 is none."""
 
 
 def cross_entropy_in_rows(

@@ -8,6 +8,7 @@ from typing import Any
 
 from composites.errors import UnsupportedCallError
 from composites.jax_functions.arguments import floats, is_array, number
+from composites.operators.aten_enums import NO_REDUCTION
 
 _NO_LABEL = -(2**31)
 """The class whose rows PyTorch does not count. Negative labels of optax count from the last class,
@@ -49,7 +50,7 @@ def with_integer_labels(
     losses = composite(
         logits.reshape(-1, logits.shape[-1]),
         labels.reshape(-1),
-        reduction=0,
+        reduction=NO_REDUCTION,
         ignore_index=_NO_LABEL,
         decomposition=_InRows(composite.original, tuple(labels.shape)),
         many="merged",
@@ -60,7 +61,7 @@ def with_integer_labels(
 def squared_error(composite: Any, predictions: Any, targets: Any = None) -> Any:
     """`optax.squared_error`, and with it `optax.l2_loss`, which is half of it."""
     _check_alike(predictions, targets)
-    return composite(predictions, targets, reduction=0)
+    return composite(predictions, targets, reduction=NO_REDUCTION)
 
 
 def huber_loss(composite: Any, predictions: Any, targets: Any = None, *, delta: Any = 1.0) -> Any:
@@ -68,7 +69,7 @@ def huber_loss(composite: Any, predictions: Any, targets: Any = None, *, delta: 
     _check_alike(predictions, targets)
     if number(delta, "delta") <= 0:
         raise UnsupportedCallError("delta is not above 0, which PyTorch refuses")
-    return composite(predictions, targets, reduction=0, delta=float(delta))
+    return composite(predictions, targets, reduction=NO_REDUCTION, delta=float(delta))
 
 
 def sigmoid_binary_cross_entropy(composite: Any, logits: Any, labels: Any) -> Any:
@@ -80,7 +81,7 @@ def sigmoid_binary_cross_entropy(composite: Any, logits: Any, labels: Any) -> An
         raise UnsupportedCallError("the labels are no array of real numbers")
     labels = asarray(labels, logits.dtype)
     _check_alike(logits, labels)
-    return composite(logits, labels, reduction=0, decomposition=composite.original)
+    return composite(logits, labels, reduction=NO_REDUCTION, decomposition=composite.original)
 
 
 def _check_alike(predictions: Any, targets: Any) -> None:

@@ -17,12 +17,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from composites.operators.aten_enums import BICUBIC, NEAREST, REFLECTION, ZEROS
 from composites.operators.cubic import cubic_slopes, cubic_weights
 from composites.operators.opmath import check_same_dtype, opmath_type
-
-# The operator's numbers for interpolation_mode and padding_mode.
-_NEAREST, _BICUBIC = 1, 2
-_ZEROS, _REFLECTION = 0, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +34,13 @@ class _Sampling:
     def taps(self, coordinate: Tensor) -> _Taps:
         """The taps of coordinates from -1 to 1, of shape (N, points)."""
         source, scale = self._unnormalized(coordinate)
-        if self.interpolation_mode == _BICUBIC:  # padding applies to the taps, so no slope changes
+        if self.interpolation_mode == BICUBIC:  # padding applies to the taps, so no slope changes
             low = source.floor()
             t = source - low
             positions = [self._padded(low + k)[0] for k in (-1, 0, 1, 2)]
             return self._make(positions, cubic_weights(t), [w * scale for w in cubic_slopes(t)])
         source, slope = self._padded(source)
-        if self.interpolation_mode == _NEAREST:
+        if self.interpolation_mode == NEAREST:
             one = torch.ones_like(source)
             return self._make([source.round()], [one], [torch.zeros_like(source)])
         slope = slope * scale
@@ -70,9 +67,9 @@ class _Sampling:
     def _padded(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Pixel coordinates moved into the image, and the derivative of this mapping."""
         slope = torch.ones_like(source)
-        if self.padding_mode == _ZEROS:
+        if self.padding_mode == ZEROS:
             return source, slope
-        if self.padding_mode == _REFLECTION:
+        if self.padding_mode == REFLECTION:
             source, slope = self._reflected(source)
         # Exactly at the border, PyTorch's derivative is zero too.
         within = (source > 0) & (source < self.size - 1)

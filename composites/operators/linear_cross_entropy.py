@@ -4,8 +4,8 @@ In: the states before the layer, its weight, and classes; out: the loss. Users c
 `composites.linear_cross_entropy`. Of a program that computes logits and then the loss, as
 transformers do, `of_logits` finds out what the logits are a product of.
 
-The first three functions take what the composite `linear_cross_entropy` takes, with PyTorch's
-numbers of reductions: 0 none, 1 mean, 2 sum.
+The first three functions take what the composite `linear_cross_entropy` takes, with the numbers of
+reductions that `composites.operators.aten_enums` has.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from torch.nn import functional
 
 from composites import torch_internals
 from composites.errors import InvalidCallError, UnsupportedCallError
+from composites.operators.aten_enums import MEAN, NO_REDUCTION, SUM
 from composites.operators.losses import cross_entropy_backward, cross_entropy_with_sums
 from composites.operators.opmath import opmath_type
 
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+_REDUCTIONS = {"none": NO_REDUCTION, "mean": MEAN, "sum": SUM}
 _NAMES = {number: name for name, number in _REDUCTIONS.items()}
 
 
@@ -31,7 +32,7 @@ def loss_of_linear(
     weight: Tensor,
     target: Tensor,
     bias: Tensor | None = None,
-    reduction: int = 1,
+    reduction: int = MEAN,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -62,7 +63,7 @@ def loss_with_rows(
     weight: Tensor,
     target: Tensor,
     bias: Tensor | None = None,
-    reduction: int = 1,
+    reduction: int = MEAN,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -137,7 +138,7 @@ def row_maxima(
     weight: Tensor,
     target: Tensor,
     bias: Tensor | None = None,
-    reduction: int = 1,
+    reduction: int = MEAN,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -150,7 +151,7 @@ def row_log_sums(
     weight: Tensor,
     target: Tensor,
     bias: Tensor | None = None,
-    reduction: int = 1,
+    reduction: int = MEAN,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -172,7 +173,7 @@ def linear_cross_entropy_loss(
     weight: Tensor,
     target: Tensor,
     bias: Tensor | None = None,
-    reduction: int = 1,
+    reduction: int = MEAN,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -264,7 +265,7 @@ def of_logits(
         raise UnsupportedCallError(error.args[0]) from None
     if source.dtype != opmath_type(input.dtype):
         raise UnsupportedCallError(f"the loss of {input.dtype} logits is in {source.dtype}")
-    reduction = 1 if num_items_in_batch is None else 2
+    reduction = MEAN if num_items_in_batch is None else SUM
     weight = torch_internals.transpose_of(transposed)
     loss = linear_cross_entropy_loss(input, weight, target, None, reduction, ignore_index)
     if num_items_in_batch is None:

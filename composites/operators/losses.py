@@ -1,4 +1,4 @@
-"""Losses. `reduction` is PyTorch's number (`at::Reduction`): 0 none, 1 mean, 2 sum."""
+"""Losses. `reduction` is a number of `composites.operators.aten_enums`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 
 from composites.errors import UnsupportedCallError
+from composites.operators.aten_enums import MEAN, SUM
 from composites.operators.opmath import check_same_dtype, opmath_type
 
-_MEAN, _SUM = 1, 2
 
-
-def huber_loss(self: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor:
+def huber_loss(self: Tensor, target: Tensor, reduction: int = MEAN, delta: float = 1.0) -> Tensor:
     """Huber loss, by the formula of torch.nn.HuberLoss, with z = |self - target|:
 
         0.5 * z²                   where z <= delta
@@ -25,9 +24,9 @@ def huber_loss(self: Tensor, target: Tensor, reduction: int = 1, delta: float = 
     opmath = opmath_type(self.dtype)
     z = (self.to(opmath) - target.to(opmath)).abs()
     loss = torch.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
-    if reduction == _MEAN:
+    if reduction == MEAN:
         loss = loss.mean()
-    elif reduction == _SUM:
+    elif reduction == SUM:
         loss = loss.sum()
     return loss.to(self.dtype)
 
@@ -50,7 +49,7 @@ def huber_loss_backward(
     opmath = opmath_type(self.dtype)
     slope = (self.to(opmath) - target.to(opmath)).clamp(-delta, delta)
     grad = grad_output.to(opmath) * slope
-    if reduction == _MEAN:
+    if reduction == MEAN:
         grad = grad / self.numel()
     return grad.to(self.dtype)
 
@@ -59,7 +58,7 @@ def cross_entropy_with_sums(
     self: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    reduction: int = _MEAN,
+    reduction: int = MEAN,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -86,7 +85,7 @@ def row_maxima(
     self: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    reduction: int = 1,
+    reduction: int = MEAN,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -105,7 +104,7 @@ def row_log_sums(
     self: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    reduction: int = 1,
+    reduction: int = MEAN,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -149,7 +148,7 @@ def cross_entropy_backward(
     counted = valid == valid.clamp(0, self.size(1) - 1)
     of_others = -grad_output * 0.0  # also of the class of a row that is ignored
     of_class = torch.where(counted, -grad_output, of_others)
-    if reduction == _MEAN:
+    if reduction == MEAN:
         count = counted.to(self.dtype).sum()
         count = torch.where(count != 0, count, torch.ones_like(count))
         of_class, of_others = of_class / count, of_others / count

@@ -7,21 +7,13 @@ decomposition of the other, in programs of all frontends.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
+from composites.operators.aten_enums import MEAN, NO_REDUCTION
 from lowering.frontends.aten_in_jax.table import rule
-
-
-class _Reduction(IntEnum):
-    """The attribute `reduction`, as PyTorch numbers it."""
-
-    NONE = 0
-    MEAN = 1
-    SUM = 2
 
 
 @rule("aten::log_sigmoid_forward")
@@ -50,9 +42,9 @@ def _nll_loss(
     taken = jnp.take_along_axis(x, label, axis, mode="clip").squeeze(axis)
     # Where a target is ignored, the input may be infinite.
     losses = jnp.where(target == ignore_index, 0, -weights * taken)
-    if reduction != _Reduction.NONE:
+    if reduction != NO_REDUCTION:
         losses = losses.sum()
-    if reduction == _Reduction.MEAN:
+    if reduction == MEAN:
         losses = losses / weights.sum()
     return losses, jnp.ones((), dtypes[1])
 
@@ -65,7 +57,7 @@ def _nll_loss_backward(
     axis = _classes(x)
     weights = _weights(x, target, weight, ignore_index)
     of_each = -weights * grad
-    if reduction == _Reduction.MEAN:
+    if reduction == MEAN:
         of_each = of_each / weights.sum()
     classes = lax.broadcasted_iota(target.dtype, x.shape, axis)
     is_label = (classes == jnp.expand_dims(target, axis)) & (classes != ignore_index)
