@@ -1,8 +1,8 @@
 """The element types of tensors, in one table from which all other such tables are derived.
 
-Each row gives the names of a type in StableHLO, numpy, PyTorch and XLA's protobuf messages. The
-numbers and literal fields come from xla/xla_data.proto (`PrimitiveType`, `LiteralProto`). The names
-and formats of floats come from MLIR and ml_dtypes.
+Each row gives the names of a type in StableHLO, numpy, PyTorch, XLA's protobuf messages and
+safetensors. The numbers and literal fields come from xla/xla_data.proto (`PrimitiveType`,
+`LiteralProto`). The names and formats of floats come from MLIR and ml_dtypes.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class ElementType:
     which this project never writes."""
     format: FloatFormat | None = None
     """None for types that are not floats, and for f8E8M0FNU."""
+    safetensors: str | None = None
+    """The name in files of safetensors; None for types that no checkpoint of ours has."""
 
 
 def _float(significand: int, smallest: int, largest: int) -> FloatFormat:
@@ -48,23 +50,33 @@ def _float(significand: int, smallest: int, largest: int) -> FloatFormat:
 
 
 TABLE = (
-    ElementType("f64", "float64", True, 12, "f64s", _float(53, -1074, 1023)),
-    ElementType("f32", "float32", True, 11, "f32s", _float(24, -149, 127)),
-    ElementType("f16", "float16", True, 10, "f16s", _float(11, -24, 15)),
-    ElementType("bf16", "bfloat16", True, 16, "bf16s", _float(8, -133, 127)),
-    ElementType("i64", "int64", True, 5, "s64s"),
-    ElementType("i32", "int32", True, 4, "s32s"),
-    ElementType("i16", "int16", True, 3, "s16s"),
-    ElementType("i8", "int8", True, 2, "s8s"),
-    ElementType("ui8", "uint8", True, 6, "u8s"),
-    ElementType("i1", "bool", True, 1, "preds"),
-    ElementType("complex<f32>", "complex64", True, 15, "c64s"),
+    ElementType("f64", "float64", True, 12, "f64s", _float(53, -1074, 1023), safetensors="F64"),
+    ElementType("f32", "float32", True, 11, "f32s", _float(24, -149, 127), safetensors="F32"),
+    ElementType("f16", "float16", True, 10, "f16s", _float(11, -24, 15), safetensors="F16"),
+    ElementType("bf16", "bfloat16", True, 16, "bf16s", _float(8, -133, 127), safetensors="BF16"),
+    ElementType("i64", "int64", True, 5, "s64s", safetensors="I64"),
+    ElementType("i32", "int32", True, 4, "s32s", safetensors="I32"),
+    ElementType("i16", "int16", True, 3, "s16s", safetensors="I16"),
+    ElementType("i8", "int8", True, 2, "s8s", safetensors="I8"),
+    ElementType("ui8", "uint8", True, 6, "u8s", safetensors="U8"),
+    ElementType("i1", "bool", True, 1, "preds", safetensors="BOOL"),
+    ElementType("complex<f32>", "complex64", True, 15, "c64s", safetensors="C64"),
     ElementType("complex<f64>", "complex128", True, 18, "c128s"),
-    ElementType("ui16", "uint16", True, 7, "u16s"),
-    ElementType("ui32", "uint32", True, 8, "u32s"),
-    ElementType("ui64", "uint64", True, 9, "u64s"),
-    ElementType("f8E5M2", "float8_e5m2", True, 19, "f8e5m2s", FloatFormat(3, -16, 15)),
-    ElementType("f8E4M3FN", "float8_e4m3fn", True, 20, "f8e4m3fns", FloatFormat(4, -9, 8)),
+    ElementType("ui16", "uint16", True, 7, "u16s", safetensors="U16"),
+    ElementType("ui32", "uint32", True, 8, "u32s", safetensors="U32"),
+    ElementType("ui64", "uint64", True, 9, "u64s", safetensors="U64"),
+    ElementType(
+        "f8E5M2", "float8_e5m2", True, 19, "f8e5m2s", FloatFormat(3, -16, 15), safetensors="F8_E5M2"
+    ),
+    ElementType(
+        "f8E4M3FN",
+        "float8_e4m3fn",
+        True,
+        20,
+        "f8e4m3fns",
+        FloatFormat(4, -9, 8),
+        safetensors="F8_E4M3",
+    ),
     ElementType("i4", "int4", hlo=21),
     ElementType("ui4", "uint4", hlo=22),
     ElementType("f8E3M4", "float8_e3m4", False, 29, "f8e3m4s", FloatFormat(5, -6, 3)),
@@ -90,3 +102,6 @@ REGISTRY_TYPES = tuple(PYTORCH_NAMES)
 
 NAME_OF_PYTORCH = {pytorch: name for name, pytorch in PYTORCH_NAMES.items()}
 """From PyTorch names to StableHLO names."""
+
+NAME_OF_SAFETENSORS = {type_.safetensors: type_.name for type_ in TABLE if type_.safetensors}
+"""From the names of safetensors to StableHLO names."""

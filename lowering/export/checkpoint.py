@@ -15,36 +15,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from composites.element_types import NAME_OF_SAFETENSORS
 from composites.errors import MissingPackageError, ProgramError
 from composites.files import replace_folder
 from lowering.export.manifest import Value
 from lowering.export.state import State, Weights, first_weights
+from lowering.stablehlo.dtypes import numpy_dtype
 
 MODEL = "model.safetensors"
 TRAINING = "training.safetensors"
 
 _TIED = "composites.saved_as"
 """Which names are of one tensor, in the header of model.safetensors."""
-
-_DTYPES = {
-    "BOOL": "bool",
-    "U8": "uint8",
-    "I8": "int8",
-    "U16": "uint16",
-    "I16": "int16",
-    "U32": "uint32",
-    "I32": "int32",
-    "U64": "uint64",
-    "I64": "int64",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "F32": "float32",
-    "F64": "float64",
-    "C64": "complex64",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2",
-}
-"""What safetensors calls the types of numpy and ml_dtypes."""
 
 
 def write(state: State, values: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
@@ -104,7 +86,6 @@ def read(inputs: Sequence[Value], folder: str | os.PathLike[str]) -> Weights:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    import ml_dtypes
     import numpy as np
 
     safetensors = _safetensors()
@@ -112,8 +93,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         content = path.read_bytes()
         tensors = {}
         for name, described in safetensors.deserialize(content):
-            kind = _DTYPES[described["dtype"]]
-            dtype = np.dtype(getattr(ml_dtypes, kind, kind))
+            dtype = numpy_dtype(NAME_OF_SAFETENSORS[described["dtype"]])
             tensors[name] = np.frombuffer(described["data"], dtype).reshape(described["shape"])
         with safetensors.safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
