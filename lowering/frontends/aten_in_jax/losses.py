@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from composites.operators.aten_enums import MEAN, NO_REDUCTION
+from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.table import rule
 
 
@@ -71,7 +72,7 @@ def _classes(x: Any) -> int:
 
 def _weights(x: Any, target: Any, weight: Any, ignore_index: int) -> Any:
     """The weight of each target, which is 0 where it is ignored."""
-    dtype = jnp.promote_types(x.dtype, jnp.float32)
+    dtype = opmath_dtype(x.dtype)
     if weight is None:
         return (target != ignore_index).astype(dtype)
     taken = jnp.take(weight.astype(dtype), target, mode="clip")
@@ -79,4 +80,4 @@ def _weights(x: Any, target: Any, weight: Any, ignore_index: int) -> Any:
 
 
 def _wide(x: Any) -> Any:
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    return x.astype(opmath_dtype(x.dtype))

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lowering.frontends.aten_in_jax.dtypes import opmath_dtype
 from lowering.frontends.aten_in_jax.elementwise import as_type
 from lowering.frontends.aten_in_jax.table import rule
 
@@ -185,7 +186,7 @@ def _avg_pool3d_backward(dtype: Any, /, grad: Any, x: Any, *arguments: Any) -> A
 
 def _adaptive_average(x: Any, sizes: Sequence[int]) -> Any:
     """The mean of each of `sizes` parts of the last dimensions; parts may overlap."""
-    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    wide = x.astype(opmath_dtype(x.dtype))
     for number, size in enumerate(sizes):
         dim = x.ndim - len(sizes) + number
         length = x.shape[dim]
