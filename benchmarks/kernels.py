@@ -96,6 +96,7 @@ from benchmarks.timing import (
     milliseconds,
     ratio,
     samples_of,
+    settings_of_malloc,
     typical,
 )
 from composites.functions import find_function
@@ -567,10 +568,16 @@ CELLS: Mapping[Part, Callable[[Any], tuple[str, ...]]] = {
 }
 
 
+def title_of_page() -> str:
+    """The benchmark is also run with settings of malloc, and the repository has both pages."""
+    settings = " with settings of malloc" if settings_of_malloc() else ""
+    return f"Kernels beside decompositions{settings}, on the CPU"
+
+
 def markdown(rows: Mapping[Part, Sequence[Row]], described: str) -> str:
     """The page."""
     text = [
-        "# Kernels beside decompositions, on the CPU",
+        f"# {title_of_page()}",
         "",
         "Written by `python -m benchmarks.kernels`, whose head says what is measured. The kernels"
         " are those of [`examples/cpu_kernels`](../examples/cpu_kernels/README.md).",

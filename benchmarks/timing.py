@@ -145,11 +145,14 @@ ALLOCATION = "MALLOC_ARENA_MAX", "MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "
 """Settings of glibc's malloc that a step's time depends on; docs/usage.md has them."""
 
 
+def settings_of_malloc() -> dict[str, str]:
+    """Those that are set."""
+    return {name: os.environ[name] for name in ALLOCATION if os.environ.get(name)}
+
+
 def conditions(what: str) -> str:
     """Versions, machine, how memory is allocated if that is set, and `what`, as one line."""
-    allocation = "".join(
-        f", {name}={os.environ[name]}" for name in ALLOCATION if os.environ.get(name)
-    )
+    allocation = "".join(f", {name}={value}" for name, value in settings_of_malloc().items())
     return (
         f"{', '.join(versions())}; Python {platform.python_version()}; {cpu_name()},"
         f" {os.cpu_count()} cores, device {os.environ['PJRT_DEVICE']}{allocation}; {what}."

@@ -29,6 +29,7 @@ from benchmarks.kernels import (
     update_cells,
     why_not_fastest,
 )
+from benchmarks.timing import ALLOCATION
 from composites.registry.kernels import listed_in
 
 REPOSITORY = Path(__file__).parents[2]
@@ -124,6 +125,18 @@ def test_the_page_and_the_picture(call: Call, tmp_path: Path) -> None:
         assert len({row.count("|") for row in rows}) == 1
     plot([call], tmp_path / "a.svg")
     assert "loss 2x3, forward" in (tmp_path / "a.svg").read_text()
+
+
+def test_pages_with_settings_of_malloc_have_a_title_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ALLOCATION:
+        monkeypatch.delenv(name, raising=False)
+    titles = [markdown({}, "A machine.").splitlines()[0]]
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    titles.append(markdown({}, "A machine.").splitlines()[0])
+    pages = (REPOSITORY / "benchmarks" / f"{name}.md" for name in ("KERNELS", "KEPT_MEMORY"))
+    assert titles == [page.read_text(encoding="utf-8").splitlines()[0] for page in pages]
 
 
 def test_a_later_run_reads_what_was_measured(call: Call, tmp_path: Path) -> None:
