@@ -466,7 +466,7 @@ def candidates_of(
             f" from composites to JAX functions or FFI targets, not {kernels!r}"
         )
     named = listed_kernels(module, platform, tuple(kernels))
-    return named, "its listed kernels are not among those that were named"
+    return named, "none of the kernels that were named is listed for it"
 
 
 def _are_names(kernels: object) -> TypeGuard[Collection[str]]:

@@ -82,6 +82,31 @@ def test_equal_calls_share_a_decomposition() -> None:
     assert text.count("func.func") == 2
 
 
+def test_a_backward_takes_what_the_forward_named() -> None:
+    def gated(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        gate = composites.intermediate(x @ weight, "gate")
+        return torch.nn.functional.silu(gate).square().sum()
+
+    class Gated(torch.nn.Module):
+        def __init__(self, function: Any) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3, 5))
+            self.function = function
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.function(x, self.weight)  # type: ignore[no-any-return]
+
+    function = composites.composite("acme.gated_on_fx", intermediates=["gate"])(gated)
+    x = torch.linspace(-1, 1, 12).reshape(4, 3)
+    program = composites.export(Gated(function), (x,), train=True, frontend="fx")
+    assert program.mlir.count("stablehlo.dot_general") == 2  # one each way
+    plain = Gated(gated)
+    plain(x).backward()
+    results = program.run(plain.weight.detach().numpy(), x.numpy())
+    assert plain.weight.grad is not None
+    np.testing.assert_allclose(results["grad:weight"], plain.weight.grad.numpy(), rtol=1e-6)
+
+
 def test_fast_decompositions() -> None:
     module = Classifier()
     fast = composites.export(module, BATCH, train=True, decompositions="fast")
