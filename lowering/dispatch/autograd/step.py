@@ -54,7 +54,8 @@ from lowering.frontends.protocols import Frontend, Seed
 
 Pull = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 """From a forward's operands and the gradients of its results to those of the operands."""
-Replace = Callable[[Mapping[str, Any]], Handler]
+Replacing = Callable[[Mapping[str, Any]], Handler]
+"""From values by name to what puts them in the places of those that a decomposition names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +269,11 @@ class _Backward:
 
             return backward(pull, jax.replacement, *arrays)
 
-        def backward(pull: Pull, replace: Replace, *values: Any) -> list[Any]:
+        def backward(pull: Pull, replacing: Replacing, *values: Any) -> list[Any]:
             grads = iter(values[:count])
             saved, others = values[count : len(operands)], iter(values[len(operands) :])
             inputs = [saved[place] if place is not None else next(others) for place in places]
-            with handled(replace(saved_intermediates(entry, computation.taken, saved, first))):
+            with handled(replacing(saved_intermediates(entry, computation.taken, saved, first))):
                 found = pull(inputs, [next(grads) if there else None for there in present])
             return [grad for grad in found if grad is not None]
 
