@@ -1427,7 +1427,7 @@ def cumsum(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
         if _computation is None:
             _computation = _lower(
                 _key,
-                unmet=None,
+                unmet=('`where: dtype is not None or self.dtype not in (i1, ui8, i8, i16, i32)` does not hold' if not (dtype is not None or self.dtype not in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)) else None),
                 operands=(self,),
                 attributes=lambda: {
                     'dim': _attr.i64(_attr.dim(dim, self.dim())),

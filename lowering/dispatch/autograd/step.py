@@ -49,6 +49,7 @@ from lowering.dispatch.operand_lists import Groups, regrouped
 from lowering.dispatch.saving import saved_intermediates
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.emission.composite import CompositeHlo
+from lowering.emission.dependence import parameters_read
 from lowering.emission.types import DecompositionHlo, TensorType
 from lowering.frontends.protocols import Frontend, Seed
 
@@ -302,8 +303,19 @@ class _Backward:
                 return lowered
             autocast = frontend.tracing.autocast_dtype()
             lowered = lower_function(entry, frontend, of_tensors, given, autocast=autocast)
-            self._refuse_unsaved(number is not None for number in lowered.parameters[taken:])
-            return replace(lowered, parameters=lowered.parameters[:taken])
+            others = lowered.parameters[taken:]
+            if all(number is None for number in others):
+                return replace(lowered, parameters=lowered.parameters[:taken])
+            read = parameters_read(lowered.module)
+            self._refuse_unsaved(number in read for number in others)
+
+            # They are parameters, and no result depends on them: any values will do.
+            def with_zeros(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
+                device = next(t.device for t in tensors if t is not None)
+                zeros = [t if t is None else torch.zeros_like(t, device=device) for t in unsaved]
+                return of_tensors(*tensors, *zeros)
+
+            return lower_function(entry, frontend, with_zeros, operands, autocast=autocast)
 
         return lower_composite(
             entry,

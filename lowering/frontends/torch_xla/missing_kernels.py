@@ -8,10 +8,10 @@ those of the operator, and threads that record nothing never come here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from lowering.frontends.autocast import autocast
 from lowering.frontends.errors import NoKernelError, ValueReadError
 from lowering.frontends.protocols import Kernel
 from lowering.frontends.torch_xla import DISPATCH_KEY
+from lowering.frontends.torch_xla.corrected_calls import Redispatch, corrections
 from lowering.frontends.torch_xla.tensors import DEVICE_TYPE
 from lowering.frontends.torch_xla.value_guard import (
     values_unreadable,
@@ -82,6 +83,9 @@ def _register() -> tuple[torch.library.Library, ...]:
             if _may_lack_lowering(name):
                 kernel = _decomposing(overload, decomposition, top)
                 operators.impl(name.removeprefix("aten::"), kernel, _KEY_NAME, with_keyset=True)
+        for overload, correction in corrections():
+            name = overload.name().removeprefix("aten::")
+            operators.impl(name, _correcting(overload, correction), _KEY_NAME, with_keyset=True)
     except BaseException:  # so that they can be registered again
         torch_internals.remove_library(operators)
         torch_internals.remove_library(others)
@@ -96,6 +100,14 @@ def _may_lack_lowering(qualified: str) -> bool:
     return (
         qualified in _IN_PART | _WITHOUT_TEXT or not own
     ) and not torch_internals.is_implicit_autograd(qualified)
+
+
+def _correcting(overload: Any, correction: Callable[[Redispatch], Kernel]) -> Kernel:
+    def kernel(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
+        below = partial(overload.redispatch, keys.remove(_KEY))
+        return correction(below)(*arguments, **keywords)
+
+    return kernel
 
 
 def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Kernel:

@@ -1,0 +1,83 @@
+"""Calls that torch_xla 2.9 takes in another way than PyTorch, corrected in recorded programs.
+
+- A reduction over an empty list of dimensions, as of `x.amax()`: PyTorch reduces all, torch_xla
+  none.
+- `cumsum` of narrow integers and booleans: PyTorch gives i64, torch_xla the type of the operand, in
+  which sums overflow.
+- `count_nonzero`: PyTorch gives i64, torch_xla a tensor of i32 that claims its operand's dtype.
+
+A running program has torch_xla's results. Kernels here belong to the dispatch key of
+`missing_kernels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from lowering.frontends.protocols import Kernel
+
+Redispatch = Callable[..., Any]
+"""Calls the operator below this dispatch key."""
+
+_ATEN = torch.ops.aten
+_REDUCTIONS = {
+    _ATEN.amax.default: 1,
+    _ATEN.amin.default: 1,
+    _ATEN.linalg_vector_norm.default: 2,
+    _ATEN.mean.dim: 1,
+    _ATEN.std.correction: 1,
+    _ATEN.std_mean.correction: 1,
+    _ATEN.sum.dim_IntList: 1,
+    _ATEN.var.correction: 1,
+    _ATEN.var_mean.correction: 1,
+}
+"""The place of the argument `dim`, by operator."""
+
+_EMPTY_BY_DEFAULT = frozenset([_ATEN.amax.default, _ATEN.amin.default])
+"""Those whose `dim` is an empty list if it is not given. That of the others is None."""
+
+_COUNTS = (_ATEN.count_nonzero.dim_IntList, _ATEN.count_nonzero.default)
+
+
+def corrections() -> Iterator[tuple[Any, Callable[[Redispatch], Kernel]]]:
+    """Operators, and for each what makes its kernel."""
+    for overload, place in _REDUCTIONS.items():
+        default = () if overload in _EMPTY_BY_DEFAULT else None
+        yield overload, _reduction(place, default)
+    yield _ATEN.cumsum.default, _scan
+    for overload in _COUNTS:
+        yield overload, _count
+
+
+def _reduction(place: int, default: tuple[int, ...] | None) -> Callable[[Redispatch], Kernel]:
+    def correction(redispatch: Redispatch) -> Kernel:
+        def kernel(*arguments: Any, **keywords: Any) -> Any:
+            given = [*arguments]
+            dim = given[place] if len(given) > place else keywords.get("dim", default)
+            if dim is not None and len(dim) == 0:
+                every = list(range(arguments[0].dim()))
+                if len(given) > place:
+                    given[place] = every
+                else:
+                    keywords["dim"] = every
+            return redispatch(*given, **keywords)
+
+        return kernel
+
+    return correction
+
+
+def _scan(redispatch: Redispatch) -> Kernel:
+    def kernel(self: Any, dim: int, *, dtype: torch.dtype | None = None) -> Any:
+        if dtype is None and not (self.is_floating_point() or self.is_complex()):
+            return redispatch(self.to(torch.int64), dim)
+        return redispatch(self, dim, dtype=dtype)
+
+    return kernel
+
+
+def _count(redispatch: Redispatch) -> Kernel:
+    return lambda *arguments, **keywords: redispatch(*arguments, **keywords).to(torch.int64)

@@ -1,0 +1,53 @@
+"""Exports have PyTorch's results where torch_xla takes a call in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import composites
+
+X = torch.tensor([[3.0, -1.0, 2.0], [0.0, 5.0, -4.0]])
+CALLS: Mapping[str, Callable[[torch.Tensor], Any]] = {
+    "amin": lambda x: x.amin(),
+    "amax": lambda x: torch.amax(x, (), keepdim=True),
+    "aminmax": lambda x: x.aminmax()[0],
+    "mean": lambda x: x.mean(()),
+    "sum": lambda x: x.sum((), keepdim=True),
+    "var": lambda x: x.var(()),
+    "std": lambda x: x.std((), correction=0),
+    "var_mean": lambda x: torch.var_mean(x, ())[1],
+    "std_mean": lambda x: torch.std_mean(x, ())[0],
+    "vector_norm": lambda x: torch.linalg.vector_norm(x, dim=()),
+    "of a dimension": lambda x: x.amin(1),
+    "count_nonzero": lambda x: torch.count_nonzero(x),
+    "count_nonzero of a dimension": lambda x: torch.count_nonzero(x, 1),
+    "cumsum": lambda x: x.cumsum(0),
+    "cumsum of booleans": lambda x: (x > -9).repeat(200, 1).cumsum(0),
+    "cumsum of i32": lambda x: torch.full_like(x, 2**30, dtype=torch.int32).cumsum(1),
+    "cumsum to i32": lambda x: x.to(torch.int16).cumsum(1, dtype=torch.int32),
+}
+
+
+class Calling(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("ops", [[], None], ids=["stock", "composites"])
+@pytest.mark.parametrize("name", CALLS)
+def test_results_are_those_of_pytorch(name: str, ops: list[str] | None) -> None:
+    expected = CALLS[name](X).numpy()
+    program = composites.export(Calling(CALLS[name]), (X,), ops=ops)
+    found = np.asarray(program.run(X.numpy())["out:0"])
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
