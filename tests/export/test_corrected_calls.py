@@ -28,7 +28,7 @@ CALLS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "count_nonzero of a dimension": lambda x: torch.count_nonzero(x, 1),
     "cumsum": lambda x: x.cumsum(0),
     "cumsum of booleans": lambda x: (x > -9).repeat(200, 1).cumsum(0),
-    "cumsum of i32": lambda x: torch.full_like(x, 2**30, dtype=torch.int32).cumsum(1),
+    "cumsum of i32": lambda x: (x * 0 + 2**30).to(torch.int32).cumsum(1),
     "cumsum to i32": lambda x: x.to(torch.int16).cumsum(1, dtype=torch.int32),
 }
 
