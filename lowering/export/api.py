@@ -26,12 +26,12 @@ from composites.registry.model import PORTABLE
 from lowering import activation
 from lowering.export.dynamic_shapes import dynamic_arguments
 from lowering.export.manifest import Value
+from lowering.export.optimizers import OptimizerFactory, check_factory
 from lowering.export.partitioning import annotation
 from lowering.export.program import Program
 from lowering.export.shardings import DeviceMesh, Form, of_inputs, of_output
 from lowering.export.tracing import (
     Lowered,
-    OptimizerFactory,
     graph_of,
     model_name,
     nothing_kept,
@@ -127,6 +127,9 @@ def export(
             with a large tensor that is not an input, a sharding does not fit, or it is a different
             program at different sizes.
     """
+    _check_arguments(module, ops, passes)
+    if optimizer is not None:
+        check_factory(optimizer)
     devices = _mesh(mesh, shardings, sharding_form)
     target = _target(target, portable)
     for_target = () if target is None else target_passes(target)
@@ -194,6 +197,24 @@ def export(
             dimensions=general.dimensions,
             keeps_decompositions=keeps,
         )
+
+
+def _check_arguments(module: object, ops: object, passes: Sequence[object]) -> None:
+    """Refuse what is another argument by mistake, before anything is recorded."""
+    if not isinstance(module, torch.nn.Module | torch.export.ExportedProgram):
+        what = module.__name__ if isinstance(module, type) else f"a {type(module).__name__}"
+        raise ExportError(
+            f"the first argument is {what}, and an export takes a torch.nn.Module, whose forward"
+            " it calls, or an ExportedProgram"
+        )
+    if isinstance(ops, str):
+        raise ExportError(f"ops must be a list of names; write ops=[{ops!r}]")
+    for each in passes:
+        if not callable(each):
+            raise ExportError(
+                f"a pass is a function from module to module, such as lowering.stablehlo.clean, not"
+                f" {each!r}"
+            )
 
 
 def _with_source(

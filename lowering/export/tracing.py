@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,16 @@ from composites.errors import ExportError, UnsupportedCallError
 from composites.torch_internals import pytree
 from lowering import interrupts
 from lowering.export.manifest import Value
+from lowering.export.optimizers import (
+    OptimizerFactory,
+    check_numbers,
+    numbers_of,
+    optimizer_of,
+    stepping,
+)
 from lowering.frontends.errors import ForeignDataError, NoKernelError, ValueReadError
 from lowering.frontends.protocols import Frontend, Recording, Tensors
 from lowering.stablehlo import Module, order_inputs
-
-OptimizerFactory = Callable[..., torch.optim.Optimizer]
-"""Makes an optimizer from parameters, such as `partial(torch.optim.AdamW, lr=1e-3)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,13 +314,13 @@ class _Tracer:
                 self.output(name, tensor, updates=name)
 
     def update(self, trained: Mapping[str, torch.nn.Parameter], factory: OptimizerFactory) -> None:
-        optimizer = _capturable(factory(list(trained.values())))
+        optimizer = optimizer_of(factory, list(trained.values()))
         for name, values in self._optimizer_state(trained, factory).items():
             optimizer.state[trained[name]] = values
-        before = _numbers(optimizer, trained)
-        with torch.no_grad():
+        before = numbers_of(optimizer, trained)
+        with stepping(optimizer):
             optimizer.step()
-        _check_numbers(optimizer, before, _numbers(optimizer, trained))
+        check_numbers(optimizer, before, numbers_of(optimizer, trained))
         state = {
             name: optimizer.state[parameter]
             for name, parameter in trained.items()
@@ -343,7 +346,7 @@ class _Tracer:
             name: torch.nn.Parameter(self.frontend.tensors.placeholder(parameter))
             for name, parameter in trained.items()
         }
-        first = _capturable(factory(list(stand_ins.values())))
+        first = optimizer_of(factory, list(stand_ins.values()))
         alike: dict[torch.Tensor, torch.Tensor] = {}
         for group in first.param_groups:
             kinds: dict[Any, torch.Tensor] = {}
@@ -352,7 +355,7 @@ class _Tracer:
                 alike[parameter] = kinds.setdefault(kind, parameter)
         for parameter in set(alike.values()):
             parameter.grad = self.frontend.tensors.placeholder(parameter)
-        with torch.no_grad():
+        with stepping(first):
             first.step()
         return {
             name: {
@@ -364,51 +367,6 @@ class _Tracer:
             for name, parameter in stand_ins.items()
             if parameter in alike
         }
-
-
-def _numbers(
-    optimizer: torch.optim.Optimizer, trained: Mapping[str, torch.nn.Parameter]
-) -> dict[str, Number]:
-    """The Python numbers that an optimizer keeps, by what they are called in a message."""
-    kept: dict[str, Mapping[Any, Any]] = {"of itself": vars(optimizer)}
-    kept |= {f"of {name}": optimizer.state.get(p, {}) for name, p in trained.items()}
-    kept |= {f"of group {n}": group for n, group in enumerate(optimizer.param_groups)}
-    return {
-        f"{key!r} {whose}": value
-        for whose, values in kept.items()
-        for key, value in values.items()
-        if isinstance(value, Number)
-    }
-
-
-def _check_numbers(
-    optimizer: torch.optim.Optimizer, before: Mapping[str, Number], after: Mapping[str, Number]
-) -> None:
-    """Python numbers of an optimizer are constants of the program.
-
-    Raises:
-        ExportError: a step has changed one.
-    """
-    for name, value in before.items():
-        now = after.get(name, value)
-        if now != value and not (now != now and value != value):
-            raise ExportError(
-                f"{type(optimizer).__name__} changes {name}, a Python number, in each step, but the"
-                " program would have the same number in all steps; use an optimizer that keeps it"
-                " as a tensor, as those of torch.optim do"
-            )
-
-
-def _capturable(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """Keep the step count on the device, where it is an input and an output of the program, and
-    update parameters one by one unless the caller said otherwise. PyTorch would update all at once
-    on some devices."""
-    for group in optimizer.param_groups:
-        if "capturable" in group:
-            group["capturable"] = True
-        if "foreach" in group and group["foreach"] is None:
-            group["foreach"] = False
-    return optimizer
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from composites.allowlist import resolve
 from composites.errors import CompositesError, ExportError, MissingPackageError, SuggestionError
 from composites.registry.model import Composite
 from lowering import activation
+from lowering.export.optimizers import OptimizerFactory
 from lowering.export.tracing import (
-    OptimizerFactory,
     Traced,
     trace_inference,
     trace_training,

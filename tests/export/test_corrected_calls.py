@@ -29,6 +29,10 @@ CALLS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "cumsum": lambda x: x.cumsum(0),
     "cumsum of booleans": lambda x: (x > -9).repeat(200, 1).cumsum(0),
     "cumsum of i32": lambda x: (x * 0 + 2**30).to(torch.int32).cumsum(1),
+    "product with a complex number": lambda x: x * (2 + 3j),
+    "division by a complex number": lambda x: torch.complex(x, x) / 2j,
+    "sum with a complex number": lambda x: x + 1j,
+    "masked_fill with a complex number": lambda x: torch.complex(x, x).masked_fill(x > 0, 3j),
     "cumsum to i32": lambda x: x.to(torch.int16).cumsum(1, dtype=torch.int32),
 }
 

@@ -298,3 +298,46 @@ def test_errors_of_the_module_itself_come_through(computed: Any, x: torch.Tensor
     assert "missing 1 required positional argument" in refused(
         lambda: composites.export(module, ()), TypeError
     )
+
+
+OF_ITS_OWN = torch.nn.Parameter(torch.ones(3))
+OPTIMIZERS: dict[str, tuple[Any, str]] = {
+    "an optimizer": (
+        torch.optim.AdamW([OF_ITS_OWN]),
+        "optimizer is AdamW with parameters that are there already; pass what makes one",
+    ),
+    "a name": ("torch.optim:AdamW", "not 'torch.optim:AdamW'"),
+    "nothing is made": (lambda parameters: None, "optimizer returned a NoneType; return a torch"),
+    "a closure": (torch.optim.LBFGS, "the step of LBFGS calls a closure that computes the loss"),
+    "a value is read": (torch.optim.Adagrad, "Adagrad reads the value of a tensor in its step"),
+    "other parameters": (
+        lambda parameters: torch.optim.SGD([OF_ITS_OWN], lr=0.1),
+        "SGD has parameters that are not among those that optimizer was given",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OPTIMIZERS)
+def test_what_makes_no_optimizer(case: str) -> None:
+    optimizer, message = OPTIMIZERS[case]
+    module = torch.nn.Linear(3, 1)
+    module.register_forward_hook(lambda *given: given[-1].sum())
+    said = refused(lambda: composites.export(module, (torch.ones(1, 3),), optimizer=optimizer))
+    assert message in said
+
+
+def test_other_arguments_by_mistake() -> None:
+    module, x = torch.nn.ReLU(), torch.ones(3)
+    assert "the first argument is a function" in refused(
+        lambda: composites.export(lambda x: x, (x,))  # type: ignore[arg-type]
+    )
+    assert "the first argument is ReLU" in refused(
+        lambda: composites.export(torch.nn.ReLU, (x,))  # type: ignore[arg-type]
+    )
+    assert refused(lambda: composites.export(module, (x,), ops="gelu")) == (
+        "ops must be a list of names; write ops=['gelu']"
+    )
+    passes: Any = ["clean"]
+    assert "such as lowering.stablehlo.clean, not 'clean'" in refused(
+        lambda: composites.export(module, (x,), passes=passes)
+    )

@@ -443,3 +443,15 @@ def test_random_programs_keep_their_bits_and_their_second_run_changes_nothing(se
     s, p = random.integers(0, 9, (4, 4)).astype(np.int8), random.random((4, 4)) < 0.5
     for want, got in zip(run(module, x, s, t, p), run(after, x, s, t, p), strict=True):
         assert want.tobytes() == got.tobytes()
+
+
+def test_complex_constants_stay() -> None:
+    text = """
+func.func @main(%arg0: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
+  %cst = stablehlo.constant dense<(0.0,1.0)> : tensor<2xcomplex<f32>>
+  %0 = stablehlo.add %arg0, %cst : tensor<2xcomplex<f32>>
+  return %0 : tensor<2xcomplex<f32>>
+}
+"""
+    lowered = drop_cast_roundtrips(Module.parse(text))
+    assert "dense<(0.000000e+00,1.000000e+00)>" in lowered.text

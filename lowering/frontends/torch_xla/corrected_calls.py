@@ -5,6 +5,7 @@
 - `cumsum` of narrow integers and booleans: PyTorch gives i64, torch_xla the type of the operand, in
   which sums overflow.
 - `count_nonzero`: PyTorch gives i64, torch_xla a tensor of i32 that claims its operand's dtype.
+- `masked_fill` with a complex number: torch_xla drops its imaginary part.
 
 A running program has torch_xla's results. Kernels here belong to the dispatch key of
 `missing_kernels`.
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 
 from lowering.frontends.protocols import Kernel
+from lowering.frontends.torch_xla.value_guard import complex_number
 
 Redispatch = Callable[..., Any]
 """Calls the operator below this dispatch key."""
@@ -50,6 +52,7 @@ def corrections() -> Iterator[tuple[Any, Callable[[Redispatch], Kernel]]]:
     yield _ATEN.cumsum.default, _scan
     for overload in _COUNTS:
         yield overload, _count
+    yield _ATEN.masked_fill.Scalar, _filling
 
 
 def _reduction(place: int, default: tuple[int, ...] | None) -> Callable[[Redispatch], Kernel]:
@@ -81,3 +84,12 @@ def _scan(redispatch: Redispatch) -> Kernel:
 
 def _count(redispatch: Redispatch) -> Kernel:
     return lambda *arguments, **keywords: redispatch(*arguments, **keywords).to(torch.int64)
+
+
+def _filling(redispatch: Redispatch) -> Kernel:
+    def kernel(self: Any, mask: Any, value: Any) -> Any:
+        if isinstance(value, complex):
+            return torch.where(mask, complex_number(value, dtype=self.dtype), self)
+        return redispatch(self, mask, value)
+
+    return kernel

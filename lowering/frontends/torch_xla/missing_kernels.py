@@ -78,14 +78,15 @@ def _register() -> tuple[torch.library.Library, ...]:
     try:
         others.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
         known = {**torch_internals.decompositions(), **DECOMPOSITIONS}
-        for overload, decomposition in known.items():
-            name = overload.name()
-            if _may_lack_lowering(name):
-                kernel = _decomposing(overload, decomposition, top)
-                operators.impl(name.removeprefix("aten::"), kernel, _KEY_NAME, with_keyset=True)
-        for overload, correction in corrections():
+        kernels = {
+            overload: _decomposing(overload, decomposition, top)
+            for overload, decomposition in known.items()
+            if _may_lack_lowering(overload.name())
+        }
+        kernels |= {overload: _correcting(overload, correct) for overload, correct in corrections()}
+        for overload, kernel in kernels.items():
             name = overload.name().removeprefix("aten::")
-            operators.impl(name, _correcting(overload, correction), _KEY_NAME, with_keyset=True)
+            operators.impl(name, kernel, _KEY_NAME, with_keyset=True)
     except BaseException:  # so that they can be registered again
         torch_internals.remove_library(operators)
         torch_internals.remove_library(others)

@@ -118,6 +118,8 @@ def _refusing(name: str) -> Kernel:
 
     def kernel(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
         # PyTorch passes a tensor that it made from a Python number as the number itself.
+        if name == "_to_copy" and isinstance(arguments[0], complex):
+            return complex_number(*arguments, **keywords)
         arguments = tuple(_as_tensor(a) if n == 0 else a for n, a in enumerate(arguments))
         read = arguments[0] if name == "_to_cpu" else arguments[:2]
         on_xla = any(isinstance(t, torch.Tensor) and t.is_xla for t in read)  # type: ignore[attr-defined]
@@ -130,6 +132,18 @@ def _refusing(name: str) -> Kernel:
         )
 
     return kernel
+
+
+def complex_number(value: complex, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    """A Python number as a tensor without dimensions on the XLA device.
+
+    A graph of torch_xla has constants of real numbers: of a complex one, it drops the imaginary
+    part.
+    """
+    parts = (
+        torch.full((), part, dtype=torch.float64, device="xla") for part in (value.real, value.imag)
+    )
+    return torch.complex(*parts).to(torch.complex64 if dtype is None else dtype)
 
 
 def _as_tensor(value: Any) -> Any:

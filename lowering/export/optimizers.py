@@ -1,0 +1,128 @@
+"""Optimizers as exported programs have them: made from placeholders, and stepped once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Number
+from typing import Any
+
+import torch
+
+from composites.errors import ExportError
+from lowering.frontends.errors import NoKernelError, ValueReadError
+
+OptimizerFactory = Callable[..., torch.optim.Optimizer]
+"""Makes an optimizer from parameters, such as `partial(torch.optim.AdamW, lr=1e-3)`."""
+
+_EXAMPLE = "functools.partial(torch.optim.AdamW, lr=1e-3)"
+
+
+def check_factory(factory: object) -> None:
+    """Check what was given as a factory, before anything is recorded.
+
+    Raises:
+        ExportError: it cannot make an optimizer.
+    """
+    if isinstance(factory, torch.optim.Optimizer):
+        raise ExportError(
+            f"optimizer is {type(factory).__name__} with parameters that are there already; pass"
+            f" what makes one from the program's parameters, such as {_EXAMPLE}"
+        )
+    if not callable(factory):
+        raise ExportError(
+            f"optimizer must make an optimizer from parameters, such as {_EXAMPLE}, not {factory!r}"
+        )
+
+
+def optimizer_of(
+    factory: OptimizerFactory, parameters: Sequence[torch.nn.Parameter]
+) -> torch.optim.Optimizer:
+    """The optimizer of these parameters. Its step count stays on the device, where it is an input
+    and an output of the program.
+
+    Parameters are updated one by one unless the caller said otherwise. PyTorch would update all at
+    once on some devices.
+
+    Raises:
+        ExportError: it is none, has other parameters, or needs a closure.
+    """
+    optimizer = factory(list(parameters))
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ExportError(
+            f"optimizer returned a {type(optimizer).__name__}; return a torch.optim.Optimizer of"
+            " the parameters that it is given"
+        )
+    name = type(optimizer).__name__
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise ExportError(
+            f"the step of {name} calls a closure that computes the loss again, and an exported"
+            " program computes it once; use an optimizer whose step needs no closure"
+        )
+    given = set(map(id, parameters))
+    for group in optimizer.param_groups:
+        if any(id(parameter) not in given for parameter in group["params"]):
+            raise ExportError(
+                f"{name} has parameters that are not among those that optimizer was given, such as"
+                " those of the module itself; make groups of the given ones, for example by p.ndim"
+            )
+        if "capturable" in group:
+            group["capturable"] = True
+        if "foreach" in group and group["foreach"] is None:
+            group["foreach"] = False
+    return optimizer
+
+
+@contextmanager
+def stepping(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """A context in which an optimizer makes a step on tensors without values.
+
+    Raises:
+        ExportError: it reads a value.
+    """
+    try:
+        with torch.no_grad():
+            yield
+    except NoKernelError:
+        raise
+    except ValueReadError as error:
+        raise ExportError(
+            f"{type(optimizer).__name__} reads the value of a tensor in its step, such as the count"
+            f" of steps, but an exported program takes the same path for all values ({error}); use"
+            " an optimizer with the option capturable, as torch.optim.AdamW has"
+        ) from error
+
+
+def numbers_of(
+    optimizer: torch.optim.Optimizer, trained: Mapping[str, torch.nn.Parameter]
+) -> dict[str, Number]:
+    """The Python numbers that an optimizer keeps, by what they are called in a message."""
+    kept: dict[str, Mapping[Any, Any]] = {"of itself": vars(optimizer)}
+    kept |= {f"of {name}": optimizer.state.get(p, {}) for name, p in trained.items()}
+    kept |= {f"of group {n}": group for n, group in enumerate(optimizer.param_groups)}
+    return {
+        f"{key!r} {whose}": value
+        for whose, values in kept.items()
+        for key, value in values.items()
+        if isinstance(value, Number)
+    }
+
+
+def check_numbers(
+    optimizer: torch.optim.Optimizer, before: Mapping[str, Number], after: Mapping[str, Number]
+) -> None:
+    """Python numbers of an optimizer are constants of the program.
+
+    Raises:
+        ExportError: a step has changed one.
+    """
+    for name, value in before.items():
+        now = after.get(name, value)
+        if now != value and not (now != now and value != value):
+            raise ExportError(
+                f"{type(optimizer).__name__} changes {name}, a Python number, in each step, but the"
+                " program would have the same number in all steps; use an optimizer that keeps it"
+                " as a tensor, as those of torch.optim do"
+            )
