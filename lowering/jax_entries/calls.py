@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -23,6 +22,7 @@ from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import Slot, rebuilt
 from lowering.jax_entries.capturing import Captured, capture
 from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.traced import depends_on, is_same
 
 Invoke = Callable[[Definition, Mapping[str, Any]], Any]
@@ -48,7 +48,7 @@ class Call:
 
     # ---- what the hook says ----
 
-    @cached_property
+    @lock_free_property
     def _captured(self) -> tuple[Captured, tuple[int | None, ...]]:
         """The call as the hook passes it on, and for each operand its number among the arrays."""
         numbers: dict[int, int] = {}
@@ -89,7 +89,7 @@ class Call:
     def _present(self) -> list[Any]:
         return [type_ for type_ in self._types if type_ is not None]
 
-    @cached_property
+    @lock_free_property
     def unmet(self) -> str | None:
         """Why the call is no composite; None if it is one."""
         captured, places = self._captured
@@ -106,13 +106,13 @@ class Call:
             return str(error)
         return None
 
-    @cached_property
+    @lock_free_property
     def _attributes(self) -> Mapping[str, str | None]:
         return dict(self._captured[0].attributes())
 
     # ---- the forward ----
 
-    @cached_property
+    @lock_free_property
     def _meaning(self) -> tuple[Any, Any]:
         return self._lowered(  # type: ignore[no-any-return]
             lambda: meaning.forward(self.definition, self._captured[0], self._types, saved=False)
@@ -132,7 +132,7 @@ class Call:
         """The results of the composite, as the caller gets them."""
         return self._meaning[1](bind(self.kind, operands))
 
-    @cached_property
+    @lock_free_property
     def kind(self) -> Kind:
         """The composite."""
         return self._kind(self._meaning[0])
@@ -142,7 +142,7 @@ class Call:
         """The composite with the further results of `saves`."""
         return self._saving
 
-    @cached_property
+    @lock_free_property
     def _saving(self) -> Kind:
         if not self.definition.entry.saved:
             return self.kind

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import jax
@@ -33,6 +32,7 @@ from lowering.jax_entries.calls import (
 )
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.laid_out import LaidOutCall, ordered_type
+from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.pulling import Arrays, NotExpressible, Source, pulled_back
 
 Many = Literal["merged", "stacked"]
@@ -51,7 +51,7 @@ class CaughtCall(Call):
     many: Many | None = None
     """How one composite can be many calls."""
 
-    @cached_property
+    @lock_free_property
     def _reference(self) -> Call:
         """The entry's own call with these arguments."""
         return Call(self.definition, self.values, self.arrays, self.invoke)
@@ -83,7 +83,7 @@ class CaughtCall(Call):
     def _meaning(self) -> tuple[Any, Any]:
         return self.function, list
 
-    @cached_property
+    @lock_free_property
     def _saving(self) -> Kind:
         if not self.definition.entry.saved:
             return self.kind

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from composites.errors import LoweringError
@@ -15,6 +14,7 @@ from composites.registry.operators import Operator, find_operator, find_overload
 from composites.registry.signatures import describe_function
 from lowering.codegen.loader import load_function_hook, load_hooks
 from lowering.jax_entries.capturing import Factory
+from lowering.jax_entries.lock_free_property import lock_free_property
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Definition:
     own: Callable[..., Any] | None = None
     """The function under `@composites.jax.composite`; None for an entry that names a function."""
 
-    @cached_property
+    @lock_free_property
     def signature(self) -> Operator:
         """The arguments of the function: those of the operator or the Python function that the
         entry catches. If it adapts them, they are those of the decomposition.
@@ -40,7 +40,7 @@ class Definition:
             return find_operator(entry.op)
         return describe_function(self.described, self._target)
 
-    @cached_property
+    @lock_free_property
     def described(self) -> Callable[..., Any]:
         """The Python function whose arguments the composite has, if they are not an operator's."""
         return find_function(self._target) if self.own is None else self.own
@@ -61,7 +61,7 @@ class Definition:
             )
         return target
 
-    @cached_property
+    @lock_free_property
     def function(self) -> Callable[..., Any]:
         """The composite's meaning, as a function with these arguments: of tensors, or of arrays if
         the decomposition is written in JAX."""
@@ -78,12 +78,12 @@ class Definition:
     def is_jax(self) -> bool:
         return self.entry.decomposition.kind == "jax"
 
-    @cached_property
+    @lock_free_property
     def hook(self) -> tuple[Factory, bool]:
         """The entry's hook, and whether it takes dispatch keys first."""
         return self.hooks.of(self)
 
-    @cached_property
+    @lock_free_property
     def backward(self) -> Definition | None:
         """The entry that is the backward of this one, unless it is derived."""
         found = self.registry.backward_of(self.entry)

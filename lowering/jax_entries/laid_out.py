@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -25,6 +25,7 @@ from lowering.frontends.jax.composite_call import (
     trace,
 )
 from lowering.jax_entries.calls import Call
+from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.pulling import Arrays
 
 
@@ -46,7 +47,7 @@ class LaidOutCall:
         """See `Call`."""
         return self.call.order
 
-    @cached_property
+    @lock_free_property
     def kind(self) -> Kind:
         """The composite, with what changes the form of its operands and results."""
         return self._around(self.call.kind, self.layout, self.function, self)
@@ -73,13 +74,13 @@ class LaidOutCall:
             return None
         return self.kind if found is self.call.kind else self._saving
 
-    @cached_property
+    @lock_free_property
     def _orders_of_saved(self) -> tuple[Order, ...]:
         """Of results and further results."""
         count = len(self.call.saving.jaxpr.out_avals) - len(self.layout.results)
         return (*self.layout.results, *(self.further or ()) * count)
 
-    @cached_property
+    @lock_free_property
     def _saving(self) -> Kind | None:
         if self.further is None:
             return None
