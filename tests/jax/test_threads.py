@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import torch
 
 import composites.jax
+from lowering.frontends.aten_in_jax.evaluation import evaluate
+from lowering.frontends.aten_in_jax.recording import record
 from lowering.jax_entries.lock_free_property import lock_free_property
 
 X = jnp.ones(3)
@@ -55,3 +58,31 @@ def test_threads_that_compute_a_property_at_once_get_one_object() -> None:
     first, second = at_once(lambda: owner.made, lambda: owner.made)
     assert first is second is owner.made
     assert Owner.made.__doc__ == "What is made."
+
+
+def test_functions_of_tensors_are_recorded_one_after_the_other() -> None:
+    """What PyTorch changes while it records belongs to the process."""
+    first_began, second_began, first_ended = Event(), Event(), Event()
+
+    def first(x: torch.Tensor) -> torch.Tensor:
+        first_began.set()
+        second_began.wait(0.5)  # it does not begin
+        return x.sin()
+
+    def second(x: torch.Tensor) -> torch.Tensor:
+        second_began.set()
+        first_ended.wait(TIMEOUT)
+        return x.cos()
+
+    def record_first() -> Any:
+        graph = record(first, [X])
+        first_ended.set()
+        return graph
+
+    def record_second() -> Any:
+        first_began.wait(TIMEOUT)
+        return record(second, [X])
+
+    sine, cosine = (evaluate(g, [X])[0] for g in at_once(record_first, record_second))
+    assert (sine == jnp.sin(X)).all()
+    assert (cosine == jnp.cos(X)).all()

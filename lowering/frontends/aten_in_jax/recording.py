@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from threading import RLock
 from typing import Any
 
 import torch
@@ -36,6 +37,10 @@ from lowering.frontends.aten_in_jax import (  # noqa: F401  (they register their
 from lowering.frontends.aten_in_jax.dtypes import torch_dtype
 from lowering.frontends.aten_in_jax.table import RULES, UnknownOperatorError
 
+_ONE_THREAD = RLock()
+"""Held while a function is recorded: what PyTorch changes for that belongs to the process, such as
+methods of modules and the choice of kernels for attention. JAX traces nothing meanwhile, so that no
+thread waits for JAX with it."""
 _PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 
@@ -77,7 +82,12 @@ def record(
 
     symbols = None if all(map(_is_static, present)) else ShapeEnv()
     mode = torch_internals.fake_mode(symbols)
-    with mode, sdpa_kernel(SDPBackend.MATH), torch_internals.without_logged_failures():
+    with (
+        _ONE_THREAD,
+        mode,
+        sdpa_kernel(SDPBackend.MATH),
+        torch_internals.without_logged_failures(),
+    ):
         inputs = _inputs(present, mode)
         module = make_fx(of_present, decomposition_table=table)(*inputs)
         if any(map(_writes, module.graph.nodes)):
