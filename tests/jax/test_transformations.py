@@ -57,6 +57,14 @@ def test_grad_outside_of_jit(subject: Any) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_without_jit(subject: Any) -> None:
+    with jax.disable_jit():
+        ours, gradient = jax.value_and_grad(squares(subject.run))(X)
+        theirs, expected = jax.value_and_grad(squares(subject.plain))(X)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_grad_of_grad(subject: Any) -> None:
     def second(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return jax.grad(lambda x: (jax.grad(squares(function))(x) ** 2).sum())

@@ -276,7 +276,11 @@ def _compiled_call(kind: Kind) -> Callable[..., Any]:
 
 
 def _run_call(*operands: Any, kind: Kind) -> Any:
-    return (kind.uncompiled or _compiled_call(kind))(*operands)
+    if kind.uncompiled is not None:
+        return kind.uncompiled(*operands)
+    if jax.config.jax_disable_jit:  # what `jax.jit` returned would run the call itself again
+        return kind.decomposition(*operands)
+    return _compiled_call(kind)(*operands)
 
 
 def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
