@@ -78,6 +78,17 @@ def test_weights_that_the_logits_have_too() -> None:
     assert names.count(FORWARD) == 2
 
 
+def test_linear_transpose() -> None:
+    """It is linear in the weights, and the transpose is the program's own."""
+    embed, variables = _linen()
+    grad = jnp.arange(24.0).reshape(2, 3, 4)
+
+    def transposed(variables: Any) -> Any:
+        return jax.linear_transpose(lambda v: embed(v, INDICES), variables)(grad)
+
+    assert _with_and_without(transposed, variables) == []
+
+
 @MAKERS
 def test_indices_out_of_range_have_the_rows_of_flax(make: Callable[..., Embedding]) -> None:
     embed, variables = make()

@@ -133,6 +133,19 @@ def test_second_derivatives() -> None:
     np.testing.assert_allclose(second(swish)(X), second(plain_swish)(X), rtol=1e-4)
 
 
+def test_linear_transpose() -> None:
+    @composites.jax.composite("acme.scaled")
+    def scaled(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        return x * weight, 2 * x, jnp.argsort(weight)
+
+    weight = jnp.arange(6.0)
+    transposed = jax.linear_transpose(lambda x: scaled(x, weight)[:2], X)
+    assert (transposed((X, X))[0] == X * weight + 2 * X).all()
+    assert (jax.jit(transposed)((X, X))[0] == X * weight + 2 * X).all()
+    first = jax.linear_transpose(lambda x: scaled(x, weight)[0], X)
+    assert (first(X)[0] == X * weight).all()
+
+
 def test_equal_calls_share_a_decomposition() -> None:
     def many(x: Any) -> Any:
         return loss(lambda y: functools.reduce(lambda z, _: swish(z), range(20), y))(x)

@@ -18,6 +18,7 @@ from jax.sharding import Mesh, PartitionSpec
 import composites.jax
 
 X = jnp.linspace(-2.0, 2.0, 24).reshape(4, 6)
+WEIGHT = jnp.arange(18.0).reshape(6, 3)
 MANY = jnp.stack([X, 2 * X, X - 1])
 
 
@@ -78,6 +79,35 @@ def test_forward_mode(subject: Any) -> None:
         return lambda x: jax.jvp(function, (x,), (jnp.cos(x),))
 
     assert compare(pushed(subject.run), pushed(subject.plain), X) == {subject.name: 1}
+
+
+def test_linear_transpose(subject: Any) -> None:
+    """A gradient is linear in that of the result, and its transpose pushes tangents forward."""
+    pull = jax.vjp(subject.run, X)[1]
+    ours = jax.linear_transpose(lambda grad: pull(grad)[0], X)(jnp.cos(X))[0]
+    theirs = jax.jvp(subject.plain, (X,), (jnp.cos(X),))[1]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def product(x: Any) -> Any:
+    return composites.jax.mm(x, WEIGHT, jnp.float32)
+
+
+def test_linear_transpose_of_an_entry() -> None:
+    assert (jax.linear_transpose(product, X)(X @ WEIGHT)[0] == X @ WEIGHT @ WEIGHT.T).all()
+    weight = jax.linear_transpose(lambda w: composites.jax.mm(X, w, jnp.float32), WEIGHT)(X[:, :3])
+    assert (weight[0] == X.T @ X[:, :3]).all()
+
+
+def test_the_gradient_of_a_composite_of_tangents() -> None:
+    @jax.custom_jvp
+    def sine(x: Any) -> Any:
+        return jnp.sin(x) @ WEIGHT
+
+    sine.defjvp(lambda x, tangent: (sine(*x), product(jnp.cos(x[0]) * tangent[0])))
+    ours = jax.jit(jax.grad(lambda x: sine(x).sum()))(X)
+    theirs = jax.grad(lambda x: (jnp.sin(x) @ WEIGHT).sum())(X)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("transform", [jax.jacfwd, jax.jacrev, jax.hessian])

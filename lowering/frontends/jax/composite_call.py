@@ -4,6 +4,7 @@ Each kind of call is traced once, so that equal calls share one decomposition. T
 
 - A derivative is that of the decomposition. Pulled back (`jax.grad`, `jax.vjp`), it is what
   `Rules.pull_back` computes, which is one composite for most entries.
+- Transposed (`jax.linear_transpose`), a call that is linear in some operands is its decomposition.
 - Under `jax.vmap`, the call is a composite again if `Rules.batched` knows one with the same
   meaning, and otherwise its decomposition.
 """
@@ -31,6 +32,7 @@ from lowering.frontends.jax.internals import (
     is_empty,
     parse_attributes_of,
     run_equation,
+    transposed,
     vary_alike,
     varying_as,
     without_unused,
@@ -318,6 +320,22 @@ def _derivative(
     return jax.jvp(of_wanted, chosen, list(given))[1]  # type: ignore[no-any-return]
 
 
+def _transpose_call(grads: Any, *operands: Any, kind: Kind) -> Any:
+    """The gradients of the operands in which a call is linear. The program says in which it is, as
+    with `jax.linear_transpose` and in tangents of `jax.custom_jvp`."""
+    linear = [ad.is_undefined_primal(operand) for operand in operands]
+
+    def of_linear(*chosen: Any) -> list[Any]:
+        rest = iter(chosen)
+        both = zip(operands, linear, strict=True)
+        function = kind.uncompiled or kind.decomposition
+        return function(*(next(rest) if asked else x for x, asked in both))
+
+    types = [operand.aval for operand in operands if ad.is_undefined_primal(operand)]
+    found = iter(transposed(of_linear, types, grads))
+    return [next(found) if asked else None for asked in linear]
+
+
 def _is_differentiable(array: Any) -> bool:
     return bool(jnp.issubdtype(array.dtype, jnp.inexact))
 
@@ -364,6 +382,7 @@ _call_p.def_abstract_eval(_abstract_call)
 _call_p.def_impl(_run_call)
 mlir.register_lowering(_call_p, _lower_call)
 ad.primitive_jvps[_call_p] = _push_forward_call
+ad.primitive_transposes[_call_p] = _transpose_call
 batching.primitive_batchers[_call_p] = _batch_call
 
 

@@ -140,6 +140,17 @@ def add_one_by_one(
     differentiation.backward_pass3(traced.jaxpr, True, traced.consts, sums, grads)
 
 
+def transposed(
+    function: Callable[..., Any], types: Sequence[Any], grads: Sequence[Any]
+) -> list[Any]:
+    """The gradients of the operands of a linear function. `jax.linear_transpose` does the same for
+    functions whose results are all of floats, outside of `jax.shard_map`."""
+    traced = jax.make_jaxpr(function)(*types)
+    operands = [differentiation.UndefinedPrimal(type_) for type_ in types]
+    found = differentiation.backward_pass(traced.jaxpr, True, traced.consts, operands, grads)
+    return list(found)
+
+
 def has_symbols(context: Any) -> bool:
     """Whether a module that is lowered has symbolic sizes, as `jax.export` makes them."""
     return bool(context.module_context.shape_poly_state.dim_vars)
