@@ -254,7 +254,7 @@ class CaughtCall(Call):
 
     def _make_batched(self, size: int, axes: tuple[int | None, ...]) -> tuple[Kind, bool] | None:
         found = super()._make_batched(size, axes)
-        if found is not None or self.many is None:
+        if found is not None or self.many is None or self.kind.jaxpr.effects:
             return found
         shared = [t for t, axis in zip(self._present, axes, strict=True) if axis is None]
         if any(jnp.issubdtype(type_.dtype, jnp.floating) for type_ in shared):

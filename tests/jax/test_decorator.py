@@ -123,6 +123,21 @@ def test_no_composite_says_what_it_does_not_compute_under_vmap() -> None:
     np.testing.assert_allclose(jax.vmap(first)(MANY)[1], first(MANY[1]), rtol=1e-6)
 
 
+def test_an_effect_happens_for_each_call_under_vmap() -> None:
+    seen: list[float] = []
+
+    @composites.jax.composite("acme.watched")
+    def watched(x: jax.Array) -> jax.Array:
+        jax.debug.callback(lambda total: seen.append(float(total)), x.sum())
+        return 2 * x
+
+    for run in (jax.vmap(watched), jax.jit(jax.vmap(watched)), jax.vmap(jax.grad(loss(watched)))):
+        seen.clear()
+        jax.block_until_ready(run(jnp.eye(2, 3) * jnp.arange(1.0, 4.0)))
+        jax.effects_barrier()
+        assert set(seen) == {1.0, 2.0}
+
+
 def test_second_derivatives() -> None:
     def second(function: Callable[..., Any]) -> Callable[[Any], Any]:
         return jax.grad(lambda x: (jax.grad(loss(function))(x) ** 2).sum())
