@@ -36,12 +36,15 @@ class UnsupportedValueError(ValueError):
     """The value cannot be written as an attribute of this type."""
 
 
-def kind_of_number(value: Any) -> Any:
-    """What equal numbers differ in, and composites with them: the type, as of 1, 1.0 and True, and
-    the sign of a zero. Of all else, the type."""
-    if type(value) is float and value == 0:
-        return math.copysign(1.0, value)
-    return type(value)
+def key_of(value: Any) -> tuple[type, Any]:
+    """A number, or anything else, as a key: composites with it are those with an equal key.
+
+    Equal numbers can differ in type, as 1, 1.0 and True, and in the sign of a zero. A NaN is equal
+    to no number, not even itself.
+    """
+    if type(value) is float and (value == 0 or math.isnan(value)):
+        return (float, struct.pack("<d", value))
+    return (type(value), value)
 
 
 def i64(value: Any) -> str:

@@ -247,7 +247,7 @@ def _function_names(registry: Registry) -> dict[str, str]:
     """A Python name for each entry. Entry names can contain dots and `$`, and can be keywords."""
     taken = {
         "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "_Fallback", "_Arguments",
-        "_all", "_dict", "_list", "_tuple", "_type", "_kind", "_attr", "_grouped", "_ungrouped",
+        "_all", "_dict", "_list", "_tuple", "_type", "_key_of", "_attr", "_grouped", "_ungrouped",
         "_guarded_self", "_owner_key", "_tensor_key", "_value_key", "CompositeFunction",
         "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
     }  # fmt: skip
@@ -454,7 +454,7 @@ def _key(argument: Argument) -> list[str]:
             else f"_tuple({name})"
         ]
     if argument.kind == "scalar":
-        return [name, f"_kind({name})"]
+        return [f"_key_of({name})"]
     return [name]
 
 

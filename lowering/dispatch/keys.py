@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import torch
 
-from composites.attribute_types import kind_of_number
+from composites.attribute_types import key_of
 
 
 class _Unknown:
@@ -43,4 +43,4 @@ def value_key(value: Any) -> Any:
     if isinstance(value, list | tuple):
         items = tuple(value_key(item) for item in value)
         return UNKNOWN if UNKNOWN in items else items
-    return (kind_of_number(value), value) if isinstance(value, VALUES) else UNKNOWN
+    return key_of(value) if isinstance(value, VALUES) else UNKNOWN

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.types import Number
 
 from composites import attribute_types as _attr
-from composites.attribute_types import kind_of_number as _kind
+from composites.attribute_types import key_of as _key_of
 from lowering.dispatch.autograd.function import Arguments as _Arguments
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
@@ -46,7 +46,7 @@ __all__ = [
     "_dict",
     "_grouped",
     "_guarded_self",
-    "_kind",
+    "_key_of",
     "_list",
     "_owner_key",
     "_tensor_key",
@@ -406,7 +406,7 @@ def elu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, alpha, _kind(alpha), scale, _kind(scale), input_scale, _kind(input_scale))
+        _key = (self.shape, self.dtype, _key_of(alpha), _key_of(scale), _key_of(input_scale))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -437,7 +437,7 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, alpha: Number, scale: Number, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, alpha, _kind(alpha), scale, _kind(scale), input_scale, _kind(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
+        _key = (grad_output.shape, grad_output.dtype, _key_of(alpha), _key_of(scale), _key_of(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -931,7 +931,7 @@ def softplus(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, beta: Number = 1, threshold: Number = 20) -> Tensor:
-        _key = (self.shape, self.dtype, beta, _kind(beta), threshold, _kind(threshold))
+        _key = (self.shape, self.dtype, _key_of(beta), _key_of(threshold))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -961,7 +961,7 @@ def softplus_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, beta: Number, threshold: Number) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, beta, _kind(beta), threshold, _kind(threshold))
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(beta), _key_of(threshold))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -991,7 +991,7 @@ def leaky_relu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, negative_slope: Number = 0.01) -> Tensor:
-        _key = (self.shape, self.dtype, negative_slope, _kind(negative_slope))
+        _key = (self.shape, self.dtype, _key_of(negative_slope))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1020,7 +1020,7 @@ def leaky_relu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, negative_slope: Number, self_is_result: bool) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, negative_slope, _kind(negative_slope), self_is_result)
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(negative_slope), self_is_result)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1050,7 +1050,7 @@ def hardtanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, min_val, _kind(min_val), max_val, _kind(max_val))
+        _key = (self.shape, self.dtype, _key_of(min_val), _key_of(max_val))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1080,7 +1080,7 @@ def hardtanh_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(grad_output: Tensor, self: Tensor, min_val: Number, max_val: Number) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, min_val, _kind(min_val), max_val, _kind(max_val))
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(min_val), _key_of(max_val))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1267,7 +1267,7 @@ def var(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), correction, _kind(correction), keepdim)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1298,7 +1298,7 @@ def std(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), correction, _kind(correction), keepdim)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1329,7 +1329,7 @@ def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), correction, _kind(correction), keepdim)
+        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -2374,7 +2374,7 @@ def matmul_accumulate(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, _kind(beta), alpha, _kind(alpha))
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -2403,7 +2403,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, beta, _kind(beta), alpha, _kind(alpha))
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -2434,7 +2434,7 @@ def baddbmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, beta, _kind(beta), alpha, _kind(alpha))
+        _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(

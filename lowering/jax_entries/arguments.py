@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from composites.attribute_types import kind_of_number
+from composites.attribute_types import key_of
 from composites.element_types import NAME_OF_PYTORCH, PYTORCH_NAMES
 from composites.registry.operators import Argument
 from lowering.jax_entries.definition import Definition
@@ -81,10 +81,10 @@ def rebuilt(value: Any, items: list[Any]) -> Any:
 
 
 def typed(value: Any) -> Any:
-    """A value with what equal ones can differ in."""
+    """A value as a key; see `key_of`."""
     if isinstance(value, list | tuple):
         return (type(value), *map(typed, value))
-    return (kind_of_number(value), value)
+    return key_of(value)
 
 
 def _parameter(argument: Argument) -> inspect.Parameter:

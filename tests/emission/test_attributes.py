@@ -9,6 +9,7 @@ import torch
 
 from composites import attribute_types as attr
 
+KEYS = [0, False, 0.0, -0.0, 1, True, 1.0, math.nan, -math.nan, "nan", None]
 TEXTS = [
     (attr.i64(-1), "-1 : i64"),
     (attr.i64(True), "1 : i64"),
@@ -112,3 +113,14 @@ def test_lists_of_tensors() -> None:
     )
     assert attr.segment_sizes_of_lists(matrix, None) is None
     assert attr.segment_sizes_of_lists(matrix, (vector,)) == "dense<[1, 1]> : tensor<2xi64>"
+
+
+@pytest.mark.parametrize("one", KEYS, ids=repr)
+@pytest.mark.parametrize("other", KEYS, ids=repr)
+def test_keys_of_values(one: object, other: object) -> None:
+    assert (attr.key_of(one) == attr.key_of(other)) == (one is other)
+    assert hash(attr.key_of(one)) == hash(attr.key_of(one))
+
+
+def test_one_nan_has_the_key_of_another() -> None:
+    assert attr.key_of(float("nan")) == attr.key_of(float("nan"))

@@ -4,8 +4,10 @@ the PyTorch decorator gives, and what is refused."""
 from __future__ import annotations
 
 import functools
+import gc
 import pickle
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -223,6 +225,30 @@ def test_calls_are_counted() -> None:
     jax.jit(lambda x: counted(counted(x))).lower(X)
     found = composites.jax.stats().entries["acme.counted"]
     assert (found.on, found.calls, found.cache_hits) == (True, 2, 1)
+
+
+def test_one_nan_is_as_good_as_another() -> None:
+    @composites.jax.composite("acme.of_nan")
+    def of_nan(x: jax.Array, *, scale: float) -> jax.Array:
+        return scale * x
+
+    for _ in range(3):
+        of_nan(X, scale=float("nan"))
+    assert composites.jax.stats().entries["acme.of_nan"].cache_hits == 2
+
+
+def test_what_ran_outside_of_jit_ends_with_the_function() -> None:
+    def short_lived(x: jax.Array) -> jax.Array:
+        return jnp.sin(x)
+
+    composed = composites.jax.composite("acme.short_lived")(short_lived)
+    composed(X)
+    jax.grad(loss(composed))(X)
+    function = weakref.ref(short_lived)
+    del short_lived, composed
+    jax.clear_caches()
+    gc.collect()
+    assert function() is None
 
 
 class Shifts:

@@ -53,6 +53,15 @@ def test_calls_and_hits_are_counted() -> None:
     assert after.cached["backend"] >= 1
 
 
+def test_one_nan_is_as_good_as_another() -> None:
+    with composites.enabled("leaky_relu"):
+        before = composites.stats().entries["ptxla.leaky_relu"]
+        for _ in range(3):
+            F.leaky_relu(data(5, 7), float("nan"))
+        after = composites.stats().entries["ptxla.leaky_relu"]
+    assert after.cache_hits - before.cache_hits == 2
+
+
 def test_an_entry_that_is_on_and_catches_nothing_is_idle() -> None:
     with composites.enabled("upsample_bicubic2d"):
         stats = composites.stats()

@@ -12,8 +12,8 @@ Each kind of call is traced once, so that equal calls share one decomposition. T
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import jax
@@ -168,10 +168,19 @@ class Kind:
     laid_out: tuple[Kind, Layout] | None = None
     """The composite itself, if it has arrays in another form than the call. JAX adds up the
     gradients of the caller's arrays, so that transposing them first would change sums."""
+    _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
+    """What runs outside of `jax.jit`. It is kept here, so that it ends with the kind."""
 
     @property
     def decomposition(self) -> Callable[..., list[Any]]:
         return jaxpr_as_fun(self.jaxpr)  # type: ignore[no-any-return]
+
+    def compiled(self, function: Callable[..., Any], **parameters: Any) -> Callable[..., Any]:
+        """A function of this kind and of these parameters, which `jax.jit` compiles."""
+        key = (function, *parameters.values())
+        if key not in self._compiled:
+            self._compiled[key] = jax.jit(partial(function, kind=self, **parameters))
+        return self._compiled[key]
 
 
 def bind(kind: Kind, operands: Sequence[Any]) -> list[Any]:
@@ -271,18 +280,12 @@ def _abstract_call(*operands: Any, kind: Kind) -> Any:
     return varying_as(kind.jaxpr.out_avals, operands)
 
 
-@cache
-def _compiled_call(kind: Kind) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = jax.jit(partial(_call_p.bind, kind=kind))
-    return compiled
-
-
 def _run_call(*operands: Any, kind: Kind) -> Any:
     if kind.uncompiled is not None:
         return kind.uncompiled(*operands)
     if jax.config.jax_disable_jit:  # what `jax.jit` returned would run the call itself again
         return kind.decomposition(*operands)
-    return _compiled_call(kind)(*operands)
+    return kind.compiled(_call_p.bind)(*operands)
 
 
 def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
@@ -402,16 +405,10 @@ def _abstract_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
     return varying_as(list(filter(_is_differentiable, kind.jaxpr.out_avals)), values)
 
 
-@cache
-def _compiled_push(kind: Kind, wanted: tuple[bool, ...]) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = jax.jit(partial(_push, kind=kind, wanted=wanted))
-    return compiled
-
-
 def _run_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
     if kind.uncompiled is not None:
         return _push(*values, kind=kind, wanted=wanted)
-    return _compiled_push(kind, wanted)(*values)
+    return kind.compiled(_push, wanted=wanted)(*values)
 
 
 def _push_forward_push(primals: Any, tangents: Any, **parameters: Any) -> Any:

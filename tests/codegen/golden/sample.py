@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.types import Number
 
 from composites import attribute_types as _attr
-from composites.attribute_types import kind_of_number as _kind
+from composites.attribute_types import key_of as _key_of
 from lowering.dispatch.autograd.function import Arguments as _Arguments
 from lowering.dispatch.autograd.function import CompositeFunction
 from lowering.dispatch.backend import EntryLowering
@@ -46,7 +46,7 @@ __all__ = [
     "_dict",
     "_grouped",
     "_guarded_self",
-    "_kind",
+    "_key_of",
     "_list",
     "_owner_key",
     "_tensor_key",
@@ -219,7 +219,7 @@ def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     _statistics = _lowering.statistics
 
     def hook(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, beta, _kind(beta), alpha, _kind(alpha))
+        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, _key_of(beta), _key_of(alpha))
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
