@@ -79,7 +79,8 @@ def composite(
 
     Raises:
         RegistryError: the name is not valid, the function does not have a listed argument, `saves`
-            lists something else, or the function takes `*args` or `**kwargs`.
+            lists something else, or the function takes `*args` or `**kwargs`, or is async or a
+            generator.
     """
 
     check_name(name, "composites.composite")
@@ -165,6 +166,9 @@ def entry_of_function(
     def refused(problems: Sequence[str]) -> RegistryError:
         return RegistryError([Problem(location.file, location.line, name, p) for p in problems])
 
+    if kind := _deferred(function):
+        what = function.__qualname__
+        raise refused([f"{what} is {kind}, and a composite returns its results when it is called"])
     namespace, _, own = name.rpartition(".")
     sources = attributes if isinstance(attributes, Mapping) else _by_last_part(attributes)
     owner = owner_of(function, parameters)
@@ -223,6 +227,14 @@ def entry_of_function(
     if problems:
         raise refused(problems)
     return entry
+
+
+def _deferred(function: Callable[..., Any]) -> str | None:
+    """What a function is whose call does not run its body yet; None for other functions."""
+    if inspect.iscoroutinefunction(function):
+        return "an async function"
+    is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    return "a generator function" if is_generator else None
 
 
 def _by_last_part(sources: Sequence[str]) -> dict[str, str]:

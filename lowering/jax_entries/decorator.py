@@ -79,9 +79,9 @@ def composite(
 
     Raises:
         RegistryError: the name is not valid, `saves` lists something else, the function does not
-            have a listed argument, takes `*args` or `**kwargs`, or is a method. A call raises
-            `InvalidCallError` if an operand is a number, or an attribute an array or something else
-            that cannot be written.
+            have a listed argument, takes `*args` or `**kwargs`, is a method, or is async or a
+            generator. A call raises `InvalidCallError` if an operand is a number, or an attribute
+            an array or something else that cannot be written.
     """
     check_name(name, "composites.jax.composite")
 

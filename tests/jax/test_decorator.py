@@ -9,7 +9,7 @@ import pickle
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -529,6 +529,30 @@ def _class_method() -> object:
             return x
 
     return Norm
+
+
+async def _awaited(x: jax.Array) -> jax.Array:
+    return x
+
+
+def _yielding(x: jax.Array) -> Iterator[jax.Array]:
+    yield x
+
+
+async def _yielding_later(x: jax.Array) -> AsyncIterator[jax.Array]:
+    yield x
+
+
+@pytest.mark.parametrize("decorate", [composites.composite, composites.jax.composite])
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [(_awaited, "an async"), (_yielding, "a generator"), (_yielding_later, "a generator")],
+)
+def test_functions_that_do_not_run_when_called(
+    decorate: Callable[..., Any], function: Callable[..., Any], kind: str
+) -> None:
+    with pytest.raises(composites.RegistryError, match=rf"acme\.j: {function.__name__} is {kind}"):
+        decorate("acme.j")(function)
 
 
 @pytest.mark.parametrize(
