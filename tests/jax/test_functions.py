@@ -116,6 +116,17 @@ def test_a_call_that_pytorch_rejects() -> None:
         composites.jax.gelu(jnp.ones(3), approximation="tanh")
 
 
+def test_what_jax_forbids_a_program_is_no_matter_to_operators_of_pytorch() -> None:
+    x, weight = jnp.ones((2, 3)), jnp.ones(3)
+
+    def loss(x: jax.Array, weight: jax.Array) -> jax.Array:
+        return composites.jax.layer_norm(x, [3], weight, weight, 1e-5)[0].sum()
+
+    with jax.numpy_rank_promotion("raise"):
+        gradients = jax.grad(loss, argnums=(0, 1))(x, weight)
+    assert [one.shape for one in gradients] == [(2, 3), (3,)]
+
+
 def test_dtypes_are_those_of_jax() -> None:
     narrow = jnp.arange(4, dtype=jnp.bfloat16)
     assert composites.jax.cumsum(narrow, 0, dtype=jnp.float32).dtype == jnp.float32

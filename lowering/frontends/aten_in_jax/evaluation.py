@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import torch
 
 from composites.torch_internals import pytree
@@ -34,6 +35,17 @@ def evaluate(
     Raises:
         UnknownOperatorError: an operator has no rule.
     """
+    # PyTorch's operators promote ranks, whatever the program allows for its own.
+    with jax.numpy_rank_promotion("allow"):
+        return _evaluated(graph, arrays, claim, known)
+
+
+def _evaluated(
+    graph: Graph,
+    arrays: Sequence[Any],
+    claim: Claim | None,
+    known: Mapping[torch.fx.Node, Any] | None,
+) -> list[Any]:
     inputs = iter(arrays)
     values: dict[torch.fx.Node, Any] = dict(known or {})
     for node in graph.module.graph.nodes:
