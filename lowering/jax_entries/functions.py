@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from composites.errors import LoweringError
-from lowering.frontends.aten_in_jax.dtypes import has_x64
+from lowering.frontends.jax.internals import settings_of_traces
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
 from lowering.jax_entries.calls import Call, strong
 from lowering.jax_entries.definition import Definition
@@ -56,7 +56,7 @@ class EntryFunction:
         bound = self.__signature__.bind(*arguments, **keywords)
         bound.apply_defaults()
         values, arrays = taken_apart(self.definition, bound.arguments)
-        call = self.call(values, arrays, has_x64())
+        call = self.call(values, arrays, settings_of_traces())
         operands = [arrays[number] for number in call.order]
         return call.composite(operands) if call.is_claimed else call.decomposed(operands)
 

@@ -143,6 +143,19 @@ def test_integers_have_the_bits_that_jax_has() -> None:
         assert composites.jax.argmax(logits).dtype == jnp.int64
 
 
+def test_the_precision_of_products_is_that_of_the_call() -> None:
+    x = jnp.ones((2, 4, 4))
+
+    def is_highest() -> bool:
+        text = jax.jit(lambda x: composites.jax.bmm(x, x, jnp.float32)).lower(x).as_text()
+        return "HIGHEST" in text
+
+    assert not is_highest()
+    with jax.default_matmul_precision("highest"):
+        assert is_highest()
+    assert not is_highest()
+
+
 def test_lists_of_arrays() -> None:
     lists = [[jnp.ones(3), jnp.ones((2, 2))] for _ in range(4)]
     numbers = [jnp.float32(0.1), jnp.float32(1.0), jnp.float32(0.9)]
