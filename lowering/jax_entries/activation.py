@@ -25,6 +25,7 @@ from lowering.import_hook import after_import
 from lowering.jax_entries.catching import Catcher, Claim
 from lowering.jax_entries.entries import Entries, entries
 from lowering.jax_entries.replacing import Replaced, find_replaceable
+from lowering.jax_entries.surroundings import change_what_is_on
 from lowering.requests import Block, Names, Requests
 
 log = logging.getLogger("composites")
@@ -129,6 +130,7 @@ class _Active:
 
     def _install(self, chosen: Sequence[Composite], known: Entries) -> None:
         self.installation = _Installation()
+        change_what_is_on()
         self.installation.install(chosen, known)
 
 
@@ -138,11 +140,6 @@ _active = _Active()
 def active() -> tuple[str, ...]:
     """Names of the entries whose calls in JAX programs become composites."""
     return tuple(catalog().label(entry) for entry in _active.entries)
-
-
-def installation() -> object:
-    """What is on now: another object after each change."""
-    return _active.installation
 
 
 def enable(*names: str) -> None:

@@ -28,7 +28,6 @@ from composites.registry.model import Composite, Registry
 from composites.registry.signatures import describe_function
 from lowering.decorator import check_name, entry_of_function, owner_of
 from lowering.frontends.aten_in_jax import torch_dtype
-from lowering.frontends.jax.internals import settings_of_traces
 from lowering.jax_entries import activation
 from lowering.jax_entries.arguments import Slot, rebuilt
 from lowering.jax_entries.calls import Call
@@ -179,8 +178,7 @@ class _OwnFunction(EntryFunction):
             else self._constant(name, value)
             for name, value in bound.arguments.items()
         }
-        # What is on decides which composites are inside the decomposition.
-        call = self.call(values, arrays, (settings_of_traces(), activation.installation()))
+        call = self.call(values, arrays)
         assert call.unmet is None
         results = call.composite([arrays[number] for number in call.order])
         self._statistics.caught += 1

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from composites.errors import LoweringError
-from lowering.frontends.jax.internals import settings_of_traces
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
 from lowering.jax_entries.calls import Call, strong
 from lowering.jax_entries.definition import Definition
+from lowering.jax_entries.surroundings import surroundings
 
 _KINDS = 4096
 """How many kinds of calls one function keeps. A program has a few for each model."""
@@ -56,18 +56,14 @@ class EntryFunction:
         bound = self.__signature__.bind(*arguments, **keywords)
         bound.apply_defaults()
         values, arrays = taken_apart(self.definition, bound.arguments)
-        call = self.call(values, arrays, settings_of_traces())
+        call = self.call(values, arrays)
         operands = [arrays[number] for number in call.order]
         return call.composite(operands) if call.is_claimed else call.decomposed(operands)
 
-    def call(self, values: Mapping[str, Any], arrays: list[Any], settings: Any) -> Call:
-        """What calls with these arguments, and arrays of these types, have in common.
-
-        Args:
-            settings: what the meaning of the entry depends on beside.
-        """
+    def call(self, values: Mapping[str, Any], arrays: list[Any]) -> Call:
+        """What calls with these arguments, and arrays of these types, have in common."""
         types = tuple(map(strong, arrays))
-        key = (typed(tuple(values.items())), types, settings)
+        key = (typed(tuple(values.items())), types, surroundings())
         try:
             found = self._calls.get(key)
         except TypeError as error:
