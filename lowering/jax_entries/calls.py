@@ -479,7 +479,7 @@ class Call:
             name: _moved(value, rank) if name in counted else value
             for name, value in self.values.items()
         }
-        call = Call(self.definition, values, tuple(arrays), self.invoke)
+        call = type(self)(self.definition, values, tuple(arrays), self.invoke)
         try:
             return call if call.unmet is None and call.kind is not None else None
         except (LoweringError, InvalidCallError):  # not a call of the operator

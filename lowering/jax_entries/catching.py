@@ -7,7 +7,6 @@ express, and what `CaughtCall.check` refuses, falls back to the function.
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from lowering.jax_entries.caught_calls import CaughtCall, Many
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
 from lowering.jax_entries.laid_out import LaidOutCall, ordered_type
+from lowering.jax_entries.surroundings import has_no_composites, without_composites
 from lowering.jax_entries.traced import is_same
 
 _KINDS = 4096
@@ -50,15 +50,6 @@ class Claim:
         return self.definition.entry
 
 
-class _Inside(threading.local):
-    """Whether this thread traces or runs a decomposition."""
-
-    active: bool = False
-
-
-_inside = _Inside()
-
-
 @dataclass(frozen=True, eq=False)
 class Catcher:
     """What handles the calls of one JAX function, while entries that catch it are on."""
@@ -75,7 +66,7 @@ class Catcher:
     def __call__(
         self, original: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
-        if _inside.active:  # a decomposition is plain: it has no composites
+        if has_no_composites():  # a decomposition is plain
             return original(*arguments, **keywords)
         reasons: list[tuple[Claim, str]] = []
         for claim in self.claims:
@@ -376,11 +367,8 @@ class _Guarded:
     function: Callable[..., Any]
 
     def __call__(self, *arrays: Any) -> Any:
-        before, _inside.active = _inside.active, True
-        try:
+        with without_composites():
             return self.function(*arrays)
-        finally:
-            _inside.active = before
 
 
 def is_array(value: Any) -> bool:

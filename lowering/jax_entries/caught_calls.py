@@ -34,14 +34,24 @@ from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.laid_out import LaidOutCall, ordered_type
 from lowering.jax_entries.lock_free_property import lock_free_property
 from lowering.jax_entries.pulling import Arrays, NotExpressible, Source, pulled_back
+from lowering.jax_entries.surroundings import without_composites
 
 Many = Literal["merged", "stacked"]
 """Many calls at once: `merged` in the first dimension of all arrays, which counts what is computed
 apart, or `stacked` in a new first dimension of all of them."""
 
 
+class _PlainCall(Call):
+    """A call whose decomposition has no composites inside. That of an entry may call the function
+    that the entry catches."""
+
+    def _lowered(self, make: Callable[[], Any]) -> Any:
+        with without_composites():
+            return super()._lowered(make)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CaughtCall(Call):
+class CaughtCall(_PlainCall):
     """All that equal calls of a JAX function have in common."""
 
     function: Arrays
@@ -54,7 +64,7 @@ class CaughtCall(Call):
     @lock_free_property
     def _reference(self) -> Call:
         """The entry's own call with these arguments."""
-        return Call(self.definition, self.values, self.arrays, self.invoke)
+        return _PlainCall(self.definition, self.values, self.arrays, self.invoke)
 
     def check(self) -> None:
         """Check that the call is one of the entry's.
@@ -90,8 +100,12 @@ class CaughtCall(Call):
         further = self._lowered(
             lambda: meaning.further_results(self.definition, self._captured[0], self._types)
         )
-        made = self._kind(lambda *arrays: [*self.function(*arrays), *further(*arrays)])
-        return replace(made, rules=None)
+
+        def function(*arrays: Any) -> list[Any]:
+            with without_composites():
+                return [*self.function(*arrays), *further(*arrays)]
+
+        return replace(self._kind(function), rules=None)
 
     def _kind(self, function: Callable[..., Any]) -> Kind:
         return replace(super()._kind(function), uncompiled=function)
@@ -169,7 +183,8 @@ class CaughtCall(Call):
         key = ("operator", grads, wanted)
         if key not in self._backwards:
             try:
-                self._backwards[key] = self._make_operator_backward(grads, wanted)
+                with without_composites():
+                    self._backwards[key] = self._make_operator_backward(grads, wanted)
             except NotExpressible:
                 self._backwards[key] = None
         found = self._backwards[key]

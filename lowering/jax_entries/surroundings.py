@@ -1,12 +1,14 @@
 """What a call means beside its arguments: the settings of JAX, and the entries that are on.
 
 A decomposition that is written in JAX calls functions that entries may catch, so that what is on
-decides which composites are inside it.
+decides which composites are inside it. That of a call that an entry has caught has none inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import threading
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 
 from lowering.frontends.jax.internals import settings_of_traces
 
@@ -20,11 +22,35 @@ class _On:
 _on = _On()
 
 
+class _Inside(threading.local):
+    """Whether this thread traces or runs a decomposition that has no composites inside."""
+
+    active: bool = False
+
+
+_inside = _Inside()
+
+
 def change_what_is_on() -> None:
     """Say that other entries are on from now."""
     _on.mark = object()
 
 
+@contextmanager
+def without_composites() -> Iterator[None]:
+    """Have no function caught in this thread, for a `with` block."""
+    before, _inside.active = _inside.active, True
+    try:
+        yield
+    finally:
+        _inside.active = before
+
+
+def has_no_composites() -> bool:
+    """Whether this thread is in a block of `without_composites`."""
+    return _inside.active
+
+
 def surroundings() -> Hashable:
     """What a call means beside its arguments, to be compared with that of other calls."""
-    return settings_of_traces(), _on.mark
+    return settings_of_traces(), _on.mark, has_no_composites()

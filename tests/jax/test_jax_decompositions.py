@@ -63,3 +63,20 @@ print(names(run))
 """
     outside, inside = "['acme.gelu']", "['acme.gelu', 'ptxla.gelu']"
     assert _run(tmp_path, program) == [outside, inside, outside]
+
+
+def test_a_decomposition_may_call_what_its_entry_catches(tmp_path: Path) -> None:
+    program = """
+gradient = jax.grad(lambda x: jax.nn.gelu(x).sum())
+step, many = jax.vmap(gradient), jnp.stack([x, 2 * x])
+before = jax.jit(step)(many)
+with composites.jax.enabled("acme.gelu"):
+    print(names(jax.nn.gelu))
+    counts = composites.jax.stats().entries["acme.gelu"]
+    print(counts.calls, len(counts.fallbacks))
+    print(names(gradient))
+    assert (jax.jit(step)(many) == before).all()
+    print(composite_names(jax.jit(step).lower(many).as_text()))
+"""
+    backward = "['acme.gelu_backward']"
+    assert _run(tmp_path, program) == ["['acme.gelu']", "1 0", backward, backward]
