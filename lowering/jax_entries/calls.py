@@ -17,7 +17,7 @@ from lowering.dispatch.autograd.definition import local_name, refuse_unsaved, re
 from lowering.dispatch.operand_lists import operand_names, regrouped
 from lowering.frontends.aten_in_jax import is_symbolic
 from lowering.frontends.jax.composite_call import Kind, bind, trace
-from lowering.frontends.jax.internals import reads
+from lowering.frontends.jax.internals import reads, vary_alike
 from lowering.jax_entries import meaning
 from lowering.jax_entries.arguments import Slot, rebuilt
 from lowering.jax_entries.capturing import Captured, capture
@@ -211,7 +211,7 @@ class Call:
             grads = [None if n in constant else grad for n, grad in enumerate(grads)]
             if all(grad is None for grad in grads):
                 chosen = [x for x, asked in zip(operands, wanted, strict=True) if asked]
-                return [jnp.zeros(x.shape, x.dtype) for x in chosen]
+                return [vary_alike([jnp.zeros(x.shape, x.dtype), x])[0] for x in chosen]
         # The gradients of PyTorch are the conjugates of those of JAX.
         grads = [grad if grad is None else _conjugate(grad) for grad in grads]
         if backward is None:

@@ -138,6 +138,17 @@ def test_an_effect_happens_for_each_call_under_vmap() -> None:
         jax.block_until_ready(run(jnp.eye(2, 3) * jnp.arange(1.0, 4.0)))
         jax.effects_barrier()
         assert set(seen) == {1.0, 2.0}
+def test_a_gradient_of_zero_in_shard_map() -> None:
+    @composites.jax.composite("acme.two")
+    def two(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return x * 2, y * 3
+
+    def gradient(x: Any) -> Any:
+        return jax.grad(lambda y: two(x, y)[0].sum())(x)
+
+    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
+    found = jax.shard_map(gradient, mesh=mesh, in_specs=spec, out_specs=spec)(X)
+    assert (found == 0).all()
 
 
 def test_second_derivatives() -> None:
