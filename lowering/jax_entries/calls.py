@@ -172,7 +172,7 @@ class Call:
                 f"{entry.location}: {entry.qualified} is not available in JAX: {error}"
             ) from error
         except Exception as error:
-            types = ", ".join("None" if t is None else _written(t) for t in self._types)
+            types = ", ".join("None" if t is None else written(t) for t in self._types)
             raise LoweringError(
                 f"{entry.location}: {entry.qualified}: decomposition {entry.decomposition} failed"
                 f" for {types}: {type(error).__name__}: {error}"
@@ -587,5 +587,6 @@ def _moved(value: Any, rank: int) -> Any:
     )
 
 
-def _written(type_: Any) -> str:
+def written(type_: Any) -> str:
+    """The type of an array, as in `float32[2, 3]`."""
     return f"{type_.dtype.name}{list(type_.shape)}"

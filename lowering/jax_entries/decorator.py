@@ -28,9 +28,10 @@ from composites.registry.model import Composite, Registry
 from composites.registry.signatures import describe_function
 from lowering.decorator import check_name, entry_of_function, owner_of
 from lowering.frontends.aten_in_jax import torch_dtype
+from lowering.frontends.jax.internals import is_sharded
 from lowering.jax_entries import activation
 from lowering.jax_entries.arguments import Slot, rebuilt
-from lowering.jax_entries.calls import Call
+from lowering.jax_entries.calls import Call, written
 from lowering.jax_entries.definition import Definition, Hooks
 from lowering.jax_entries.functions import EntryFunction
 
@@ -180,7 +181,12 @@ class _OwnFunction(EntryFunction):
         }
         call = self.call(values, arrays)
         assert call.unmet is None
-        results = call.composite([arrays[number] for number in call.order])
+        operands = [arrays[number] for number in call.order]
+        if any(map(is_sharded, operands)):
+            types = ", ".join(map(written, operands))
+            self._statistics.fallback("an operand is explicitly sharded", types).count_call()
+            return call.decomposed(operands)
+        results = call.composite(operands)
         self._statistics.caught += 1
         return results
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from composites.errors import LoweringError
+from lowering.frontends.jax.internals import is_sharded
 from lowering.jax_entries.arguments import signature_of, taken_apart, typed
 from lowering.jax_entries.calls import Call, strong
 from lowering.jax_entries.definition import Definition
@@ -58,7 +59,9 @@ class EntryFunction:
         values, arrays = taken_apart(self.definition, bound.arguments)
         call = self.call(values, arrays)
         operands = [arrays[number] for number in call.order]
-        return call.composite(operands) if call.is_claimed else call.decomposed(operands)
+        # The types of a composite have no shardings.
+        is_composite = call.is_claimed and not any(map(is_sharded, operands))
+        return call.composite(operands) if is_composite else call.decomposed(operands)
 
     def call(self, values: Mapping[str, Any], arrays: list[Any]) -> Call:
         """What calls with these arguments, and arrays of these types, have in common."""

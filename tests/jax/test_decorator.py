@@ -21,7 +21,7 @@ import torch
 from composites_testing.jax_calls import array_of, composite_names, signatures
 from composites_testing.processes import run_python
 from jax import export
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import composites
 import composites.jax
@@ -188,6 +188,21 @@ def test_symbolic_sizes_leave_the_decomposition() -> None:
     exported = export.export(jax.jit(swish))(jax.ShapeDtypeStruct((batch, 6), jnp.float32))
     assert "stablehlo.composite" not in exported.mlir_module()
     np.testing.assert_allclose(exported.call(np.asarray(X)), plain_swish(X), rtol=1e-6)
+
+
+def test_explicit_shardings_leave_the_decomposition() -> None:
+    @composites.jax.composite("acme.tripled")
+    def tripled(x: jax.Array) -> jax.Array:
+        return 3 * x
+
+    mesh = jax.make_mesh((1,), ("d",), axis_types=(AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        x = jax.device_put(X, NamedSharding(mesh, PartitionSpec("d")))
+        gradient = jax.jit(jax.grad(loss(tripled)))(x)
+        assert names(tripled, x) == {}
+        assert jax.typeof(tripled(x)) == jax.typeof(gradient) == jax.typeof(x)
+    (fallback,) = composites.jax.stats().entries["acme.tripled"].fallbacks
+    assert fallback.reason == "an operand is explicitly sharded"
 
 
 def test_composites_inside_stay_in_the_decomposition() -> None:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from composites_testing.jax_calls import composite_names
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import composites.jax
 
@@ -196,6 +196,16 @@ def test_shard_map(subject: Any) -> None:
         jax.grad(squares(shards(subject.run))), jax.grad(squares(shards(subject.plain))), X
     )
     assert found == {subject.name: 1, subject.backward: 1}
+
+
+def test_explicit_shardings_leave_the_decomposition(subject: Any) -> None:
+    mesh = jax.make_mesh((1,), ("d",), axis_types=(AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        x = jax.device_put(MANY, NamedSharding(mesh, PartitionSpec("d")))
+        for change in (jax.vmap, lambda f: jax.grad(squares(f)), lambda f: jax.vmap(f, in_axes=1)):
+            assert compare(change(subject.run), change(subject.plain), x) == {}
+            found, expected = (jax.jit(change(f))(x) for f in (subject.run, subject.plain))
+            assert jax.typeof(found) == jax.typeof(expected)
 
 
 def test_bfloat16(subject: Any) -> None:

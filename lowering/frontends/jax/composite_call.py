@@ -30,6 +30,7 @@ from lowering.frontends.jax.internals import (
     has_ordered_effects,
     has_symbols,
     is_empty,
+    is_sharded,
     parse_attributes_of,
     run_equation,
     transposed,
@@ -351,7 +352,9 @@ def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     # JAX adds up gradients of an array that is given twice in an order of its own.
     is_repeated = kind.uncompiled is not None and len(set(map(id, operands))) < len(operands)
     # A module with symbolic sizes has no composites, and symbols cannot be compared as sizes are.
-    rules = None if is_repeated or any(map(_is_symbolic, moved)) else kind.rules
+    # The calls may be divided among devices in their types, though each call is not.
+    is_plain = is_repeated or any(_is_symbolic(x) or is_sharded(x) for x in moved)
+    rules = None if is_plain else kind.rules
     found = None if rules is None else rules.batched(size, axes)
     if found is None:
         results = jax.vmap(kind.decomposition, in_axes=axes)(*moved)

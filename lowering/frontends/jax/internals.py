@@ -101,9 +101,12 @@ def has_ordered_effects(jaxpr: Any) -> bool:
 
 def has_own_type(array: Any) -> bool:
     """Whether an array has a type that neither a number nor an explicit sharding changes."""
-    type_ = jax.typeof(array)
-    is_sharded = any(axes is not None for axes in type_.sharding.spec)
-    return not type_.weak_type and not is_sharded
+    return not jax.typeof(array).weak_type and not is_sharded(array)
+
+
+def is_sharded(array: Any) -> bool:
+    """Whether the sharding of an array is part of its type (`jax.sharding.AxisType.Explicit`)."""
+    return any(axes is not None for axes in jax.typeof(array).sharding.spec)
 
 
 # jax 0.7.1 has a backward pass with sums too, which `jax.vjp` does not use.
