@@ -138,6 +138,8 @@ def test_an_effect_happens_for_each_call_under_vmap() -> None:
         jax.block_until_ready(run(jnp.eye(2, 3) * jnp.arange(1.0, 4.0)))
         jax.effects_barrier()
         assert set(seen) == {1.0, 2.0}
+
+
 def test_a_gradient_of_zero_in_shard_map() -> None:
     @composites.jax.composite("acme.two")
     def two(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol
+from functools import partial, wraps
+from typing import Any, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,7 @@ from lowering.frontends.jax.internals import (
     varying_as,
     without_unused,
 )
+from lowering.frontends.jax.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,9 @@ class Kind:
     gradients of the caller's arrays, so that transposing them first would change sums."""
     _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
     """What runs outside of `jax.jit`. It is kept here, so that it ends with the kind."""
+    settings: Settings = field(default_factory=Settings.now)
+    """Those under which the call was made. What JAX makes of the call later, such as its backward,
+    has them too, as all operations of JAX have those of their own."""
 
     @property
     def decomposition(self) -> Callable[..., list[Any]]:
@@ -264,6 +268,20 @@ def _inlined(jaxpr: Any, *operands: Any) -> list[Any]:
 
 # ---- the call ----
 
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+
+def _as_called(rule: Rule) -> Rule:
+    """A rule under the settings of the call."""
+
+    @wraps(rule)
+    def run(*arguments: Any, kind: Kind, **parameters: Any) -> Any:
+        with kind.settings.entered():
+            return rule(*arguments, kind=kind, **parameters)
+
+    return run  # type: ignore[return-value]
+
+
 _call_p = Primitive("composite_call")
 _call_p.multiple_results = True
 
@@ -281,6 +299,7 @@ def _abstract_call(*operands: Any, kind: Kind) -> Any:
     return varying_as(kind.jaxpr.out_avals, operands)
 
 
+@_as_called
 def _run_call(*operands: Any, kind: Kind) -> Any:
     if kind.uncompiled is not None:
         return kind.uncompiled(*operands)
@@ -289,6 +308,7 @@ def _run_call(*operands: Any, kind: Kind) -> Any:
     return kind.compiled(_call_p.bind)(*operands)
 
 
+@_as_called
 def _push_forward_call(primals: Any, tangents: Any, *, kind: Kind) -> Any:
     wanted = tuple(type(tangent) is not ad.Zero for tangent in tangents)
     given = [t for t, asked in zip(tangents, wanted, strict=True) if asked]
@@ -324,6 +344,7 @@ def _derivative(
     return jax.jvp(of_wanted, chosen, list(given))[1]  # type: ignore[no-any-return]
 
 
+@_as_called
 def _transpose_call(grads: Any, *operands: Any, kind: Kind) -> Any:
     """The gradients of the operands in which a call is linear. The program says in which it is, as
     with `jax.linear_transpose` and in tangents of `jax.custom_jvp`."""
@@ -344,6 +365,7 @@ def _is_differentiable(array: Any) -> bool:
     return bool(jnp.issubdtype(array.dtype, jnp.inexact))
 
 
+@_as_called
 def _batch_call(operands: Any, dims: Any, *, kind: Kind) -> Any:
     pairs = list(zip(operands, dims, strict=True))
     size = next(x.shape[dim] for x, dim in pairs if dim is not None)
@@ -373,6 +395,7 @@ def _is_symbolic(array: Any) -> bool:
     return not all(isinstance(size, int) for size in array.shape)
 
 
+@_as_called
 def _lower_call(context: Any, *operands: Any, kind: Kind) -> Any:
     # JAX (0.7.1 to 0.12) gives each function of a module with symbolic sizes these sizes as further
     # operands, so that no composite has the operands of its decomposition.
@@ -398,6 +421,7 @@ _derivative_p = Primitive("composite_derivative")
 _derivative_p.multiple_results = True
 
 
+@_as_called
 def _push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> list[Any]:
     """Operands, results and saved arrays, and tangents of the wanted operands, to the tangents of
     the results."""
@@ -408,12 +432,14 @@ def _abstract_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
     return varying_as(list(filter(_is_differentiable, kind.jaxpr.out_avals)), values)
 
 
+@_as_called
 def _run_push(*values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
     if kind.uncompiled is not None:
         return _push(*values, kind=kind, wanted=wanted)
     return kind.compiled(_push, wanted=wanted)(*values)
 
 
+@_as_called
 def _push_forward_push(primals: Any, tangents: Any, **parameters: Any) -> Any:
     given = [t for t in tangents if type(t) is not ad.Zero]
     changing = [type(t) is not ad.Zero for t in tangents]
@@ -427,6 +453,7 @@ def _push_forward_push(primals: Any, tangents: Any, **parameters: Any) -> Any:
     return jax.jvp(of_changing, chosen, given)
 
 
+@_as_called
 def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -> Any:
     assert kind.rules is not None
     count = len(values) - sum(wanted)
@@ -441,6 +468,7 @@ def _pull_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -
     return [None] * count + kind.rules.pull_back(operands, saved, of_results, wanted)
 
 
+@_as_called
 def _add_pulled_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, ...]) -> None:
     """The same where JAX passes the sums to which gradients are added.
 
@@ -460,6 +488,7 @@ def _add_pulled_back(grads: Any, *values: Any, kind: Kind, wanted: tuple[bool, .
     add_one_by_one(lambda *given: _derivative(kind, wanted, operands, given), types, sums, grads)
 
 
+@_as_called
 def _batch_push(values: Any, dims: Any, **parameters: Any) -> Any:
     results = jax.vmap(partial(_push, **parameters), in_axes=tuple(dims))(*values)
     return results, [0] * len(results)

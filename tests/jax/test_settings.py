@@ -1,0 +1,92 @@
+"""Settings of JAX that are on around a call alone: what is made of the call later has them too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import composites.jax
+from lowering.stablehlo.run import enable_x64
+
+X = jnp.linspace(-2.0, 2.0, 6).reshape(2, 3)
+QUERY = jax.random.normal(jax.random.key(0), (1, 5, 2, 4))
+TANGENT = jnp.cos(X)
+
+
+def plain_waves(x: jax.Array) -> jax.Array:
+    return jnp.sin(x) * jnp.arange(3.0)
+
+
+def plain_products(x: jax.Array) -> jax.Array:
+    return jnp.sin(x @ x.T)
+
+
+waves = composites.jax.composite("acme.waves")(plain_waves)
+products = composites.jax.composite("acme.products")(plain_products)
+
+
+def attention(x: jax.Array) -> jax.Array:
+    return jax.nn.dot_product_attention(x, 2 * x, x + 1)
+
+
+def in_f64(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def loss(x: Any) -> Any:
+        with enable_x64():
+            return (function(x.astype(jnp.float64)) ** 2).sum().astype(jnp.float32)
+
+    return loss
+
+
+@pytest.mark.parametrize("transform", [
+    lambda f: jax.jit(jax.grad(f)),
+    lambda f: jax.grad(jax.jit(f)),
+    jax.grad,
+    lambda f: jax.jit(lambda x: jax.jvp(f, (x,), (TANGENT,))),
+    lambda f: lambda x: jax.vmap(jax.grad(f))(jnp.stack([x, 2 * x])),
+], ids=["jit of grad", "grad of jit", "grad", "jvp", "vmap of grad"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("function", "plain", "entry"),
+    [(waves, plain_waves, None), (jax.nn.silu, jax.nn.silu, "silu")],
+    ids=["waves", "silu"],
+)
+def test_types_of_64_bits(
+    transform: Callable[..., Any],
+    function: Callable[[Any], Any],
+    plain: Callable[[Any], Any],
+    entry: str | None,
+) -> None:
+    expected = transform(in_f64(plain))(X)
+    with composites.jax.enabled(entry) if entry else nullcontext():
+        found = transform(in_f64(function))(X)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert one.dtype == other.dtype == jnp.float32
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def precisions(function: Callable[[Any], Any], x: Any) -> set[str]:
+    """Of the products of a gradient."""
+
+    def loss(x: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            result = function(x)
+        return (result**2).sum()
+
+    lines = jax.jit(jax.grad(loss)).lower(x).as_text().splitlines()
+    return {
+        line.partition("precision = ")[2].partition("]")[0]
+        for line in lines
+        if "dot_general" in line
+    }
+
+
+def test_the_precision_of_products_in_a_gradient() -> None:
+    assert precisions(products, X) == {"[HIGHEST, HIGHEST"}
+    assert precisions(attention, QUERY) == {"[HIGHEST, HIGHEST"}
+    with composites.jax.enabled("dot_product_attention"):
+        assert precisions(attention, QUERY) == {"[HIGHEST, HIGHEST"}
