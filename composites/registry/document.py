@@ -110,7 +110,7 @@ def _spelled_out(value: Any) -> Any:
     return {"from": value} if isinstance(value, str) else value
 
 
-def _known_types(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
+def _check_conditions(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
     for dtype in when.get("dtypes", ()):
         if dtype in BY_NAME and dtype not in REGISTRY_TYPES:
             known = ", ".join(REGISTRY_TYPES)
@@ -122,6 +122,9 @@ def _known_types(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
     for rank in when.get("rank", ()):
         if type(rank) is not int or rank < 0:
             raise ValueError(f"when: {rank!r} is not a rank; write a number such as 4")
+    for text in when.get("where", ()):
+        if not isinstance(text, str):
+            raise ValueError(f"when: where: {text!r} is not an expression")
     return when
 
 
@@ -256,7 +259,7 @@ Conditions = Annotated[
             BeforeValidator(_listed, json_schema_input_type=Scalar | list[Scalar]),
         ],
     ],
-    AfterValidator(_known_types),
+    AfterValidator(_check_conditions),
 ]
 
 

@@ -133,7 +133,7 @@ def all_listed() -> tuple[ListedKernel, ...]:
 def _of_package(package: Announced) -> tuple[ListedKernel, ...]:
     try:
         return listed_in(package.path)
-    except RegistryError:  # `composites list` says why
+    except Exception:  # whatever the file causes; `composites list` says why
         return ()
 
 

@@ -79,11 +79,8 @@ def _values(
     return tuple(values), mistakes
 
 
-def _wrong_expressions(texts: Sequence[Any], callee: Operator | None) -> Iterator[Mistake]:
+def _wrong_expressions(texts: Sequence[str], callee: Operator | None) -> Iterator[Mistake]:
     for text in texts:
-        if not isinstance(text, str):
-            yield Mistake(f"when: where: {text!r} is not an expression", ("where",))
-            continue
         try:
             if callee is None:
                 parse_condition(text)

@@ -129,6 +129,8 @@ MISTAKES = {
     "{target: t, ignores: [aproximate]}": "did you mean 'approximate'",
     "{target: t, when: {dtypes: f33}}": "f33",
     "{target: t, when: {where: ['import os']}}": "is not an expression",
+    "{target: t, when: {where: [1]}}": "when: where: 1 is not an expression",
+    "{target: t, when: {where: true}}": "when: where: True is not an expression",
     "{target: t, when: {where: ['x.shape[0]']}, operands: [y.z]}": "a name such as x",
     "{target: t, operands: [x], when: {where: ['x.shape < 3']}}": "x.shape < 3",
     "{target: t, operands: [x], when: {where: ['open(x)']}}": "is not allowed in a condition",

@@ -16,10 +16,14 @@ from composites import settings
 from composites.allowlist import resolve
 from composites.cli.app import app
 from composites.errors import AllowlistError, CompositesWarning, RegistryError
+from composites.registry import kernels
 from composites.registry.catalog import load_catalog
+from composites.registry.kernels import all_listed
+from composites.registry.model import ListedKernel
 from lowering.autoload import autoload
 
 GOOD = "schema: 1\nnamespace: umbra\ncomposites:\n  glow: {op: aten::gelu}\n"
+KERNEL = GOOD.replace("gelu}", "gelu, kernels: {cpu: [{target: t}]}}")
 BROKEN = {
     "import": ("import nowhere_at_all\n", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
     "exit": ("import sys\nsys.exit('no license')\n", "SystemExit: no license"),
@@ -74,6 +78,30 @@ def test_a_broken_package_stops_its_own_entries(fault: str, package: Make) -> No
         with pytest.raises(AllowlistError) as raised:
             resolve([name], catalog)
         assert str(raised.value).endswith(warning)
+
+
+@pytest.mark.parametrize("where", ["[1]", "0", "1.5", "true"])
+def test_a_wrong_kernel_condition_stops_no_other(where: str, package: Make) -> None:
+    package(KERNEL.replace("t}", f"t, when: {{where: {where}}}}}"))
+    assert "umbra." not in str(all_listed())
+    result = CliRunner().invoke(app, ["list", "--kernels"])
+    assert "is not an expression" in result.stderr
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+
+
+def test_whatever_a_file_causes_stops_no_other(
+    package: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = package(KERNEL)
+    read = kernels.listed_in
+
+    def fail(file: Path) -> tuple[ListedKernel, ...]:
+        if file == path:
+            raise TypeError("object of type 'int' has no len()")
+        return read(file)
+
+    monkeypatch.setattr(kernels, "listed_in", fail)
+    assert "umbra." not in str(all_listed())
 
 
 def test_a_broken_package_stops_no_other(package: Make) -> None:
