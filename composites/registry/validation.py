@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,13 +95,15 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
     yaml_text = read_yaml(text, source)
     document = read_document(yaml_text, source)
     problems = document.problems
-    composites: list[Composite] = []
+    composites: dict[str, Composite] = {}
     for name, entry in document.entries.items():
         reader = _EntryReader(name, entry, document, yaml_text, source, problems)
         composite = reader.read()
         if composite is not None:
-            composites.append(composite)
+            composites[name] = composite
     problems.extend(_across_entries(document, yaml_text, source))
+    if not problems:  # a forward that was not read has no operands
+        problems.extend(_wrong_gradients(composites, document.namespace, yaml_text, source))
     kernels = kernels_for_others(document, places(yaml_text, source, "kernels"))
     for kernel in kernels:
         place = kernel.location
@@ -112,7 +114,7 @@ def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry
     return Registry(
         source,
         document.namespace,
-        tuple(composites),
+        tuple(composites.values()),
         builtin,
         additions=additions,
         kernels=kernels,
@@ -178,6 +180,25 @@ def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> I
             owner.setdefault(backward, name)
 
 
+def _wrong_gradients(
+    composites: Mapping[str, Composite], namespace: str, text: YamlText, source: str
+) -> Iterator[Problem]:
+    """Names in `gradients` that are operands of no forward. Forwards may share a backward."""
+    registry = Registry(source, namespace, tuple(composites.values()))
+    pairs = [(forward, registry.backward_of(forward)) for forward in registry.composites]
+    for key, entry in composites.items():
+        forwards = [forward for forward, backward in pairs if backward == entry]
+        known = list(dict.fromkeys(name for forward in forwards for name in forward.operands))
+        for name in entry.gradients if forwards else ():
+            if name not in known:
+                line = text.line(("composites", key, "gradients"))
+                message = (
+                    f"gradients: {' and '.join(forward.qualified for forward in forwards)} has no"
+                    f" operand {name!r}{did_you_mean(name, known)} (it has {', '.join(known)})"
+                )
+                yield Problem(source, line, key, message)
+
+
 @dataclass(frozen=True, slots=True)
 class _EntryReader:
     """Checks one entry against its operator and adds what it finds to `problems`."""
@@ -231,6 +252,8 @@ class _EntryReader:
         named = [name for name in self.entry.saves or () if isinstance(name, str)]
         for problem in problems_of_saves(named, composite.operands):
             self._problem(problem, "saves")
+        if len(set(composite.gradients)) < len(composite.gradients):
+            self._problem("gradients: an operand appears twice", "gradients")
         self._check_intermediates(composite)
         if len(self.problems) == found_before:
             self._check_alternatives(composite)

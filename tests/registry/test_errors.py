@@ -16,6 +16,15 @@ def entry(*lines: str) -> str:
     return f"schema: 1\nnamespace: acme\ncomposites:\n  e:\n{body}"
 
 
+def gradients(names: str) -> str:
+    """A file whose entry `g`, on line 6, is the backward of `e` and has these gradients."""
+    function = "composites.operators.activations:bloom_gelu_backward"
+    return (
+        "schema: 1\nnamespace: acme\ncomposites:\n  e: {op: aten::gelu, backward: g}\n  g:\n"
+        f"    {{gradients: {names}, decomposition: '{function}'}}\n"
+    )
+
+
 def messages(text: str) -> list[str]:
     with pytest.raises(RegistryError) as raised:
         parse_registry(text, "acme.yaml")
@@ -339,6 +348,17 @@ WRONG = {
     "decomposition function": (
         entry(GELU, "decomposition: os.path:joinn"),
         ["6: e: decomposition: module os.path has no function joinn; did you mean 'join'?"],
+    ),
+    "gradients of what is no operand of the forward": (
+        gradients("[slef, '']"),
+        [
+            "6: g: gradients: acme.e has no operand 'slef'; did you mean 'self'? (it has self)",
+            "6: g: gradients: acme.e has no operand '' (it has self)",
+        ],
+    ),
+    "gradients of one operand twice": (
+        gradients("[self, self]"),
+        ["6: g: gradients: an operand appears twice"],
     ),
     "decomposition signature": (
         entry(GELU, "decomposition: os.path:basename"),
