@@ -111,6 +111,9 @@ def _spelled_out(value: Any) -> Any:
 
 
 def _check_conditions(when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
+    for name, allowed in when.items():
+        if not allowed:
+            raise ValueError(f"when: {name}: the list is empty; write a value, or leave {name} out")
     for dtype in when.get("dtypes", ()):
         if dtype in BY_NAME and dtype not in REGISTRY_TYPES:
             known = ", ".join(REGISTRY_TYPES)
@@ -203,6 +206,12 @@ def _saved(value: Any) -> Any:
     if isinstance(value, dict):
         for target in value.values():
             _function_name(target)
+    return value
+
+
+def _schema(value: Any) -> Any:
+    if isinstance(value, bool):  # equal to 1, for pydantic too
+        raise ValueError(f"schema: must be 1, not {value}")
     return value
 
 
@@ -396,7 +405,7 @@ class CompositeDocument(_Strict):
 class RegistryDocument(_Strict):
     """A whole file."""
 
-    schema_: Literal[1] = Field(alias="schema")
+    schema_: Annotated[Literal[1], BeforeValidator(_schema)] = Field(alias="schema")
     namespace: Namespace
     composites: dict[EntryName, CompositeDocument]
     alternatives: dict[str, Alternatives] = Field(default_factory=dict)

@@ -61,7 +61,7 @@ from composites.registry.operators import (
     find_operator,
     names,
 )
-from composites.registry.saves import problems_of_intermediates, problems_of_saves
+from composites.registry.saves import INTERMEDIATE, problems_of_intermediates, problems_of_saves
 from composites.registry.signatures import check_signature, describe_function
 from composites.registry.when import read_when
 from composites.registry.yaml_text import MAX_CHARACTERS, YamlText, read_yaml
@@ -314,16 +314,20 @@ class _EntryReader:
             return None
 
     def _path_operands(self) -> tuple[str, ...]:
-        if not self.entry.operands:
+        listed = self.entry.operands
+        if not listed:
             self._problem("function: needs `operands`, the tensors that the composite takes")
             return ()
-        for operand in self.entry.operands:
+        for operand in listed:
             if not PATH.fullmatch(operand):
                 self._problem(
                     f"operands: {operand!r} is neither an argument nor a path such as self.weight",
                     "operands",
                 )
-        return tuple(self.entry.operands)
+        # Generated code takes self.weight as self_weight.
+        if len({path.replace(".", "_") for path in listed}) < len(listed):
+            self._problem("operands: an argument or path appears twice", "operands")
+        return tuple(listed)
 
     def _results(self, operator: Operator | None, callee: Operator | None) -> tuple[int, ...]:
         results = tuple(self.entry.results)
@@ -374,6 +378,10 @@ class _EntryReader:
         saved: list[tuple[str, str | None]] = []
         for item in self.entry.saves or ():
             for name, target in item.items() if isinstance(item, dict) else ():
+                if not INTERMEDIATE.fullmatch(name):
+                    self._problem(
+                        f"saves: {name!r} is not the name of a value, such as inverse_rms", "saves"
+                    )
                 try:
                     find_function(target)
                 except UnusableFunctionError as error:

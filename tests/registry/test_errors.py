@@ -360,6 +360,37 @@ WRONG = {
         gradients("[self, self]"),
         ["6: g: gradients: an operand appears twice"],
     ),
+    "operands of a function twice": (
+        entry("function: math:exp", "operands: [x, x]"),
+        ["6: e: operands: an argument or path appears twice"],
+    ),
+    "operands that are one parameter": (
+        entry("function: math:exp", "operands: [self.x, self_x]"),
+        ["6: e: operands: an argument or path appears twice"],
+    ),
+    "saves without a name": (
+        entry(GELU, "backward: derive", "saves: [self, {'': 'math:exp', '@': 'math:exp'}]"),
+        [
+            "7: e: saves: '' is not the name of a value, such as inverse_rms",
+            "7: e: saves: '@' is not the name of a value, such as inverse_rms",
+        ],
+    ),
+    "a condition that no value meets": (
+        entry(GELU, "when: {approximate: []}"),
+        ["6: e: when: approximate: the list is empty; write a value, or leave approximate out"],
+    ),
+    "a condition on no element type": (
+        entry(GELU, "when: {dtypes: []}"),
+        ["6: e: when: dtypes: the list is empty; write a value, or leave dtypes out"],
+    ),
+    "a condition on no rank": (
+        entry(GELU, "alternatives: {a: {decomposition: 'm:f', when: {rank: []}}}"),
+        ["6: e: alternatives a: when: rank: the list is empty; write a value, or leave rank out"],
+    ),
+    "schema that is true": (
+        "schema: true\nnamespace: acme\ncomposites: {}",
+        ["1: schema: must be 1, not True"],
+    ),
     "decomposition signature": (
         entry(GELU, "decomposition: os.path:basename"),
         [
