@@ -27,14 +27,17 @@ def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> None:
     # Nobody can know the name and put a link there. "x" would not follow the link either, and
     # unlike tempfile it gives the file the permissions that the umask leaves.
     temporary = target.with_name(f".composites-{secrets.token_hex(8)}.tmp")
-    with open(temporary, "xb") as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.replace(temporary, target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    try:
+        with open(temporary, "xb") as file:
+            try:
+                file.write(content)
+                file.flush()
+                os.replace(temporary, target)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+    except OSError as error:  # of a file that the user has not named
+        raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
 
 
 def replace_folder(
