@@ -55,6 +55,7 @@ It is that of jaxlib 0.7.1, the oldest in `pyproject.toml`. Those of a year ago 
 BYTECODE_MAGIC = b"ML\xefR"
 _PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\x00")
 _ILLEGAL = re.compile(r"failed to legalize operation '([^']+)' that was explicitly marked illegal")
+_COMMENT = re.compile(r"//.*")
 _LOCATION = re.compile(r":(\d+):(\d+)\)?$")
 _PYTHON_LINE = re.compile(r'"([^"]+\.py)":(\d+)')
 _OPERATOR = re.compile(r"([a-z_]+?)__(\w+)")
@@ -136,10 +137,14 @@ def parse_text(text: str, source: str = "<text>", context: IrContext | None = No
         raise ParseError(source, *place, "half of a surrogate pair is no text", "") from None
     context = context or new_context()
     try:
-        return ir().Module.parse(text, context)
+        module = ir().Module.parse(text, context)
     except ir().MLIRError as error:
         line, column, problem = _first_diagnostic(error)
         raise ParseError(source, line, column, problem, text) from None
+    # MLIR wraps what is in a file in a module, also where nothing is.
+    if not module.body.operations and not _COMMENT.sub("", text).strip():
+        raise ParseError(source, 1, 1, "there is no module; the file or text is empty", "")
+    return module
 
 
 def parse_bytes(data: bytes, source: str = "<bytes>") -> IrModule:

@@ -73,6 +73,12 @@ def test_malformed_text_names_line_and_column() -> None:
     assert (caught.value.line, caught.value.column) == (2, 10)
 
 
+@pytest.mark.parametrize("text", ["", " \n\n", "// a comment\n"])
+def test_no_text_is_no_module(text: str) -> None:
+    with pytest.raises(ParseError, match=r"^step\.mlir:1:1: there is no module; the file or text"):
+        Module.from_bytes(text.encode(), "step.mlir")
+
+
 def test_text_that_breaks_a_rule_is_a_parse_error() -> None:
     text = "func.func @main(%x: tensor<2xf32>) -> tensor<3xf32> {\n  return %x : tensor<2xf32>\n}"
     with pytest.raises(ParseError, match=r"<text>:2:3: type of return operand 0 .* doesn't match"):
