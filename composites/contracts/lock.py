@@ -20,6 +20,8 @@ from composites.files import write_atomic
 FORMAT = 1
 _SHOWN = 3
 """How many problems of a damaged file its error names."""
+_HEAD = 200
+"""Characters in which a lock has its format, its first key."""
 _MAX_BYTES = 64 * 2**20
 
 
@@ -140,6 +142,10 @@ def _message(error: ValidationError, data: str | bytes, source: str) -> str:
             f"{source}: has format {newer}, but this version of the package reads format {FORMAT};"
             " install the version that wrote it, or write the lock again"
         )
+    head = data[:_HEAD]
+    start = head if isinstance(head, str) else head.decode(errors="replace")
+    if start.strip() and '"format"' not in start:  # nobody should remove another file
+        return f"{source}: is not a lock file"
     shown = "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"
         for problem in problems[:_SHOWN]

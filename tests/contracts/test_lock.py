@@ -63,12 +63,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 DAMAGED: dict[str, tuple[str | bytes, str]] = {
     "empty": ("", "the file: Invalid JSON"),
     "cut off": (TEXT[:-40], "the file: Invalid JSON"),
-    "no object": ("[]", "the file: Input should be an object"),
-    "no UTF-8": (b"\xff\xfe", "the file: Invalid JSON"),
     "another file": ('{"format": 1}', "namespace: Field required"),
     "unknown key": (TEXT.replace('"name"', '"nam"', 1), "contracts.0.operands.0.nam"),
     "type": (TEXT.replace('"version": 3', '"version": "3"'), "contracts.0.version"),
-    "deep": ("[" * 100_000, "the file: Invalid JSON"),
+    "no UTF-8": (TEXT.encode()[:-40] + b"\xff\xfe", "the file: Invalid JSON"),
+    "deep": ('{"format": ' + "[" * 100_000, "the file: Invalid JSON"),
 }
 
 
@@ -82,6 +81,12 @@ def test_damaged(case: str) -> None:
     assert problem in message
     assert message.endswith("; restore it, or remove it and run `composites lock FILE -o a.lock`")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("text", ["# A page\n", "[]", '{"name": "a"}', b"\xff\xfe", "[" * 100_000])
+def test_nobody_is_told_to_remove_another_file(text: str | bytes) -> None:
+    with pytest.raises(LockError, match=r"^README\.md: is not a lock file$"):
+        parse_lock(text, "README.md")
 
 
 def test_a_contract_that_is_there_twice() -> None:
