@@ -217,6 +217,8 @@ def _seed(value: Value, seed: int) -> Any:
 
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ProgramError(f"the seed must be an integer, not {seed!r}")
+    if not -(2**63) <= seed < 2**63:  # others would be the same as one of these
+        raise ProgramError(f"the seed must be an integer of 64 bits with a sign, not {seed}")
     bits = np.asarray(seed % 2**64, np.uint64)
     return bits.astype(numpy_dtype(value.dtype))
 

@@ -233,6 +233,9 @@ def test_random_numbers_follow_from_the_seed() -> None:
     assert len({*one, *other}) == 8
     with pytest.raises(ProgramError, match="seed must be an integer"):
         step.init(model, seed=0.5)  # type: ignore[arg-type]
+    for seed in (2**63, 2**70, -(2**63) - 1):
+        with pytest.raises(ProgramError, match=f"64 bits with a sign, not {seed}"):
+            step.init(model, seed=seed)
 
 
 def test_the_seed_is_in_the_checkpoint(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -192,6 +193,12 @@ def test_names_and_versions(load: Load) -> None:
         compare(load("block"), {"acme.twice": twice}, targets={"acme.twice": "k"})
     with pytest.raises(StableHLOError, match="nothing to compare"):
         compare(load("block"))
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, math.nan])
+def test_a_tolerance_that_is_no_error(load: Load, tolerance: float) -> None:
+    with pytest.raises(StableHLOError, match=r"^the tolerance .* is not an error; give a number"):
+        compare(load("block"), {"acme.twice": twice}, tolerance=tolerance)
 
 
 def test_the_tolerance_depends_on_the_type_and_can_be_given() -> None:

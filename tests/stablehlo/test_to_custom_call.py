@@ -12,6 +12,7 @@ import pytest
 from lowering.stablehlo import (
     AttributeConversionError,
     Module,
+    StableHLOError,
     UnknownCompositeError,
     run,
     to_custom_call,
@@ -116,6 +117,14 @@ def test_attributes_that_are_ignored_are_left_out() -> None:
     assert "backend_config = {b = 1 : i64}" in text
     with pytest.raises(AttributeConversionError, match="no call has the attribute 'c'"):
         to_custom_call(module, {"acme.scale": "k"}, ignored={"acme.scale": ["a", "c"]})
+
+
+@pytest.mark.parametrize("target", ["a b", " a", "a\n", ""])
+def test_a_target_with_blanks_is_refused(target: str) -> None:
+    with pytest.raises(
+        StableHLOError, match=r"^acme\.scale: .* is not an FFI target; write a name"
+    ):
+        to_custom_call(scaled("{}"), {"acme.scale": target})
 
 
 def test_an_unknown_name_lists_what_there_is(load: Load) -> None:

@@ -97,8 +97,13 @@ def compare(
     Raises:
         UnknownCompositeError: the module has no composite of a given name.
         CompositeVersionError: the module has another version of it than the given one.
-        StableHLOError: nothing is given to compare, or one composite is given twice.
+        StableHLOError: nothing is given to compare, one composite is given twice, or the tolerance
+            is not a number from 0.
     """
+    if tolerance is not None and not tolerance >= 0:  # nan too
+        raise StableHLOError(
+            f"the tolerance {tolerance} is not an error; give a number such as 1e-5"
+        )
     module = clean(module)
     calls = distinct_calls(module)
     signatures = [call for call, _ in calls]

@@ -55,7 +55,14 @@ def to_custom_call(
         UnknownCompositeError: the module has no composite of a given name.
         CompositeVersionError: the module has another version of it than the given one.
         AttributeConversionError: the FFI cannot decode one of the attributes.
+        StableHLOError: a target is empty, or has blanks in it.
     """
+    for name, target in targets.items():
+        if target.split() != [target]:  # registry files refuse it too
+            raise StableHLOError(
+                f"{name}: {target!r} is not an FFI target; write a name without blanks, such as"
+                " acme_gelu"
+            )
     calls = list(dict.fromkeys(signature(composite) for composite in composites_of(module.ir)))
     chosen = by_version(calls, targets)
     left_out = ignored_attributes(calls, ignored or {})
