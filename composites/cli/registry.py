@@ -16,7 +16,10 @@ from composites.files import write_atomic
 from composites.settings import ALLOWLIST
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from composites.registry.catalog import Catalog
+    from composites.registry.model import Registry
 
 RegistryFile = Annotated[Path, typer.Argument(help="A registry file.", show_default=False)]
 Check = Annotated[
@@ -82,17 +85,29 @@ def check(
         from composites.registry.catalog import load_catalog
 
         catalog = load_catalog([str(path) for path in registries], in_place=True)
-        for text in (*catalog.warnings(), *_tried(catalog)):
+        named = [r for r in catalog.registries if r.package is None and not r.builtin]
+        for text in (*catalog.warnings(), *_checked(named, catalog), *_tried(named, catalog)):
             warn(text)
     count = len(registries)
     typer.echo(f"{count} file{'s' if count > 1 else ''} checked, no problems found")
 
 
-def _tried(catalog: Catalog) -> tuple[str, ...]:
+def _checked(named: Sequence[Registry], catalog: Catalog) -> Sequence[str]:
+    """Check the kernels for composites of other registries that the user's files list."""
+    from composites.registry.kernels_for_others import check_kernels_for_others
+
+    found = [
+        f for registry in named for f in check_kernels_for_others(registry, catalog.registries)
+    ]
+    if problems := [problem for problem in found if not isinstance(problem, str)]:
+        raise RegistryError(problems)
+    return [text for text in found if isinstance(text, str)]
+
+
+def _tried(named: Sequence[Registry], catalog: Catalog) -> tuple[str, ...]:
     """Turn the entries of the files that the user named on and off again."""
     from lowering.trial import try_entries
 
-    named = [r for r in catalog.registries if r.package is None and not r.builtin]
     try:
         report = try_entries(named, catalog)
     except MissingPackageError as error:

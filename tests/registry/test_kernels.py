@@ -118,6 +118,32 @@ def test_check(tmp_path: Path) -> None:
     assert "not_installed:f was not checked" in " ".join(result.stderr.split())
 
 
+OF_OTHERS = {
+    "ptxla.sofmax: {K}": "warning: {}: kernels: no entry makes ptxla.sofmax; did you mean"
+    " 'ptxla.softmax'?",
+    "ptxla.softmax@7: {K}": "warning: {}: kernels: no entry makes version 7 of ptxla.softmax (it"
+    " has 1)",
+    "ptxla.softmax: {cpu: [{target: t, when: {dmi: 1}}]}": "{}: ptxla.softmax: kernels: when:"
+    " ptxla.softmax has no attribute 'dmi'; did you mean 'dim'? (it has dim)",
+    "ptxla.softmax@1: {cpu: [{target: t, ignores: [dmi]}]}": "{}: ptxla.softmax: kernels: ignores:"
+    " ptxla.softmax has no attribute 'dmi'; did you mean 'dim'? (it has dim)",
+    "ptxla.softmax@1: {cpu: [{target: t, when: {dim: 1}}]}": "",
+    "ptxla.layer_norm_backward: {cpu: [{target: t, ignores: [output_mask]}]}": "",
+    "other.sofmax@7: {cpu: [{target: t, when: {dmi: 1}}]}": "",  # of a registry that is not here
+}
+
+
+@pytest.mark.parametrize("kernels", OF_OTHERS)
+def test_check_of_kernels_for_others(kernels: str, tmp_path: Path) -> None:
+    path = tmp_path / "acme.yaml"
+    listed = kernels.replace("{K}", "{cpu: [{target: t}]}")
+    path.write_text(f"schema: 1\nnamespace: acme\ncomposites: {{}}\nkernels:\n  {listed}\n")
+    result = CliRunner().invoke(app, ["check", str(path)])
+    said = OF_OTHERS[kernels].format(f"{path}:5")
+    assert result.stderr.rstrip("\n") == said
+    assert result.exit_code == (1 if "attribute" in said else 0)
+
+
 MISTAKES = {
     "{function: acme:f, target: t}": "a kernel needs either `function` or `target`",
     "{priority: 1}": "a kernel needs either `function` or `target`",

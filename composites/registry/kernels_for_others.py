@@ -1,0 +1,58 @@
+"""Kernels that files list for composites of other registries, checked against their entries.
+
+Only `composites check` asks. Whoever installs a file need not have the registries that it is for,
+or has other versions of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from composites.contracts.model import Contract
+from composites.errors import Problem, did_you_mean
+from composites.registry.contracts import backward_contract, forward_contract
+from composites.registry.kernels import kernel_mistakes
+from composites.registry.model import ListedKernel, Registry
+
+_Made = dict[str, dict[int, list[Callable[[], Contract]]]]
+"""The contracts of composites, by name and version. Making one imports functions."""
+
+
+def check_kernels_for_others(
+    registry: Registry, registries: Iterable[Registry]
+) -> Iterator[Problem | str]:
+    """What is wrong with the kernels that a registry lists for composites of these registries, and
+    in words that are no problem, what may be."""
+    made: _Made = {}
+    namespaces = [other.namespace for other in registries]
+    for entry in (entry for other in registries for entry in other.composites):
+        forward = made.setdefault(entry.composite_name, {}).setdefault(entry.version, [])
+        forward.append(partial(forward_contract, entry))
+        if entry.derives:
+            backward = made.setdefault(entry.backward_name, {}).setdefault(entry.version, [])
+            backward.append(partial(backward_contract, entry))
+    for kernel in registry.kernels:
+        if any(kernel.composite.startswith(f"{namespace}.") for namespace in namespaces):
+            yield from _check(kernel, made)
+
+
+def _check(kernel: ListedKernel, made: _Made) -> Iterator[Problem | str]:
+    place, versions = kernel.location, made.get(kernel.composite)
+    if versions is None:
+        yield f"{place}: kernels: no entry makes {kernel.composite}" + did_you_mean(
+            kernel.composite, list(made)
+        )
+    elif kernel.version is not None and kernel.version not in versions:
+        has = ", ".join(map(str, sorted(versions)))
+        yield (
+            f"{place}: kernels: no entry makes version {kernel.version} of {kernel.composite} (it"
+            f" has {has})"
+        )
+    else:
+        meant = versions.values() if kernel.version is None else (versions[kernel.version],)
+        attributes = {
+            a.name: None for makers in meant for make in makers for a in make().attributes
+        }
+        for mistake in kernel_mistakes(kernel, list(attributes)):
+            yield Problem(place.file, place.line, kernel.composite, mistake)
