@@ -111,6 +111,11 @@ def refused_words(entry: Composite) -> Iterator[tuple[str, str, str]]:
             yield name, word, str(error).partition("\n")[0]
 
 
+def first_line(error: Exception) -> str:
+    """What an error says, without the lines that PyTorch adds about itself."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
 def _callee(entry: Composite) -> tuple[Callable[..., Any], Operator] | NoExample:
     """What the entry catches, as a function, and its arguments.
 

@@ -23,7 +23,7 @@ from composites.registry.contracts import backward_contract, contracts, forward_
 from composites.registry.model import Composite, Registry
 from composites.torch_internals import pytree
 from lowering import activation
-from lowering.example_calls import ExampleCall, NoExample, Place, example_calls
+from lowering.example_calls import ExampleCall, NoExample, Place, example_calls, first_line
 from lowering.frontends.protocols import Frontend, Recording
 from lowering.stablehlo import Module, clean_passes, rename_decompositions, run_passes
 from lowering.stablehlo.bindings import IrOperation
@@ -100,7 +100,7 @@ class _Locker:
                         raise
                     reasons.append(f"the example call failed: {type(error).__name__}")
                 except Exception as error:  # the frontend may refuse what the CPU computes
-                    reasons.append(f"the example call failed: {type(error).__name__}")
+                    reasons.append(f"the example call failed: {first_line(error)}")
         if calls:
             return replace(contract, calls=tuple(dict.fromkeys(calls)))
         return replace(contract, no_call=reasons[0] if reasons else _NOT_MADE)

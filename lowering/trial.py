@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from types import FunctionType
 
+import torch
+
 from composites.allowlist import resolve
 from composites.errors import (
     AllowlistError,
@@ -28,7 +30,14 @@ from lowering import activation
 from lowering.copies.original import original_function
 from lowering.copies.same import is_copy
 from lowering.copies.written import module_names, written_function
-from lowering.example_calls import NoExample, example_calls, refused_words
+from lowering.dispatch.statistics import EntryStatistics, Statistics
+from lowering.example_calls import (
+    ExampleCall,
+    NoExample,
+    example_calls,
+    first_line,
+    refused_words,
+)
 from lowering.installation.install import import_alternative
 
 
@@ -56,7 +65,7 @@ def try_entries(registries: Iterable[Registry], catalog: Catalog) -> Report:
             for entry in registry.composites:
                 remarks.extend(_not_imported(entry))
                 remarks.extend(_not_copied(entry))
-                problems.extend(_refused(entry, catalog))
+                problems.extend(_not_turned_on(entry, catalog))
             problems.extend(_unusable(registry.source, catalog))
             for kernel in (*registry.kernels, *(k for e in registry.composites for k in e.kernels)):
                 found = _missing(kernel)
@@ -122,7 +131,7 @@ def _uncopied(entry: Composite) -> Iterator[str]:
             )
 
 
-def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
+def _not_turned_on(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
     entries = resolve([entry.identity], catalog)
     for text in _uncopied(entry):
         yield _problem(text, entry, entries)
@@ -135,9 +144,10 @@ def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
         for argument, word, said in refused_words(entry):
             text = f"when: {argument}: {entry.op} refuses {word!r}: {said}"
             yield _problem(text, entry, entries)
+    counted = Statistics()
     with ExitStack() as installed:
         try:
-            installed.enter_context(activation.installed(catalog, entries))
+            installed.enter_context(activation.installed(catalog, entries, counted))
         except CompositesError as error:
             yield _problem(str(error), entry, entries)
             return
@@ -145,7 +155,8 @@ def _refused(entry: Composite, catalog: Catalog) -> Iterator[Problem]:
             yield _problem(f"cannot be turned on: {type(error).__name__}: {error}", entry, entries)
             return
         try:
-            _call(entry)
+            for text in _call(entry, counted.of(entry)):
+                yield _problem(f"example: {text}", entry, entries)
         except LoweringError as error:
             yield _problem(str(error), entry, entries)
 
@@ -181,20 +192,53 @@ def _unusable(file: str, catalog: Catalog) -> Iterator[Problem]:
             continue  # whoever chooses it is told
 
 
-def _call(entry: Composite) -> None:
-    """Call what the entry catches once, if an example call is easily made. Nothing is computed."""
-    if entry.op is None or entry.adapt is not None:
+def _call(entry: Composite, counted: EntryStatistics) -> Iterator[str]:
+    """Call what the entry catches once, if an example call is easily made. Nothing is computed on
+    the device. Yields why a call that the file gives is no example.
+
+    Raises:
+        LoweringError: the decomposition failed.
+    """
+    if not entry.example and (entry.op is None or entry.adapt is not None):
         return
     calls = example_calls(entry)
     if isinstance(calls, NoExample):
+        if entry.example and entry.op is not None:  # of a function, its package may be missing
+            yield calls.reason
+        return
+    call = calls[0]
+    if call.of_decomposition:
+        return
+    if entry.op is not None and entry.example and (refused := _refused(call)):
+        yield refused
         return
     device = activation.backend().frontend.tensors.device_type
     try:
-        calls[0].run(lambda tensor: tensor.to(device))
+        call.run(lambda tensor: tensor.to(device))
     except LoweringError:
         raise
-    except Exception:
-        return  # torch_xla may refuse what the CPU computes. The entry is not to blame
+    except Exception:  # torch_xla may refuse what the CPU computes. The entry is not to blame
+        # A function need not take tensors of the CPU. The hooks leave them alone.
+        if entry.op is None and (refused := _refused(call)):
+            yield refused
+        return
+    if entry.example and not counted.caught:
+        for fallback in counted.fallbacks.values():
+            if not fallback.of_platform:
+                yield f"the entry does not claim the call: {fallback.reason}"
+
+
+def _refused(call: ExampleCall) -> str:
+    """What PyTorch or the function says of a call that fails on the CPU, where no entry takes
+    it."""
+    try:
+        with torch.random.fork_rng(devices=()):
+            call.run(torch.clone)
+    except (NotImplementedError, ImportError):  # an operator of other devices, a missing package
+        return ""
+    except Exception as error:
+        return f"the call failed: {first_line(error)}"
+    return ""
 
 
 def _problem(message: str, entry: Composite, entries: Iterable[Composite]) -> Problem:

@@ -276,7 +276,7 @@ def lower_composite(
         reason = str(error) if declined else f"the stock lowering failed: {_first_line(error)}"
         if name != entry.composite_name:
             reason = f"its backward: {reason}"
-        fallback = statistics.fallback(reason, written_operands(operands))
+        fallback = statistics.fallback(reason, written_operands(operands), of_platform=not declined)
         if isinstance(error, TRANSIENT):
             types = ", ".join(map(str, present))
             warnings.warn(
@@ -292,7 +292,7 @@ def lower_composite(
     lost = [type_ for type_ in composite.results if not frontend.tensors.keeps(type_)]
     if lost:
         reason = f"torch_xla gives results of {lost[0]} another dtype"
-        return statistics.fallback(reason, written_operands(operands))
+        return statistics.fallback(reason, written_operands(operands), of_platform=True)
     log.debug("%s for %s", name, ", ".join(map(str, present)))
     statistics.lowered += 1
     handle = graph.computation(name, composite.module)

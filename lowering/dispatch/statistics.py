@@ -44,6 +44,8 @@ class Fallback:
     is_missed: bool = True
     """Whether someone may want to know. Calls inside the entry's own decomposition are not
     claimed on purpose."""
+    of_platform: bool = False
+    """Whether another platform might claim them."""
     logged: set[str] = field(default_factory=set)
     """The call sites of the entry that have been logged."""
     calls: int = 0
@@ -98,13 +100,15 @@ class EntryStatistics:
         self.declined[key] = self.declined.get(key, 0) + 1
         return is_new
 
-    def fallback(self, reason: str, operands: str) -> Fallback:
+    def fallback(self, reason: str, operands: str, *, of_platform: bool = False) -> Fallback:
         """The fallback for a reason. It is kept, and its calls are not counted yet."""
         known = self.fallbacks.get((operands, reason))
         if known is None:
             if len(self.fallbacks) >= MAX_FALLBACKS:
                 operands = reason = _FURTHER
-            known = Fallback(self.entry.qualified, operands, reason, logged=self.logged)
+            known = Fallback(
+                self.entry.qualified, operands, reason, of_platform=of_platform, logged=self.logged
+            )
             known = self.fallbacks.setdefault((operands, reason), known)
         return known
 

@@ -137,6 +137,14 @@ def test_entries_without_an_example_say_why(write: Callable[..., str]) -> None:
     }
 
 
+def test_an_example_that_fails_says_what_pytorch_says(write: Callable[..., str]) -> None:
+    file = write("  cat: {op: aten::cat, attributes: {dim: dim}, example: {tensors: []}}\n")
+    (contract,) = lock(file).contracts
+    assert contract.no_call == (
+        "the example call failed: ValueError: torch.cat(): expected a non-empty list of Tensors"
+    )
+
+
 def test_without_torch_xla_the_rest_is_locked(
     write: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

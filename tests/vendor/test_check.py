@@ -139,6 +139,51 @@ def test_a_decomposition_that_the_first_call_refuses(
     assert message in result.stderr
 
 
+GELU = "op: aten::gelu, attributes: {approximate: approximate}"
+CAT = "op: aten::cat, attributes: {dim: dim}"
+NO_EXAMPLES = {
+    f"{GELU}, example: {{self: 8x8xf32, approximate: nonsense}}": "the call failed: RuntimeError:"
+    " approximate argument must be either none or tanh.",
+    f"{GELU}, when: {{rank: 3}}, example: {{self: 8x8xf32}}": "the entry does not claim the call:"
+    " the rank of self is not 3",
+    f"{CAT}, example: {{tensors: []}}": "the call failed: ValueError: torch.cat(): expected a"
+    " non-empty list of Tensors",
+    "op: aten::softmax.int, attributes: {dim: dim}, example: {self: 8x8xf32, dim: 5}": "the call"
+    " failed: IndexError: Dimension out of range (expected to be in range of [-2, 1], but got 5)",
+    "op: aten::topk, attributes: {k: k}, example: {k: [1]}": "the call failed: ",
+    "function: 'examples_of:plus', operands: [x], example: {x: 2xf32, y: a}": "the call failed:"
+    " ValueError: no number: a",
+    "function: 'examples_of:plus', operands: [x], when: {y: 1}, example: {x: 2xf32, y: 2}": "the"
+    " entry does not claim the call: y is 2; the entry takes 1",
+}
+
+
+@pytest.mark.parametrize("entry", NO_EXAMPLES)
+def test_an_example_that_the_entry_does_not_claim(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "examples_of", raising=False)
+    (tmp_path / "examples_of.py").write_text(
+        "def plus(x, y):\n"
+        "    if isinstance(y, str):\n"
+        "        raise ValueError(f'no number: {y}')\n"
+        "    return x + y\n"
+    )
+    file = write(tmp_path, f"  a: {{{entry}}}\n")
+    result = check(file)
+    assert result.stderr.startswith(f"{file}:4: a: example: {NO_EXAMPLES[entry]}")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+
+
+def test_an_example_that_this_machine_cannot_call(tmp_path: Path) -> None:
+    """An operator without a kernel for the CPU, and a function whose package is missing."""
+    lists = "example: {self: 2x3xbf16, mat2: 3x2xbf16, out_dtype: f32}"
+    assert_good(check(write(tmp_path, f"  mm: {{op: aten::mm.dtype, {lists}}}\n")))
+    missing = "  f: {function: 'nowhere_at_all:f', operands: [x], example: {x: 2xf32}}\n"
+    assert check(write(tmp_path, missing)).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
