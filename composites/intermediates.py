@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -30,10 +31,11 @@ def intermediate(value: Value, name: str) -> Value:
 
     An entry that lists the name has the value as one more result of its forward if a backward
     follows, and the derived backward takes it in place of computing it again. Elsewhere this
-    returns its argument. The call is not inside a loop of JAX or a function under `jax.jit`.
+    returns its argument. Do not call it inside a loop of JAX or a function under `jax.jit`.
 
     Args:
-        value: a tensor or an array of any shape and dtype.
+        value: a tensor or an array of any shape and dtype. The decomposition does not write to it
+            later.
         name: a Python identifier, used once in each run of the decomposition.
     """
     handler = _active.handler
@@ -50,13 +52,36 @@ def handled(handler: Handler | None) -> Iterator[None]:
         _active.handler = before
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Named:
+    """A value that a decomposition has named."""
+
+    name: str
+    value: Any
+    version: int
+    """PyTorch's count of writes to the value, or to what it shares memory with, when it was
+    named."""
+
+    @property
+    def is_written_to(self) -> bool:
+        """Whether the decomposition has written to the value since."""
+        return _version_of(self.value) != self.version
+
+
+def _version_of(value: Any) -> int:
+    try:
+        return value._version  # type: ignore[no-any-return]
+    except (AttributeError, RuntimeError):  # arrays of JAX, and tensors of inference mode
+        return 0
+
+
 @contextmanager
-def recorded() -> Iterator[list[tuple[str, Any]]]:
-    """A context in which this thread's named values are collected, each with its name."""
-    found: list[tuple[str, Any]] = []
+def recorded() -> Iterator[list[Named]]:
+    """A context in which this thread's named values are collected."""
+    found: list[Named] = []
 
     def record(value: Any, name: str) -> Any:
-        found.append((name, value))
+        found.append(Named(name, value, _version_of(value)))
         return value
 
     with handled(record):

@@ -7,17 +7,15 @@ from typing import Any
 
 from composites.errors import LoweringError
 from composites.functions import find_function
+from composites.intermediates import Named
 from composites.registry.model import Composite
-
-Named = Sequence[tuple[str, Any]]
-"""Values with the names that `composites.intermediate` got, in the order of its calls."""
 
 
 def further_values(
     entry: Composite,
     call: Callable[..., Any],
     operands: Sequence[Any],
-    named: Named,
+    named: Sequence[Named],
 ) -> list[Any]:
     """The further results of the forward, in the order of `entry.saved`.
 
@@ -26,7 +24,8 @@ def further_values(
         named: what the decomposition named for these operands.
 
     Raises:
-        LoweringError: the decomposition did not name a value that the entry lists, or named two so.
+        LoweringError: the decomposition did not name a value that the entry lists, gave the name
+            to two values, or wrote to the value later.
     """
     return [
         _intermediate(entry, name, named)
@@ -53,14 +52,16 @@ def saved_intermediates(
     }
 
 
-def _intermediate(entry: Composite, name: str, named: Named) -> Any:
-    found = [value for known, value in named if known == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        problem = f"it names {len(found)} values so; give each a name of its own"
+def _intermediate(entry: Composite, name: str, named: Sequence[Named]) -> Any:
+    found = [each for each in named if each.name == name]
+    if len(found) == 1 and not found[0].is_written_to:
+        return found[0].value
+    if len(found) > 1:
+        problem = f"it gives this name to {len(found)} values; give each a name of its own"
+    elif found:
+        problem = "it writes to this value later; name a copy, as value.clone()"
     else:
-        others = ", ".join(dict.fromkeys(known for known, _ in named)) or "none"
+        others = ", ".join(dict.fromkeys(each.name for each in named)) or "none"
         problem = (
             f"it names no such value (it names {others}); call"
             f" composites.intermediate(value, {name!r}) in it"

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from lowering.emission import hlo_proto
-from lowering.emission.simplify import simplify
+from lowering.emission.linking import is_reference
 
 
 def parameters_read(module: bytes) -> frozenset[int]:
     """The numbers of the parameters on whose values a result of a serialized module depends.
 
-    A graph of torch_xla also has the parameters that operators read for results that nobody uses,
-    as the moving averages of a batch norm are.
+    A graph of torch_xla also has the parameters that operators take for results that nobody uses,
+    and composites inside it take operands that they do not read: both are so for the moving
+    averages of a batch norm. Nothing is known of a composite that the module only refers to; it
+    counts as one that reads nothing.
     """
-    entry = hlo_proto.entry_of(hlo_proto.Module.FromString(module))
-    simplify(entry)
-    used = {entry.root_id, *(n for item in entry.instructions for n in item.operand_ids)}
+    graph = hlo_proto.Module.FromString(module)
+    return _read(hlo_proto.entry_of(graph), {each.id: each for each in graph.computations})
+
+
+def _read(computation: Any, by_id: Mapping[int, Any]) -> frozenset[int]:
+    instructions = {each.id: each for each in computation.instructions}
+    seen: set[int] = set()
+    pending = [computation.root_id]
+    while pending:
+        number = pending.pop()
+        if number not in seen:
+            seen.add(number)
+            pending += _dependencies(instructions[number], by_id)
     return frozenset(
-        item.parameter_number
-        for item in entry.instructions
-        if item.opcode == "parameter" and item.id in used
+        each.parameter_number
+        for each in computation.instructions
+        if each.opcode == "parameter" and each.id in seen
     )
+
+
+def _dependencies(instruction: Any, by_id: Mapping[int, Any]) -> Sequence[int]:
+    """The operands whose values an instruction reads."""
+    operands: Sequence[int] = instruction.operand_ids
+    if is_reference(instruction):
+        return ()
+    if instruction.opcode == "call":
+        callee = by_id[instruction.called_computation_ids[0]]
+        return [operands[number] for number in sorted(_read(callee, by_id))]
+    return operands

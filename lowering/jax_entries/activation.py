@@ -130,7 +130,7 @@ class _Active:
 
     def _install(self, chosen: Sequence[Composite], known: Entries) -> None:
         self.installation = _Installation()
-        change_what_is_on()
+        change_what_is_on(tuple(entry.identity for entry in chosen))
         self.installation.install(chosen, known)
 
 

@@ -14,9 +14,9 @@ from lowering.frontends.jax.internals import settings_of_traces
 
 
 class _On:
-    """Stands for what is on in this process: another object after each change."""
+    """The entries whose calls are composites in this process, by identity."""
 
-    mark: object = object()
+    identities: tuple[str, ...] = ()
 
 
 _on = _On()
@@ -31,9 +31,9 @@ class _Inside(threading.local):
 _inside = _Inside()
 
 
-def change_what_is_on() -> None:
-    """Say that other entries are on from now."""
-    _on.mark = object()
+def change_what_is_on(identities: tuple[str, ...]) -> None:
+    """Say which entries are on from now."""
+    _on.identities = identities
 
 
 @contextmanager
@@ -53,4 +53,4 @@ def has_no_composites() -> bool:
 
 def surroundings() -> Hashable:
     """What a call means beside its arguments, to be compared with that of other calls."""
-    return settings_of_traces(), _on.mark, has_no_composites()
+    return settings_of_traces(), _on.identities, has_no_composites()

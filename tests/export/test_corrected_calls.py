@@ -25,7 +25,10 @@ CALLS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "vector_norm": lambda x: torch.linalg.vector_norm(x, dim=()),
     "of a dimension": lambda x: x.amin(1),
     "count_nonzero": lambda x: torch.count_nonzero(x),
-    "count_nonzero of a dimension": lambda x: torch.count_nonzero(x, 1),
+    "count_nonzero of a dimension": lambda x: torch.count_nonzero(x, 1).unsqueeze(1),
+    "count_nonzero of i64": lambda x: torch.count_nonzero(x.to(torch.int64), (0,)).reshape(3, 1),
+    "count_nonzero of booleans": lambda x: torch.count_nonzero(x > 0, ()),
+    "behind others": lambda x: x * 2 - x.amax(),
     "cumsum": lambda x: x.cumsum(0),
     "cumsum of booleans": lambda x: (x > -9).repeat(200, 1).cumsum(0),
     "cumsum of i32": lambda x: (x * 0 + 2**30).to(torch.int32).cumsum(1),
@@ -55,3 +58,14 @@ def test_results_are_those_of_pytorch(name: str, ops: list[str] | None) -> None:
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_inside_a_composite(name: str) -> None:
+    function = composites.composite("acme.corrected")(CALLS[name])
+    program = composites.export(Calling(function), (X,))
+    found = np.asarray(program.run(X.numpy())["out:0"])
+    expected = CALLS[name](X).numpy()
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert program.composites["acme.corrected"] == 1

@@ -153,6 +153,14 @@ def test_without_gradients_nothing_is_added() -> None:
     assert re.search(r'composite "t\.named".*-> tensor<4x2xf32>', text)
 
 
+def writing(x: Tensor, weight: Tensor) -> Tensor:
+    product = x @ weight
+    gate = intermediate(product, "gate")
+    shifted = gate + 1
+    product.mul_(2)
+    return torch.sin(shifted) * product
+
+
 def twice(x: Tensor, weight: Tensor) -> Tensor:
     return intermediate(x @ weight, "gate") * intermediate(x.sum(), "gate")
 
@@ -163,12 +171,13 @@ def twice(x: Tensor, weight: Tensor) -> Tensor:
         (mlp, r"intermediates: 'gates' of \S*mlp: it names no such value \(it names gate\); call"
          r" composites\.intermediate\(value, 'gates'\) in it"),
         (torch.matmul, r"it names no such value \(it names none\)"),
-        (twice, r"'gate' of \S*twice: it names 2 values so; give each a name of its own"),
+        (twice, r"'gate' of \S*twice: it gives this name to 2 values; give each a name of its own"),
+        (writing, r"'gate' of \S*writing: it writes to this value later; name a copy"),
     ],
-    ids=["another name", "no name", "two of a name"],
+    ids=["another name", "no name", "two of a name", "written to"],
 )  # fmt: skip
 def test_what_a_decomposition_does_not_name(function: Any, message: str) -> None:
-    name = "gate" if function is twice else "gates"
+    name = "gate" if function in (twice, writing) else "gates"
     if function is torch.matmul:
 
         def function(x: Tensor, weight: Tensor) -> Tensor:

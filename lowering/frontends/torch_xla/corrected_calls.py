@@ -4,7 +4,8 @@
   none.
 - `cumsum` of narrow integers and booleans: PyTorch gives i64, torch_xla the type of the operand, in
   which sums overflow.
-- `count_nonzero`: PyTorch gives i64, torch_xla a tensor of i32 that claims its operand's dtype.
+- `count_nonzero`: PyTorch gives i64, torch_xla i32 that claims its operand's dtype and, with `dim`,
+  its shape.
 - `masked_fill` with a complex number: torch_xla drops its imaginary part.
 
 A running program has torch_xla's results. Kernels here belong to the dispatch key of
@@ -83,12 +84,16 @@ def _scan(redispatch: Redispatch) -> Kernel:
 
 
 def _count(redispatch: Redispatch) -> Kernel:
-    return lambda *arguments, **keywords: redispatch(*arguments, **keywords).to(torch.int64)
+    def kernel(self: Any, dim: Any = None) -> Any:
+        over = [dim] if isinstance(dim, int) else list(dim or range(self.dim()))
+        return torch.sum(self != 0, over, dtype=torch.int64)
+
+    return kernel
 
 
 def _filling(redispatch: Redispatch) -> Kernel:
     def kernel(self: Any, mask: Any, value: Any) -> Any:
-        if isinstance(value, complex):
+        if isinstance(value, complex) and self.is_complex():
             return torch.where(mask, complex_number(value, dtype=self.dtype), self)
         return redispatch(self, mask, value)
 

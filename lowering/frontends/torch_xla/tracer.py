@@ -18,6 +18,7 @@ from lowering.frontends.captured import CapturedTensorsRefused
 from lowering.frontends.torch_xla import modes
 from lowering.frontends.torch_xla.contexts import lowered
 from lowering.frontends.torch_xla.graph import XlaGraph
+from lowering.frontends.torch_xla.missing_kernels import decomposed
 from lowering.frontends.torch_xla.random import (
     MARK,
     XlaRandomNumbers,
@@ -79,6 +80,7 @@ class XlaTracing:
                 self._graph.tracing.raised(),
                 modes.tracing_mode(constants=self._graph.is_recorded),
                 self._dispatching(whole_dispatch),
+                decomposed() if self._graph.is_recorded else nullcontext(),
                 torch.no_grad(),
             ):
                 return _lowered(function, operands, autocast)
