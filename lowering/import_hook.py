@@ -23,11 +23,15 @@ def after_import(module: str, action: Callable[[], None]) -> Callable[[], object
     if module in sys.modules:
         return _at_end_of_import(module, action)
     watcher = _ModuleWatcher(module, action)
-    sys.meta_path.insert(0, watcher)
-    if module in sys.modules and watcher.stop():  # another thread has begun to import it
-        importlib.import_module(module)  # waits for that thread
-        action()
-    return watcher.stop
+    try:
+        sys.meta_path.insert(0, watcher)
+        if module in sys.modules and watcher.stop():  # another thread has begun to import it
+            importlib.import_module(module)  # waits for that thread
+            action()
+        return watcher.stop
+    except BaseException:  # nobody else knows of the watcher
+        watcher.stop()
+        raise
 
 
 def after_imports(packages: Collection[str], action: Callable[[str], None]) -> Callable[[], object]:
@@ -39,8 +43,12 @@ def after_imports(packages: Collection[str], action: Callable[[str], None]) -> C
         A function that stops this.
     """
     watcher = _PackageWatcher(packages, action)
-    sys.meta_path.insert(0, watcher)
-    return watcher.stop
+    try:
+        sys.meta_path.insert(0, watcher)
+        return watcher.stop
+    except BaseException:  # nobody else knows of the watcher
+        watcher.stop()
+        raise
 
 
 def _at_end_of_import(module: str, action: Callable[[], None]) -> Callable[[], object]:
