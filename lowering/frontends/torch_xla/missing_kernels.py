@@ -103,9 +103,18 @@ def _may_lack_lowering(qualified: str) -> bool:
     ) and not torch_internals.is_implicit_autograd(qualified)
 
 
+def _asking_no_more(below: Redispatch, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The call without this key: AOTAutograd traces, and asks every key again. What it has traced
+    is run with the key."""
+    with torch_internals.excluding_key(_KEY):
+        return below(*arguments, **keywords)
+
+
 def _correcting(overload: Any, correction: Callable[[Redispatch], Kernel]) -> Kernel:
     def kernel(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
         below = partial(overload.redispatch, keys.remove(_KEY))
+        if torch_internals.in_python_dispatcher():
+            return _asking_no_more(below, arguments, keywords)
         return correction(below)(*arguments, **keywords)
 
     return kernel
@@ -113,9 +122,9 @@ def _correcting(overload: Any, correction: Callable[[Redispatch], Kernel]) -> Ke
 
 def _decomposing(overload: Any, decomposition: Kernel, top: DispatchState) -> Kernel:
     def kernel(keys: DispatchKeySet, *arguments: Any, **keywords: Any) -> Any:
-        if torch_internals.in_python_dispatcher():  # AOTAutograd traces, and asks every key again
-            with torch_internals.excluding_key(_KEY):
-                return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
+        if torch_internals.in_python_dispatcher():
+            below = partial(overload.redispatch, keys.remove(_KEY))
+            return _asking_no_more(below, arguments, keywords)
         try:
             if overload.name() not in _WITHOUT_TEXT:
                 return overload.redispatch(keys.remove(_KEY), *arguments, **keywords)
