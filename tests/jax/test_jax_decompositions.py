@@ -7,6 +7,8 @@ from pathlib import Path
 
 from composites_testing.processes import run_python
 
+from lowering.frontends.jax.internals import knows_sums
+
 REGISTRY = """
 schema: 1
 namespace: acme
@@ -78,5 +80,6 @@ with composites.jax.enabled("acme.gelu"):
     assert (jax.jit(step)(many) == before).all()
     print(composite_names(jax.jit(step).lower(many).as_text()))
 """
-    backward = "['acme.gelu_backward']"
+    # Where JAX does not say how it adds gradients up, derivatives of caught calls are its own.
+    backward = "['acme.gelu_backward']" if knows_sums() else "[]"
     assert _run(tmp_path, program) == ["['acme.gelu']", "1 0", backward, backward]

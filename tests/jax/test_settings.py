@@ -61,9 +61,18 @@ def test_types_of_64_bits(
     plain: Callable[[Any], Any],
     entry: str | None,
 ) -> None:
-    expected = transform(in_f64(plain))(X)
+    def of(called: Callable[[Any], Any]) -> Any:
+        try:
+            return transform(in_f64(called))(X)
+        except ValueError as error:  # JAX 0.7.1 has a verifier's error for its own functions too
+            return type(error)
+
+    expected = of(plain)
     with composites.jax.enabled(entry) if entry else nullcontext():
-        found = transform(in_f64(function))(X)
+        found = of(function)
+    if expected is ValueError:
+        assert found is ValueError
+        return
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert one.dtype == other.dtype == jnp.float32
         np.testing.assert_allclose(one, other, rtol=1e-6)
