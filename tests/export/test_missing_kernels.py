@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from composites_testing.modules import CallingWithWeight
 from torch.nn import functional
 
 import composites
@@ -56,16 +57,6 @@ OF_OURS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 """Calls of operators that have decompositions in `composites.operators.unlowered`."""
 
 
-class Calling(torch.nn.Module):
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-        self.weight = torch.nn.Parameter(torch.randn(4, 6, generator=torch.manual_seed(0)))
-
-    def forward(self) -> torch.Tensor:
-        return self.function(self.weight).square().sum()
-
-
 def run_training(module: torch.nn.Module, **options: Any) -> dict[str, torch.Tensor]:
     """What the exported training step of a module computes."""
     program = composites.export(module, (), train=True, **options)
@@ -109,7 +100,7 @@ OF_ENTRIES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], set[str]]] =
 @pytest.mark.parametrize("name", OF_ENTRIES)
 def test_an_entry_takes_its_place(name: str) -> None:
     function, expected = OF_ENTRIES[name]
-    module = Calling(function)
+    module = CallingWithWeight(function)
     program = composites.export(module, (), train=True)
     assert {f"ptxla.{composite}" for composite in expected} <= set(program.composites)
     results = run_training(module)
@@ -134,7 +125,7 @@ def test_a_product_of_bytes_has_wide_results() -> None:
 
 @pytest.mark.parametrize("name", [*OF_PYTORCH, *OF_OURS])
 def test_a_decomposition_takes_its_place(name: str) -> None:
-    module = Calling((OF_PYTORCH | OF_OURS)[name])
+    module = CallingWithWeight((OF_PYTORCH | OF_OURS)[name])
     results = run_training(module, ops=["gelu"])
     loss = module()
     loss.backward()
@@ -170,7 +161,7 @@ def test_masked_scatter_of_several_shapes() -> None:
 
 @pytest.mark.parametrize("scale", [1e-25, 1e25])
 def test_no_square_of_hypot_is_out_of_range(scale: float) -> None:
-    module = Calling(lambda x: torch.hypot(x * scale, x.flip(0) * scale) / scale)
+    module = CallingWithWeight(lambda x: torch.hypot(x * scale, x.flip(0) * scale) / scale)
     torch.testing.assert_close(run_training(module)["loss"], module().detach())
 
 
@@ -185,7 +176,7 @@ def test_hypot_of_infinity_is_infinite() -> None:
 def test_an_operator_that_decomposes_into_itself_is_named() -> None:
     message = ""
     try:
-        composites.export(Calling(lambda x: torch.special.i1(x)), ())
+        composites.export(CallingWithWeight(lambda x: torch.special.i1(x)), ())
     except ExportError as error:  # pytest would print the tensors of its traceback
         message = str(error)
     assert "no lowering for this call of aten::special_i1 and" in message
@@ -195,7 +186,7 @@ def test_an_operator_that_decomposes_into_itself_is_named() -> None:
 def test_nothing_is_decomposed_outside_of_exports() -> None:
     import torch_xla.debug.metrics as metrics
 
-    composites.export(Calling(torch.nansum), ())
+    composites.export(CallingWithWeight(torch.nansum), ())
     before = metrics.counter_value("aten::nansum") or 0
     assert torch.nansum(torch.ones(3, device="xla")).item() == 3
     assert metrics.counter_value("aten::nansum") == before + 1
@@ -207,7 +198,7 @@ def test_a_module_may_print(capsys: pytest.CaptureFixture[str]) -> None:
         print(x * 2)
         return x
 
-    composites.export(Calling(prints), ())
+    composites.export(CallingWithWeight(prints), ())
     assert capsys.readouterr().out == (
         "tensor(..., device='xla:0', size=(4, 6), dtype=torch.float32)\n"
     )

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from composites_testing.modules import Calling
 from torch import Tensor
 from torch.nn import functional
 
@@ -64,17 +65,8 @@ CASES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class Drawing(torch.nn.Module):
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
-
-
 def drawn(function: Callable[[Tensor], Tensor]) -> list[float]:
-    program = composites.export(Drawing(function), (GIVEN,))
+    program = composites.export(Calling(function), (GIVEN,))
     given = {"arg:0": GIVEN.numpy(), "rng_seed": np.int64(SEED)}
     found: Any = program.run({value.name: given[value.name] for value in program.inputs})
     numbers: list[float] = np.asarray(found["out:0"], np.float64).ravel().tolist()

@@ -16,6 +16,8 @@ from lowering.frontends.fx import capture
 
 
 class Calling(torch.nn.Module):
+    """As that of `composites_testing.modules`, in this file, whose lines the errors name."""
+
     def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
         super().__init__()
         self.function = function

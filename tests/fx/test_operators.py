@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from composites_testing.modules import CallingWithWeight
 from torch.nn import functional as F
 
 import composites
@@ -58,19 +59,9 @@ CASES: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
-class Calling(torch.nn.Module):
-    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
-        super().__init__()
-        self.function = function
-        self.weight = torch.nn.Parameter(torch.randn(4, 6, generator=torch.manual_seed(0)))
-
-    def forward(self) -> torch.Tensor:
-        return self.function(self.weight).square().sum()
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_results_and_gradients_are_those_of_pytorch(name: str) -> None:
-    module = Calling(CASES[name])
+    module = CallingWithWeight(CASES[name])
     program = composites.export(module, (), train=True, ops=[], frontend="fx")
     results = program.run({"param:weight": module.weight.detach()})
     loss = module()
