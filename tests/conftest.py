@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from composites_testing import environment
+from composites_testing.file_times import FileTimes
 
 environment.prepare()
 
@@ -19,32 +20,25 @@ if REPOSITORY not in sys.path:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--one-of-each",
+        "--file-times",
         action="store_true",
-        help="run each test with the first of its parameters only, unless it is marked `names`:"
-        " what another release of a dependency changes is a name or a format",
+        help="print the wall and CPU seconds of each test file, and those of collection",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("file_times"):
+        config.pluginmanager.register(FileTimes(config))
 
 
 @pytest.hookimpl(trylast=True)  # after pytest took out what -m leaves out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without torch_xla, the tests that are about it are left out, as `.ci/run fx` does by name."""
-    kept = items
-    if find_spec("torch_xla") is None:
-        kept = [item for item in kept if item.get_closest_marker("torch_xla") is None]
-    if config.getoption("one_of_each"):
-        # A dict keeps of equal keys what is set last.
-        kept = list({_test(item): item for item in reversed(kept)}.values())[::-1]
-    left_out = set(items).difference(kept)
-    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-    items[:] = kept
-
-
-def _test(item: pytest.Item) -> str:
-    """Without its parameters, unless each of them is a name in another package."""
-    if item.get_closest_marker("names") is not None:
-        return item.nodeid
-    return item.nodeid.partition("[")[0]
+    if find_spec("torch_xla") is not None:
+        return
+    about_it = [item for item in items if item.get_closest_marker("torch_xla") is not None]
+    config.hook.pytest_deselected(items=about_it)
+    items[:] = [item for item in items if item not in about_it]
 
 
 @pytest.fixture(autouse=True)

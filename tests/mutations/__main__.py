@@ -17,14 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from queue import Queue
+from threading import Thread
 
 from tests.mutations.planting import Site, plant, sites
-from tests.mutations.running import Outcome, run_reaching_tests
+from tests.mutations.running import SLACK, Outcome, Server
 
 FOLDERS = (
     "composites/registry",
@@ -46,7 +46,7 @@ def main() -> None:
         outcomes = _try_each(copy, chosen, reached, arguments.limit)
     finally:
         shutil.rmtree(copy, ignore_errors=True)
-    _report(chosen, outcomes, sys.stdout)
+    _print_outcomes(chosen, outcomes)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,9 +81,10 @@ def _copy_tracked_files(copy: Path) -> None:
             shutil.copy2(REPOSITORY / name, copy / name)
 
 
-def environment(copy: Path, **variables: str) -> dict[str, str]:
-    """The environment of processes that import the copy."""
-    return os.environ | {"PYTHONPATH": str(copy)} | variables
+def _environment(copy: Path) -> dict[str, str]:
+    """Variables of processes that import the copy."""
+    path = os.pathsep.join((str(copy), str(copy / "tests" / "support")))
+    return os.environ | {"PYTHONPATH": path}
 
 
 def _run_all_tests(copy: Path, arguments: Sequence[str]) -> dict[int, dict[str, float]]:
@@ -91,20 +92,82 @@ def _run_all_tests(copy: Path, arguments: Sequence[str]) -> dict[int, dict[str, 
     reached, durations = copy / "reached.txt", copy / "durations.txt"
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-q"]
     plugin = ["-p", "composites_testing.durations", f"--passed-tests={durations}"]
-    support = str(copy / "tests" / "support")
     start = time.perf_counter()
     subprocess.run(
         [*command, *plugin, *arguments],
         cwd=copy,
-        env=environment(copy, COMPOSITES_MUTANTS_REACHED=str(reached))
-        | {"PYTHONPATH": os.pathsep.join((str(copy), support))},
+        env=_environment(copy) | {"COMPOSITES_MUTANTS_REACHED": str(reached)},
         check=False,
     )
-    print(f"the first run took {time.perf_counter() - start:.0f} s", flush=True)
-    seconds = dict(_durations(durations.read_text(encoding="utf-8").splitlines()))
+    print(f"The first run took {time.perf_counter() - start:.0f} s.", flush=True)
+    seconds = dict(_durations(durations))
     by_site: dict[int, dict[str, float]] = defaultdict(dict)
     for line in reached.read_text(encoding="utf-8").splitlines() if reached.exists() else ():
         site, _, test = line.partition(" ")
         if test in seconds:
             by_site[int(site)][test] = seconds[test]
     return by_site
+
+
+def _durations(file: Path) -> Iterator[tuple[str, float]]:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        seconds, _, test = line.partition(" ")
+        yield test, float(seconds)
+
+
+def _try_each(
+    copy: Path, chosen: Sequence[Site], reached: Mapping[int, Mapping[str, float]], limit: float
+) -> dict[int, Outcome]:
+    """Run the tests of each site, on two servers; sites without tests have no outcome."""
+    waiting: Queue[int] = Queue()
+    for number in range(len(chosen)):
+        if reached.get(number):
+            waiting.put(number)
+    outcomes: dict[int, Outcome] = {}
+
+    def work() -> None:
+        server = Server(copy, _environment(copy))
+        while not waiting.empty():
+            number = waiting.get()
+            tests = list(_quickest(reached[number], limit))
+            expected = sum(reached[number][test] for test in tests)
+            outcome = server.run(number, tests, 3 * expected + SLACK)
+            if outcome.caught and outcome.reason in reached[number]:
+                # A test that fails in this order without the fault has not caught it.
+                control = server.run(-1, [outcome.reason], 3 * expected + SLACK)
+                outcome = Outcome(not control.caught, outcome.reason)
+            outcomes[number] = outcome
+            state = "caught" if outcome.caught else "SURVIVED"
+            print(f"{state}: {chosen[number]}  [{outcome.reason}]", flush=True)
+        server.close()
+
+    threads = [Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def _quickest(tests: Mapping[str, float], limit: float) -> Iterator[str]:
+    """The quickest tests, which together take `limit` seconds; one at least."""
+    total = 0.0
+    for test, seconds in sorted(tests.items(), key=lambda pair: pair[1]):
+        total += seconds
+        if total > limit and total > seconds:
+            return
+        yield test
+
+
+def _print_outcomes(chosen: Sequence[Site], outcomes: Mapping[int, Outcome]) -> None:
+    for number, site in enumerate(chosen):
+        if number not in outcomes:
+            print(f"not reached: {site}")
+    caught = sum(outcome.caught for outcome in outcomes.values())
+    share = caught / len(chosen)
+    print(f"{caught} of {len(chosen)} planted faults were caught ({share:.0%}); ", end="")
+    print(f"{len(chosen) - len(outcomes)} were not reached by a test.")
+
+
+if __name__ == "__main__":
+    main()
