@@ -69,6 +69,23 @@ def resolve(
     )
 
 
+def named_entries(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:
+    """The entries that items name by themselves, and their backwards.
+
+    Entries that `all` or `acme.*` turn on are left out, and so are those that come along because
+    they produce the composite of the same name.
+    """
+    plain = [item for item in items if item != "all" and item[-2:] != ".*" and item[:1] != "-"]
+    return tuple(
+        related
+        for item in plain
+        for entry in catalog.find(item)
+        if split_version(item)[0] in (entry.name, entry.qualified)
+        for related in (entry, catalog.backward_of(entry))
+        if related is not None
+    )
+
+
 def _entries(name: str, catalog: Catalog, *, every_version: bool) -> Iterable[Composite]:
     if name != "all" and not name.endswith(".*"):
         find = catalog.versions if every_version else catalog.find

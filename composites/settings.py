@@ -79,6 +79,31 @@ def registry_files() -> tuple[str, ...]:
     return tuple(part.strip() for part in REGISTRIES.read().split(os.pathsep) if part.strip())
 
 
+@cache
+def allowlist_at_import() -> str:
+    """The allowlist when `import torch` read the variable, which is the first call of this."""
+    return ALLOWLIST.read()
+
+
+def warn_of_late_allowlist() -> None:
+    """Warn, once in a process, where XLA_COMPOSITE_OP was set after `import torch`."""
+    text = ALLOWLIST.read()
+    if text and not allowlist_at_import():
+        _warn_of_late(text)
+
+
+@cache
+def _warn_of_late(text: str) -> None:
+    from composites.errors import CompositesWarning
+
+    warnings.warn(
+        f"{ALLOWLIST.name}={text} was set after `import torch`, which reads it; nothing is"
+        f" on. Set it before, or call composites.enable({', '.join(map(repr, text.split(',')))})",
+        CompositesWarning,
+        stacklevel=3,
+    )
+
+
 def unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Variables whose names look like those of this project, but are not."""
     known = {variable.name for variable in VARIABLES}

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
-from composites.allowlist import resolve
+from composites.allowlist import named_entries, resolve
 from composites.decompositions import Words, choose
 from composites.errors import AllowlistError, CompositesWarning, DecompositionError
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import STOCK, Alternative, Composite, for_target, without_target
 from composites.registry.operators import find_operator
-from composites.settings import ALLOWLIST, DECOMPOSITION
+from composites.settings import ALLOWLIST, DECOMPOSITION, warn_of_late_allowlist
 from lowering import interrupts
 from lowering.dispatch import wide_products
 from lowering.dispatch.computations import Computations
@@ -100,7 +100,7 @@ class _Active:
                 if self.installation is not new:
                     new.remove()
                 raise
-            log.info("active: %s", ", ".join(entry.identity for entry in entries) or "none")
+            log.info("active: %s", _listed([entry.identity for entry in entries]))
             if words:
                 chosen = (f"{entry}={without_target(word)}" for entry, word in words)
                 log.info("decompositions: %s", ", ".join(chosen))
@@ -110,6 +110,17 @@ class _Active:
             self.outdated.pop()
         if _backend.cache_info().currsize:
             _backend().frontend.dispatching.tidy()
+
+
+_LISTED = 12
+"""Number of names that a message lists."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a message lists them; of many only the first ones and the number."""
+    if len(names) <= _LISTED:
+        return ", ".join(names) or "none"
+    return f"{', '.join(names[:_LISTED])}, and {len(names) - _LISTED} others"
 
 
 _active = _Active()
@@ -123,6 +134,8 @@ def active() -> tuple[str, ...]:
 
     A version that the plain name does not mean is named too, as in `acme.gelu@1`.
     """
+    if not _active.entries:
+        warn_of_late_allowlist()
     return tuple(catalog().label(entry) for entry in _active.entries)
 
 
@@ -154,8 +167,16 @@ def enable(*names: str, decompositions: str | None = None) -> None:
 
 def turn_on(*names: str, decompositions: str | None = None) -> None:
     """`enable` for what is no call of the program: XLA_COMPOSITE_OP is meant for exports too."""
-    added, words = _prepared(resolve(names, catalog()), decompositions)
+    added, words = _prepared(_resolved(names), decompositions)
     _change(lambda requests: requests.with_names(added, threading.current_thread(), words))
+
+
+def _resolved(names: Sequence[str]) -> tuple[Composite, ...]:
+    """The entries that items turn on. Reports explain those that are named by themselves."""
+    entries = resolve(names, catalog())
+    for entry in named_entries(names, catalog()):
+        statistics.of(entry).named = True
+    return entries
 
 
 _WARNED_OF_EXPORTS_ONLY = threading.Event()
@@ -203,7 +224,7 @@ def enabled(*names: str, decompositions: str | None = None) -> Iterator[None]:
     or `enable` asks for it. If they choose different `decompositions`, the block that was entered
     last decides.
     """
-    added, words = _prepared(resolve(names, catalog()), decompositions)
+    added, words = _prepared(_resolved(names), decompositions)
     _warn_of_exports_only(stacklevel=4)  # the caller of a context manager is behind contextlib
     with _inside(Block(threading.current_thread(), added, words=words)):
         yield

@@ -9,12 +9,24 @@ hook therefore waits for the last module that torch_xla imports.
 
 from __future__ import annotations
 
-from composites.settings import ALLOWLIST, LOG, STATS, warn_of_unknown_variables
+import atexit
+import sys
+
+from composites.settings import (
+    ALLOWLIST,
+    LOG,
+    STATS,
+    allowlist_at_import,
+    warn_of_late_allowlist,
+    warn_of_unknown_variables,
+)
 
 
 def autoload() -> None:
     """The entry point of `torch.backends`."""
     warn_of_unknown_variables()
+    if not allowlist_at_import():
+        atexit.register(_warn_at_exit)
     if LOG.read() or STATS.read():
         _observe()
     if ALLOWLIST.read():
@@ -22,6 +34,18 @@ def autoload() -> None:
         from lowering.import_hook import after_import
 
         after_import(package().LAST_IMPORTED_MODULE, enable_allowlist)
+
+
+def _warn_at_exit() -> None:
+    """Warn where XLA_COMPOSITE_OP came too late, unless the program turned composites on itself."""
+    if "torch_xla" not in sys.modules:  # it may be set for other processes
+        return
+    if "lowering.activation" in sys.modules:
+        from lowering.activation import active
+
+        active()
+    else:
+        warn_of_late_allowlist()
 
 
 def _observe() -> None:

@@ -50,8 +50,9 @@ def run(
     missed = fallbacks_table(watched.stats)
     if missed is not None:
         print_table(missed)
-    if watched.stats.idle:
-        typer.echo(f"on, and caught no call: {', '.join(watched.stats.idle)}")
+    idle = watched.stats.idle_listed()
+    if idle:
+        typer.echo(f"on, and caught no call: {idle}")
     if not watched.graphs and watched.exit_code == 0:
         why = _why_not(Path(script))
         fail(f"{script} ran no graph on an XLA device, and JAX compiled none{why}")

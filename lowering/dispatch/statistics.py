@@ -21,6 +21,9 @@ log = logging.getLogger("composites")
 MAX_FALLBACKS = 1024
 """Number of fallbacks that are kept apart for each entry. Those after them are counted together."""
 
+MAX_WRITTEN_OPERANDS = 12
+"""Number of operands that a message lists. An optimizer's entry can have hundreds."""
+
 _FURTHER = "further calls"
 _NO_SITE = "a backward pass"
 # Files of generated hooks, and of code that torch and importlib make. A user's may be `<stdin>`.
@@ -81,6 +84,8 @@ class EntryStatistics:
     """By operands and reason."""
     always_on: bool = False
     """Whether it is a function under `@composite`."""
+    named: bool = False
+    """Whether the entry, or its forward, was turned on by its own name, not by `all`."""
     logged: set[str] = field(default_factory=set)
     """Call sites for which a message has been logged."""
     decompositions: dict[str, int] = field(default_factory=dict)
@@ -151,8 +156,14 @@ def _call_site(frame: FrameType | None) -> str:
 
 
 def written_operands(operands: Iterable[object]) -> str:
-    """Types of operands, as in `float32[2, 3], None`. What is no tensor is written as it is."""
-    return ", ".join(map(_written, operands))
+    """Types of operands, as in `float32[2, 3], None`, and the number of long lists of them.
+
+    Values that are not tensors are written as they are.
+    """
+    written = [_written(operand) for operand in operands]
+    if len(written) <= MAX_WRITTEN_OPERANDS:
+        return ", ".join(written)
+    return f"{written[0]}, and {len(written) - 1} others"
 
 
 def _written(value: object) -> str:

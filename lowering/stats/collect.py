@@ -61,6 +61,8 @@ def _entry_stats(counted: EntryStatistics, on: bool) -> EntryStats:
         fallbacks=tuple(sorted(fallbacks, key=lambda f: -f.calls)),
         decompositions=dict(counted.decompositions),
         declined=tuple(DeclinedStats(*key, n) for key, n in list(counted.declined.items())),
+        composite=counted.entry.composite_name,
+        named=counted.named or counted.always_on,
     )
 
 
@@ -110,7 +112,8 @@ def report_of_at_exit(find: Callable[[], Stats], explain: Callable[[], None]) ->
 def _idle(found: Stats) -> None:
     counted = _by_name(activation.statistics)
     for name in found.idle:
-        _explain(counted[name].entry)
+        if found.entries[name].named:
+            _explain(counted[name].entry)
 
 
 def _report(file: Path | None, find: Callable[[], Stats], explain: Callable[[], None]) -> None:
@@ -118,8 +121,9 @@ def _report(file: Path | None, find: Callable[[], Stats], explain: Callable[[], 
         found = find()
     except CompositesError:  # a registry file is invalid, which has been said
         return
-    if found.idle:
-        log.info("entries that are on and caught no call: %s", ", ".join(found.idle))
+    listed = found.idle_listed()
+    if listed:
+        log.info("entries that are on and caught no call: %s", listed)
         explain()
     if file is None:
         return

@@ -49,6 +49,10 @@ class EntryStats:
     and `NAME, backward` for derived backwards. Empty if no alternative was chosen."""
     declined: tuple[DeclinedStats, ...] = ()
     """What the alternatives that were chosen did not take."""
+    composite: str = ""
+    """Name of the composite that the calls become."""
+    named: bool = True
+    """Whether the entry, or its forward, was turned on by its own name, not by `all`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,23 @@ class Stats:
     def idle(self) -> tuple[str, ...]:
         """Entries that are on and have caught no call."""
         return tuple(name for name, entry in self.entries.items() if entry.on and not entry.calls)
+
+    def idle_listed(self) -> str:
+        """The idle entries as a message lists them: those that were named, and how many others.
+
+        An entry is left out if nobody named it and another entry caught calls of its composite,
+        such as `bloom_gelu` beside `gelu`.
+        """
+        caught = {entry.composite for entry in self.entries.values() if entry.calls}
+        named = [name for name in self.idle if self.entries[name].named]
+        others = [
+            name
+            for name in self.idle
+            if not self.entries[name].named and self.entries[name].composite not in caught
+        ]
+        if not named:
+            return f"{len(others)} that nobody named" if others else ""
+        return ", ".join(named) + (f"; and {len(others)} that nobody named" if others else "")
 
     def to_json(self) -> str:
         """One line."""
@@ -125,4 +146,6 @@ def _entry(parts: list[EntryStats]) -> EntryStats:
         ),
         decompositions=dict(decompositions),
         declined=tuple(DeclinedStats(*key, count) for key, count in declined.most_common()),
+        composite=parts[0].composite,
+        named=any(part.named for part in parts),
     )

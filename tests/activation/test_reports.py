@@ -1,0 +1,89 @@
+"""What messages say of entries that are on: those that were named, and the number of the others."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from composites import settings
+from composites.allowlist import named_entries
+from composites.errors import CompositesWarning
+from composites.registry.catalog import load_catalog
+from lowering.dispatch.statistics import MAX_WRITTEN_OPERANDS, written_operands
+from lowering.stats.data import EntryStats, Stats
+
+
+@pytest.mark.parametrize(
+    ("items", "names"),
+    [
+        (["all"], []),
+        (["ptxla.*", "-gelu"], []),
+        (["gelu"], ["gelu", "gelu_backward"]),
+        (["ptxla.gelu", "all"], ["gelu", "gelu_backward"]),
+        (["gelu@1"], ["gelu", "gelu_backward"]),
+    ],
+)
+def test_entries_that_are_named_by_themselves(items: list[str], names: list[str]) -> None:
+    assert [entry.name for entry in named_entries(items, load_catalog([]))] == names
+
+
+def entry(calls: int = 0, *, composite: str = "", named: bool = False) -> EntryStats:
+    return EntryStats(True, calls, 0, {}, (), composite=composite, named=named)
+
+
+@pytest.mark.parametrize(
+    ("entries", "listed"),
+    [
+        ({"a": entry(1)}, ""),
+        ({"a": entry(named=True), "b": entry(named=True)}, "a, b"),
+        ({"a": entry(named=True), "b": entry(), "c": entry()}, "a; and 2 that nobody named"),
+        ({"a": entry(1), "b": entry(), "c": entry()}, "2 that nobody named"),
+        # As bloom_gelu beside gelu.
+        ({"a": entry(1, composite="gelu"), "b": entry(composite="gelu")}, ""),
+        (
+            {"a": entry(named=True, composite="gelu"), "b": entry(composite="gelu")},
+            "a; and 1 that nobody named",
+        ),
+    ],
+)
+def test_idle_entries_that_a_message_lists(entries: dict[str, EntryStats], listed: str) -> None:
+    counted = {
+        name: EntryStats(e.on, e.calls, 0, {}, (), composite=e.composite or name, named=e.named)
+        for name, e in entries.items()
+    }
+    stats = Stats(counted)
+    assert stats.idle_listed() == listed
+    assert Stats.from_json(stats.to_json()).idle_listed() == listed
+
+
+def test_long_lists_of_operands_are_counted() -> None:
+    assert written_operands([1, None]) == "1, None"
+    many = [0] * (MAX_WRITTEN_OPERANDS + 1)
+    assert written_operands(many) == f"0, and {MAX_WRITTEN_OPERANDS} others"
+
+
+@pytest.fixture
+def fresh_reading() -> None:
+    settings.allowlist_at_import.cache_clear()
+    settings._warn_of_late.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_reading")
+def test_an_allowlist_that_comes_after_import_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings.allowlist_at_import() == ""
+    monkeypatch.setenv("XLA_COMPOSITE_OP", "gelu,softmax")
+    with pytest.warns(CompositesWarning, match=r"set after `import torch`.*enable\('gelu', 'soft"):
+        settings.warn_of_late_allowlist()
+    with warnings.catch_warnings():  # once
+        warnings.simplefilter("error")
+        settings.warn_of_late_allowlist()
+
+
+@pytest.mark.usefixtures("fresh_reading")
+def test_an_allowlist_that_import_torch_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_COMPOSITE_OP", "gelu")
+    assert settings.allowlist_at_import() == "gelu"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        settings.warn_of_late_allowlist()
