@@ -112,8 +112,8 @@ def format_files(
             fail(f"not in short form: {names}; run: composites format {names}")
         for path, text in changed.items():
             write_atomic(path, text)
-    rest = len(set(registries)) - len(changed)
-    typer.echo(f"{_files(len(changed))} rewritten, {rest} left as they were")
+    rest = f"{_files(len(set(registries)) - len(changed))} in short form"
+    typer.echo(f"{_files(len(changed))} rewritten, {rest} already" if changed else rest)
 
 
 def _files(count: int) -> str:

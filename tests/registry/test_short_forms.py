@@ -296,7 +296,7 @@ def test_the_command(tmp_path: Path) -> None:
     refused = run(long, wrong)
     assert (refused.exit_code, refused.stderr.startswith(f"{wrong}:4: e: 'relu'")) == (1, True)
     assert long.read_text() == BEFORE
-    assert run(long, short).stdout == "1 file rewritten, 1 left as they were\n"
+    assert run(long, short).stdout == "1 file rewritten, 1 file in short form already\n"
     assert (long.read_text(), short.read_text()) == (AFTER, AFTER)
     assert run("--check", long, short).exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == [
