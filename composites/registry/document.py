@@ -1,5 +1,6 @@
-"""The structure of a registry file as pydantic models: keys, types and short forms.
+"""The structure of a registry file as pydantic models: keys and types.
 
+`short_forms` spells entries out before they are checked, and `reading` puts both together.
 Checks that need the operator's schema (does the argument exist, does the type fit) come later, in
 `validation`. Editors use `json_schema()` to complete and check vendor files.
 """
@@ -7,7 +8,6 @@ Checks that need the operator's schema (does the argument exist, does the type f
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -16,14 +16,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     WithJsonSchema,
     model_validator,
 )
 
 from composites import attribute_types
 from composites.element_types import BY_NAME, REGISTRY_TYPES
-from composites.errors import Problem, did_you_mean
+from composites.errors import did_you_mean
 from composites.registry.model import (
     AUTOMATIC,
     CONSUMERS,
@@ -33,7 +32,7 @@ from composites.registry.model import (
     VERSION,
 )
 from composites.registry.saves import INTERMEDIATE
-from composites.registry.yaml_text import Path, YamlText
+from composites.registry.short_forms import FORWARD
 
 # A composite's whole name must match ^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$ (StableHLO's
 # verifier, stablehlo/dialect/TypeInference.cpp). This project adds the dot between namespace and
@@ -70,12 +69,12 @@ else:  # pydantic and the JSON Schema need the names themselves
     Consumer = Literal[CONSUMERS]
     KernelPlatform = Literal[KERNEL_PLATFORMS]
 
-_NO_ATTRIBUTE_TYPE = "is not an attribute type"
+NO_ATTRIBUTE_TYPE = "is not an attribute type"
 
 
 def _attribute_type(value: Any) -> Any:
     if isinstance(value, str) and attribute_types.attribute_type(value) is None:
-        raise ValueError(_NO_ATTRIBUTE_TYPE)
+        raise ValueError(NO_ATTRIBUTE_TYPE)
     return value
 
 
@@ -211,7 +210,7 @@ def _saved(value: Any) -> Any:
 
 def _schema(value: Any) -> Any:
     if isinstance(value, bool):  # equal to 1, for pydantic too
-        raise ValueError(f"schema: must be 1, not {value}")
+        raise ValueError(f"schema: must be 1 or 2, not {value}")
     return value
 
 
@@ -346,7 +345,7 @@ Kernels = dict[KernelPlatform, list[KernelDocument]]
 
 
 class CompositeDocument(_Strict):
-    """One entry. The head of the built-in registry.yaml explains each key."""
+    """One entry. docs/registry.md explains each key."""
 
     op: (
         Annotated[str, _matching(OPERATOR, "an operator such as aten::gelu or aten::mean.dim")]
@@ -405,7 +404,7 @@ class CompositeDocument(_Strict):
 class RegistryDocument(_Strict):
     """A whole file."""
 
-    schema_: Annotated[Literal[1], BeforeValidator(_schema)] = Field(alias="schema")
+    schema_: Annotated[Literal[1, 2], BeforeValidator(_schema)] = Field(alias="schema")
     namespace: Namespace
     composites: dict[EntryName, CompositeDocument]
     alternatives: dict[str, Alternatives] = Field(default_factory=dict)
@@ -414,123 +413,14 @@ class RegistryDocument(_Strict):
     """For composites of other registries, by name with namespace."""
 
 
-HINTS = 20
-"""How many problems of a file get a hint such as `did you mean`. Hints for thousands would take
-minutes."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedDocument:
-    """The well-formed entries of a file, and the problems of the rest."""
-
-    namespace: str
-    names: tuple[str, ...]
-    """Names of all entries, including those with problems."""
-    entries: dict[str, CompositeDocument]
-    alternatives: dict[str, Alternatives]
-    """For entries of other registries."""
-    kernels: dict[str, Kernels]
-    """For composites of other registries."""
-    problems: list[Problem]
-
-
-def read_document(text: YamlText, file: str) -> CheckedDocument:
-    """Check the structure of a file. Each entry is checked on its own, so that a problem in one
-    entry does not hide the problems of another."""
-    data = text.data
-    composites = data.get("composites") if isinstance(data, dict) else None
-    entries: dict[str, CompositeDocument] = {}
-    problems: list[Problem] = []
-    if isinstance(composites, dict):
-        data = {**data, "composites": {name: {"op": "aten::relu"} for name in composites}}
-    alternatives: dict[str, Alternatives] = {}
-    kernels: dict[str, Kernels] = {}
-    try:
-        checked = RegistryDocument.model_validate(data)
-        namespace, alternatives = checked.namespace, checked.alternatives
-        kernels = checked.kernels
-    except ValidationError as error:
-        namespace = ""
-        for detail in error.errors():
-            hints = len(problems) < HINTS
-            problems.append(_problem(dict(detail), (), text, file, hints=hints))
-    for name, entry in composites.items() if isinstance(composites, dict) else ():
-        try:
-            entries[name] = CompositeDocument.model_validate(entry)
-        except ValidationError as error:
-            place: Path = ("composites", name)
-            for detail in error.errors():
-                hints = len(problems) < HINTS
-                problems.append(_problem(dict(detail), place, text, file, hints=hints))
-    names = tuple(composites) if isinstance(composites, dict) else ()
-    return CheckedDocument(namespace, names, entries, alternatives, kernels, problems)
-
-
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a registry file, for editors."""
-    return RegistryDocument.model_json_schema(by_alias=True)
-
-
-def _model(path: Path) -> type[BaseModel]:
-    """The model of the mapping that a key is in."""
-    match path:
-        case ("composites", _, _):
-            return CompositeDocument
-        case ("composites", _, "attributes", _, _):
-            return AttributeDocument
-        case ("composites", _, "alternatives", _, _) | ("alternatives", _, _, _):
-            return AlternativeDocument
-        case ("composites", _, "kernels", _, _, _) | ("kernels", _, _, _, _):
-            return KernelDocument
-    return RegistryDocument
-
-
-def _problem(
-    detail: dict[str, Any], place: Path, text: YamlText, file: str, *, hints: bool
-) -> Problem:
-    # pydantic adds parts to the location that are not keys of the file: "[key]" for an invalid
-    # key, and the type that it tried for a union.
-    path = place
-    for part in detail["loc"]:
-        if (*path, part) in text.lines or detail["type"] in ("missing", "extra_forbidden"):
-            path = (*path, part)
-    entry = str(path[1]) if len(path) > 1 and path[0] == "composites" else None
-    return Problem(file, text.line(path), entry, _message(detail, path, hints=hints))
-
-
-def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
-    kind, key = detail["type"], path[-1] if path else ""
-    if kind == "extra_forbidden":
-        keys = [info.alias or name for name, info in _model(path).model_fields.items()]
-        hint = did_you_mean(str(key), keys) if hints else ""
-        return f"unknown key {key!r}{hint} (the keys are {', '.join(keys)})"
-    if kind == "missing":
-        return f"key {key!r} is missing"
-    if kind in ("model_type", "dict_type"):
-        return f"{_where(path)} must be a mapping of keys to values, not {_written(detail)}"
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    if message == _NO_ATTRIBUTE_TYPE:
-        hint = did_you_mean(str(detail["input"]), attribute_types.NAMES) if hints else ""
-        known = ", ".join(attribute_types.NAMES)
-        arrays = "and arrays of these such as array<i32>"
-        return f"{_written(detail)} {message}{hint} (known: {known}, {arrays})"
-    if kind == "literal_error":
-        return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"
-    if kind == "value_error":
-        return f"{_inside_entry(path)}{message}"
-    return f"{_where(path)}: {message[0].lower()}{message[1:]}, not {_written(detail)}"
-
-
-def _inside_entry(path: Path) -> str:
-    if path and path[0] == "alternatives":
-        return f"{' '.join(map(str, path[:3]))}: "
-    return f"{path[2]} {path[3]}: " if len(path) > 3 else ""
-
-
-def _where(path: Path) -> str:
-    return ".".join(str(part) for part in path) or "the file"
-
-
-def _written(detail: dict[str, Any]) -> str:
-    shown = repr(detail["input"])
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+    """The JSON Schema of a registry file, for editors. It has short and long forms."""
+    schema = RegistryDocument.model_json_schema(by_alias=True)
+    entries = schema["properties"]["composites"]
+    row = {"type": "string", "pattern": f"^{OPERATOR.pattern}$"}
+    entries["additionalProperties"] = {"anyOf": [row, entries["additionalProperties"]]}
+    attributes = schema["$defs"]["CompositeDocument"]["properties"]["attributes"]
+    mapping = {key: attributes.pop(key) for key in ("type", "additionalProperties")}
+    listed = {"type": "array", "items": {"anyOf": [{"type": "string"}, mapping]}}
+    attributes["anyOf"] = [listed, mapping, {"const": FORWARD}]
+    return schema

@@ -12,9 +12,10 @@ from composites.errors import Problem, RegistryError, did_you_mean
 from composites.registry.builtin import builtin_registry_path
 from composites.registry.condition_types import ANY, Kinds
 from composites.registry.conditions import ConditionError, compile_condition, parse_condition
-from composites.registry.document import CheckedDocument, KernelDocument, read_document
+from composites.registry.document import KernelDocument
 from composites.registry.model import ListedKernel, Location, When, split_version
 from composites.registry.packages import Announced, LeftOut, announced
+from composites.registry.reading import CheckedDocument, read_document
 from composites.registry.yaml_text import YamlText, read_yaml
 from composites.settings import registry_files
 

@@ -13,12 +13,7 @@ from pathlib import Path
 
 from composites.errors import Problem, RegistryError
 from composites.registry.builtin import builtin_registry_path
-from composites.registry.document import (
-    AlternativeDocument,
-    CheckedDocument,
-    CompositeDocument,
-    read_document,
-)
+from composites.registry.document import AlternativeDocument, CompositeDocument
 from composites.registry.kernels import places, when_of
 from composites.registry.model import (
     DERIVE,
@@ -28,6 +23,7 @@ from composites.registry.model import (
     split_version,
 )
 from composites.registry.packages import LeftOut, announced
+from composites.registry.reading import CheckedDocument, read_document
 from composites.registry.yaml_text import YamlText, read_yaml
 from composites.settings import registry_files
 

@@ -27,12 +27,9 @@ from composites.frozen import frozen
 from composites.functions import find_function
 from composites.registry.alternatives import mistakes_in
 from composites.registry.document import (
-    HINTS,
     MAX_VERSION,
     AttributeDocument,
-    CheckedDocument,
     CompositeDocument,
-    read_document,
 )
 from composites.registry.kernels import (
     kernel_mistakes,
@@ -61,6 +58,8 @@ from composites.registry.operators import (
     find_operator,
     names,
 )
+from composites.registry.pairs import backward_of, version_of, versions_of
+from composites.registry.reading import HINTS, CheckedDocument, read_document
 from composites.registry.saves import INTERMEDIATE, problems_of_intermediates, problems_of_saves
 from composites.registry.signatures import check_signature, describe_function
 from composites.registry.when import read_when
@@ -76,9 +75,18 @@ def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
     Raises:
         RegistryError: with every problem of the file.
     """
+    return parse_registry(registry_text(path), str(path), builtin=builtin)
+
+
+def registry_text(path: str | Path, newline: str | None = None) -> str:
+    """The text of a registry file; `newline` is that of `open`.
+
+    Raises:
+        RegistryError: the file cannot be read.
+    """
     try:
-        with Path(path).open(encoding="utf-8") as file:
-            text = file.read(MAX_CHARACTERS + 1)  # one more than `read_yaml` accepts
+        with Path(path).open(encoding="utf-8", newline=newline) as file:
+            return file.read(MAX_CHARACTERS + 1)  # one more than `read_yaml` accepts
     except OSError as error:
         raise RegistryError(
             [Problem(str(path), 1, None, f"cannot be read: {error.strerror}")]
@@ -87,14 +95,12 @@ def load_registry(path: str | Path, *, builtin: bool = False) -> Registry:
         raise RegistryError([Problem(str(path), 1, None, "is not UTF-8 text")]) from error
     except ValueError as error:  # a path with a null character
         raise RegistryError([Problem(str(path), 1, None, f"cannot be read: {error}")]) from error
-    return parse_registry(text, str(path), builtin=builtin)
 
 
 def parse_registry(text: str, source: str, *, builtin: bool = False) -> Registry:
     """Check the text of a registry; `source` is the file name for error messages."""
-    yaml_text = read_yaml(text, source)
-    document = read_document(yaml_text, source)
-    problems = document.problems
+    document = read_document(read_yaml(text, source), source)
+    yaml_text, problems = document.text, document.problems
     composites: dict[str, Composite] = {}
     for name, entry in document.entries.items():
         reader = _EntryReader(name, entry, document, yaml_text, source, problems)
@@ -131,52 +137,45 @@ def _additions(document: CheckedDocument, text: YamlText, source: str) -> Iterat
         yield Addition(entry, read_alternatives(documents, place), place())
 
 
-def _version(key: str, entry: CompositeDocument) -> int:
-    """The version of an entry: the one in its name, or that of its key `version`."""
-    version = split_version(key)[1]
-    return entry.version if version is None else version
-
-
 def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> Iterator[Problem]:
     owner: dict[str, str] = {}
     hints = HINTS
-    versions: dict[str, dict[int, str]] = {}
-    for name, entry in document.entries.items():
-        plain, version = split_version(name)[0], _version(name, entry)
-        first = versions.setdefault(plain, {}).setdefault(version, name)
+    entries, versions = document.entries, versions_of(document.entries)
+    for name, entry in entries.items():
+        plain, version = split_version(name)[0], version_of(name, entry)
+        first = versions[plain][version]
         if first != name:
             line = text.line(("composites", name))
             yield Problem(source, line, name, f"is version {version} of {plain}, as {first!r} is")
-    for name, entry in document.entries.items():
+    for name, entry in entries.items():
         if entry.backward in (None, DERIVE):
             continue
         assert entry.backward is not None
         line = text.line(("composites", name, "backward"))
-        plain, wanted = split_version(entry.backward)
-        found = versions.get(plain, {})
-        if wanted is None and found:
-            own = _version(name, entry)
-            wanted = own if own in found else max(found)
-        backward = entry.backward if wanted is None else found.get(wanted)
-        if backward is None or (not found and backward not in document.names):
+        backward = backward_of(name, entry, versions)
+        if backward is None and entry.backward not in document.names:
             known = [*document.names, *versions]
             hint = did_you_mean(entry.backward, known) if hints > 0 else ""
+            if entry.backward == "none":
+                hint = "; write `backward: null` for an entry without backward"
             hints -= 1
             yield Problem(
                 source, line, name, f"backward: there is no entry {entry.backward!r}{hint}"
             )
         elif backward == name:
             yield Problem(source, line, name, "backward: an entry cannot be its own backward")
-        elif backward in owner and document.entries[owner[backward]].op != entry.op:
+        elif backward in owner and entries[owner[backward]].op != entry.op:
             # Two forms of one operator (gelu and gelu_tanh) may share a backward.
-            yield Problem(
-                source,
-                line,
-                name,
-                f"backward: {backward!r} is already the backward of"
-                f" {owner[backward]!r}, which has another operator",
+            pair = (owner[backward], name)
+            silent = [n for n in pair if ("composites", n, "backward") not in text.lines]
+            message = (
+                f"backward: {backward!r} is already the backward of {owner[backward]!r}, which has"
+                " another operator"
             )
-        else:
+            if silent:
+                message += f"; write `backward: null` in {silent[0]!r} if it has no backward"
+            yield Problem(source, line, name, message)
+        elif backward is not None:
             owner.setdefault(backward, name)
 
 
@@ -228,7 +227,7 @@ class _EntryReader:
             composite=self.entry.composite or name,
             op=None if operator is None else operator.qualified,
             functions=tuple(self.entry.function),
-            version=_version(self.name, self.entry),
+            version=version_of(self.name, self.entry),
             operands=operands,
             attributes=tuple(self._attributes(callee)),
             when=self._when(callee),

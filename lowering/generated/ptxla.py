@@ -119,122 +119,6 @@ def gelu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
-def softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.softmax, version 1.
-
-    aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
-        _key = (self.shape, self.dtype, dim, half_to_float)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                },
-                call=lambda _op, self: _op(self, dim, half_to_float),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, half_to_float)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::softmax', (self,), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.softmax_backward, version 1.
-
-    aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, output),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
-                },
-                call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def log_softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.log_softmax, version 1.
-
-    aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
-        _key = (self.shape, self.dtype, dim, half_to_float)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                },
-                call=lambda _op, self: _op(self, dim, half_to_float),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, half_to_float)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::log_softmax', (self,), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def log_softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.log_softmax_backward, version 1.
-
-    aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, output),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
-                },
-                call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::log_softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
 def silu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """Lower calls as ptxla.silu, version 1.
 
@@ -457,360 +341,6 @@ def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
             return _otherwise(grad_output, alpha, scale, input_scale, is_result, self_or_result)  # type: ignore[no-any-return]
         _statistics.caught += 1
         return _insert('ptxla::elu_backward', (grad_output, self_or_result), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def embedding(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.embedding, version 1.
-
-    aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
-        _key = (weight.shape, weight.dtype, indices.shape, indices.dtype, padding_idx, scale_grad_by_freq, sparse)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(weight, indices),
-                attributes=_dict,
-                call=lambda _op, weight, indices: _op(weight, indices, padding_idx, scale_grad_by_freq, sparse),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(weight, indices, padding_idx, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::embedding', (weight, indices), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def embedding_dense_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.embedding_dense_backward, version 1.
-
-    aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(grad_output: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, indices.shape, indices.dtype, num_weights, padding_idx, scale_grad_by_freq)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, indices),
-                attributes=lambda: {
-                    'num_weights': _attr.i64(num_weights),
-                    'padding_idx': _attr.i64(padding_idx),
-                    'scale_grad_by_freq': _attr.boolean(scale_grad_by_freq),
-                },
-                call=lambda _op, grad_output, indices: _op(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::embedding_dense_backward', (grad_output, indices), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def nll_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.nll_loss, version 1.
-
-    aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target, weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                },
-                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::nll_loss', [t for t in (self, target, weight) if t is not None], _computation))
-
-    return hook
-
-def nll_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.nll_loss_backward, version 1.
-
-    aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, target, weight, total_weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                },
-                call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::nll_loss_backward', [t for t in (grad_output, self, target, weight, total_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def nll_loss2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.nll_loss2d, version 1.
-
-    aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target, weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                },
-                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::nll_loss2d', [t for t in (self, target, weight) if t is not None], _computation))
-
-    return hook
-
-def nll_loss2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.nll_loss2d_backward, version 1.
-
-    aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, target, weight, total_weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                },
-                call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::nll_loss2d_backward', [t for t in (grad_output, self, target, weight, total_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def mse_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.mse_loss, version 1.
-
-    aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                },
-                call=lambda _op, self, target: _op(self, target, reduction),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, reduction)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::mse_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def mse_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.mse_loss_backward, version 1.
-
-    aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                },
-                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, reduction)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::mse_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def smooth_l1_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.smooth_l1_loss, version 1.
-
-    aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'beta': _attr.f32(beta),
-                },
-                call=lambda _op, self, target: _op(self, target, reduction, beta),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, reduction, beta)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::smooth_l1_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def smooth_l1_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.smooth_l1_loss_backward, version 1.
-
-    aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'beta': _attr.f32(beta),
-                },
-                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, beta),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, reduction, beta)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::smooth_l1_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def binary_cross_entropy(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.binary_cross_entropy, version 1.
-
-    aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target, weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                },
-                call=lambda _op, self, target, weight: _op(self, target, weight, reduction),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, weight, reduction)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::binary_cross_entropy', [t for t in (self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def binary_cross_entropy_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.binary_cross_entropy_backward, version 1.
-
-    aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, target, weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                },
-                call=lambda _op, grad_output, self, target, weight: _op(grad_output, self, target, weight, reduction),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, weight, reduction)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::binary_cross_entropy_backward', [t for t in (grad_output, self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -1101,16 +631,16 @@ def hardtanh_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
-def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.avg_pool2d, version 1.
+def glu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.glu, version 1.
 
-    aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
+    aten::glu(Tensor self, int dim=-1) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
     _statistics = _lowering.statistics
 
-    def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
+    def hook(self: Tensor, dim: int = -1) -> Tensor:
+        _key = (self.shape, self.dtype, dim)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1118,54 +648,223 @@ def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 unmet=None,
                 operands=(self,),
                 attributes=lambda: {
-                    'kernel_size': _attr.i64_list(kernel_size),
-                    'stride': _attr.i64_list(stride),
-                    'padding': _attr.i64_list(padding),
-                    'ceil_mode': _attr.boolean(ceil_mode),
-                    'count_include_pad': _attr.boolean(count_include_pad),
-                    'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
                 },
-                call=lambda _op, self: _op(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+                call=lambda _op, self: _op(self, dim),
             )
         if _computation.__class__ is _Fallback:
             _computation.count_call()
-            return _otherwise(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
+            return _otherwise(self, dim)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return _insert('ptxla::avg_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
+        return _insert('ptxla::glu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
-def avg_pool2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.avg_pool2d_backward, version 1.
+def glu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.glu_backward, version 1.
 
-    aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
+    aten::glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
     _statistics = _lowering.statistics
 
-    def hook(grad_output: Tensor, self: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
+    def hook(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, dim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+                operands=(grad_output, self),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
+                },
+                call=lambda _op, grad_output, self: _op(grad_output, self, dim),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, self, dim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::glu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.softmax, version 1.
+
+    aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
+        _key = (self.shape, self.dtype, dim, half_to_float)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
                 _key,
                 unmet=None,
-                operands=(grad_output, self),
+                operands=(self,),
                 attributes=lambda: {
-                    'kernel_size': _attr.i64_list(kernel_size),
-                    'stride': _attr.i64_list(stride),
-                    'padding': _attr.i64_list(padding),
-                    'ceil_mode': _attr.boolean(ceil_mode),
-                    'count_include_pad': _attr.boolean(count_include_pad),
-                    'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
                 },
-                call=lambda _op, grad_output, self: _op(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+                call=lambda _op, self: _op(self, dim, half_to_float),
             )
         if _computation.__class__ is _Fallback:
             _computation.count_call()
-            return _otherwise(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
+            return _otherwise(self, dim, half_to_float)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return _insert('ptxla::avg_pool2d_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
+        return _insert('ptxla::softmax', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.softmax_backward, version 1.
+
+    aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(grad_output, output),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
+                },
+                call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def log_softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.log_softmax, version 1.
+
+    aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
+        _key = (self.shape, self.dtype, dim, half_to_float)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                },
+                call=lambda _op, self: _op(self, dim, half_to_float),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, half_to_float)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::log_softmax', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def log_softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.log_softmax_backward, version 1.
+
+    aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(grad_output, output),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
+                },
+                call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::log_softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.layer_norm, version 1.
+
+    aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+        _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+                operands=(input, weight, bias),
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(input, normalized_shape, weight, bias, eps)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::layer_norm', [t for t in (input, weight, bias) if t is not None], _computation))
+
+    return hook
+
+def group_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.group_norm, version 1.
+
+    aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+        _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), N, C, HxW, group, eps)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+                operands=(input, weight, bias),
+                attributes=lambda: {
+                    'N': _attr.i64(N),
+                    'C': _attr.i64(C),
+                    'HxW': _attr.i64(HxW),
+                    'group': _attr.i64(group),
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(input, weight, bias, N, C, HxW, group, eps)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::group_norm', [t for t in (input, weight, bias) if t is not None], _computation))
 
     return hook
 
@@ -1229,6 +928,450 @@ def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
+def weight_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.weight_norm, version 1.
+
+    aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+        _key = (v.shape, v.dtype, g.shape, g.dtype, dim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
+                operands=(v, g),
+                attributes=lambda: {
+                    'dim': _attr.i64(dim),
+                },
+                call=lambda _op, v, g: _op(v, g, dim),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(v, g, dim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::weight_norm', (v, g), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.rms_norm, version 2.
+
+    aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+        _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(input, weight),
+                attributes=lambda: {
+                    'normalized_shape': _attr.i64_list(normalized_shape),
+                    'eps': None if eps is None else _attr.f32(eps),
+                },
+                call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(input, normalized_shape, weight, eps)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::rms_norm', [t for t in (input, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def dropout(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.dropout, version 1.
+
+    aten::dropout(Tensor input, float p, bool train) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(input: Tensor, p: float, train: bool) -> Tensor:
+        _key = (input.shape, input.dtype, p, train)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=(f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
+                operands=(input,),
+                attributes=lambda: {
+                    'p': _attr.f32(p),
+                },
+                call=lambda _op, input: _op(input, p, train),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(input, p, train)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::dropout', (input,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def nll_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.nll_loss, version 1.
+
+    aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self, target, weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                },
+                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::nll_loss', [t for t in (self, target, weight) if t is not None], _computation))
+
+    return hook
+
+def nll_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.nll_loss_backward, version 1.
+
+    aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(grad_output, self, target, weight, total_weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                },
+                call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::nll_loss_backward', [t for t in (grad_output, self, target, weight, total_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def nll_loss2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.nll_loss2d, version 1.
+
+    aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self, target, weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                },
+                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::nll_loss2d', [t for t in (self, target, weight) if t is not None], _computation))
+
+    return hook
+
+def nll_loss2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.nll_loss2d_backward, version 1.
+
+    aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(grad_output, self, target, weight, total_weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                },
+                call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::nll_loss2d_backward', [t for t in (grad_output, self, target, weight, total_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def mse_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.mse_loss, version 1.
+
+    aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                },
+                call=lambda _op, self, target: _op(self, target, reduction),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, target, reduction)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::mse_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def mse_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.mse_loss_backward, version 1.
+
+    aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(grad_output, self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                },
+                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, self, target, reduction)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::mse_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def smooth_l1_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.smooth_l1_loss, version 1.
+
+    aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'beta': _attr.f32(beta),
+                },
+                call=lambda _op, self, target: _op(self, target, reduction, beta),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, target, reduction, beta)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::smooth_l1_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def smooth_l1_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.smooth_l1_loss_backward, version 1.
+
+    aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(grad_output, self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'beta': _attr.f32(beta),
+                },
+                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, beta),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, self, target, reduction, beta)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::smooth_l1_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def huber_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.huber_loss, version 1.
+
+    aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+                operands=(self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'delta': _attr.f32(delta),
+                },
+                call=lambda _op, self, target: _op(self, target, reduction, delta),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, target, reduction, delta)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::huber_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def huber_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.huber_loss_backward, version 1.
+
+    aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+                operands=(grad_output, self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'delta': _attr.f32(delta),
+                },
+                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, delta),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, self, target, reduction, delta)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::huber_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def binary_cross_entropy(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.binary_cross_entropy, version 1.
+
+    aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self, target, weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                },
+                call=lambda _op, self, target, weight: _op(self, target, weight, reduction),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, target, weight, reduction)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::binary_cross_entropy', [t for t in (self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def binary_cross_entropy_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.binary_cross_entropy_backward, version 1.
+
+    aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(grad_output, self, target, weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                },
+                call=lambda _op, grad_output, self, target, weight: _op(grad_output, self, target, weight, reduction),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, self, target, weight, reduction)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::binary_cross_entropy_backward', [t for t in (grad_output, self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
 def binary_cross_entropy_with_logits(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """Lower calls as ptxla.binary_cross_entropy_with_logits, version 1.
 
@@ -1255,6 +1398,342 @@ def binary_cross_entropy_with_logits(_lowering: EntryLowering, _otherwise: Kerne
             return _otherwise(self, target, weight, pos_weight, reduction)  # type: ignore[no-any-return]
         _statistics.caught += 1
         return _insert('ptxla::binary_cross_entropy_with_logits', [t for t in (self, target, weight, pos_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def kl_div(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.kl_div, version 1.
+
+    aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, log_target)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self, target),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'log_target': _attr.boolean(log_target),
+                },
+                call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, target, reduction, log_target=log_target)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::kl_div', (self, target), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def cross_entropy_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.cross_entropy_loss, version 2.
+
+    aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Tensor:
+        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, label_smoothing)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self, target, weight),
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'ignore_index': _attr.i64(ignore_index),
+                    'label_smoothing': _attr.f32(label_smoothing),
+                },
+                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, target, weight, reduction, ignore_index, label_smoothing)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::cross_entropy_loss', [t for t in (self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def scaled_dot_product_attention(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.scaled_dot_product_attention, version 1.
+
+    aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Tensor:
+        _key = (query.shape, query.dtype, key.shape, key.dtype, value.shape, value.dtype, None if attn_mask is None else (attn_mask.shape, attn_mask.dtype), dropout_p, is_causal, scale, enable_gqa)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(query, key, value, attn_mask),
+                attributes=lambda: {
+                    'dropout_p': _attr.f32(dropout_p),
+                    'is_causal': _attr.boolean(is_causal),
+                    'scale': None if scale is None else _attr.f32(scale),
+                    'enable_gqa': _attr.boolean(enable_gqa),
+                },
+                call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::scaled_dot_product_attention', [t for t in (query, key, value, attn_mask) if t is not None], _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def embedding(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.embedding, version 1.
+
+    aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+        _key = (weight.shape, weight.dtype, indices.shape, indices.dtype, padding_idx, scale_grad_by_freq, sparse)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(weight, indices),
+                attributes=_dict,
+                call=lambda _op, weight, indices: _op(weight, indices, padding_idx, scale_grad_by_freq, sparse),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(weight, indices, padding_idx, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::embedding', (weight, indices), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def embedding_dense_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.embedding_dense_backward, version 1.
+
+    aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(grad_output: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, indices.shape, indices.dtype, num_weights, padding_idx, scale_grad_by_freq)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(grad_output, indices),
+                attributes=lambda: {
+                    'num_weights': _attr.i64(num_weights),
+                    'padding_idx': _attr.i64(padding_idx),
+                    'scale_grad_by_freq': _attr.boolean(scale_grad_by_freq),
+                },
+                call=lambda _op, grad_output, indices: _op(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::embedding_dense_backward', (grad_output, indices), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def scatter_reduce(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.scatter_reduce, version 1.
+
+    aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+        _key = (self.shape, self.dtype, dim, index.shape, index.dtype, src.shape, src.dtype, reduce, include_self)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=(f"reduce is {reduce!r}; the entry takes 'sum' or 'prod' or 'amax' or 'amin'" if not (reduce in ('sum', 'prod', 'amax', 'amin')) else f'include_self is {include_self!r}; the entry takes True' if not (include_self in (True,)) else None),
+                operands=(self, index, src),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'reduce': _attr.string(reduce),
+                    'include_self': _attr.boolean(include_self),
+                },
+                call=lambda _op, self, index, src: _op(self, dim, index, src, reduce, include_self=include_self),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, index, src, reduce, include_self=include_self)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::scatter_reduce', (self, index, src), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.topk, version 1.
+
+    aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, k, dim, largest, sorted)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self,),
+                attributes=lambda: {
+                    'k': _attr.i64(k),
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'largest': _attr.boolean(largest),
+                    'sorted': _attr.boolean(sorted),
+                },
+                call=lambda _op, self: _op(self, k, dim, largest, sorted),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::topk', (self,), _computation))
+
+    return hook
+
+def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.argmax, version 1.
+
+    aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        _key = (self.shape, self.dtype, dim, keepdim)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': None if dim is None else _attr.i64(_attr.dim(dim, self.dim())),
+                    'keepdim': _attr.boolean(keepdim),
+                },
+                call=lambda _op, self: _op(self, dim, keepdim),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, keepdim)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::argmax', (self,), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def sort(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.sort, version 1.
+
+    aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, dim, descending)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(self,),
+                attributes=lambda: {
+                    'stable': _attr.boolean(False),
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'descending': _attr.boolean(descending),
+                },
+                call=lambda _op, self: _op(self, dim, descending),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, descending)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::sort', (self,), _computation))
+
+    return hook
+
+def stable_sort(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.sort, version 1.
+
+    aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+        _key = (self.shape, self.dtype, stable, dim, descending)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=(f'stable is {stable!r}; the entry takes True' if not (stable in (True,)) else None),
+                operands=(self,),
+                attributes=lambda: {
+                    'stable': _attr.boolean(True),
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'descending': _attr.boolean(descending),
+                },
+                call=lambda _op, self: _op(self, stable=stable, dim=dim, descending=descending),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, stable=stable, dim=dim, descending=descending)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _tuple(_insert('ptxla::sort', (self,), _computation))
+
+    return hook
+
+def cumsum(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.cumsum, version 1.
+
+    aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+        _key = (self.shape, self.dtype, dim, dtype)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=('`where: dtype is not None or self.dtype not in (i1, ui8, i8, i16, i32)` does not hold' if not (dtype is not None or self.dtype not in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)) else None),
+                operands=(self,),
+                attributes=lambda: {
+                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
+                    'dtype': None if dtype is None else _attr.string(_attr.element_type(dtype)),
+                },
+                call=lambda _op, self: _op(self, dim, dtype=dtype),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(self, dim, dtype=dtype)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::cumsum', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -1351,16 +1830,16 @@ def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
 
     return hook
 
-def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.topk, version 1.
+def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.avg_pool2d, version 1.
 
-    aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
+    aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
     _statistics = _lowering.statistics
 
-    def hook(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, k, dim, largest, sorted)
+    def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
+        _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1368,31 +1847,67 @@ def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 unmet=None,
                 operands=(self,),
                 attributes=lambda: {
-                    'k': _attr.i64(k),
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                    'largest': _attr.boolean(largest),
-                    'sorted': _attr.boolean(sorted),
+                    'kernel_size': _attr.i64_list(kernel_size),
+                    'stride': _attr.i64_list(stride),
+                    'padding': _attr.i64_list(padding),
+                    'ceil_mode': _attr.boolean(ceil_mode),
+                    'count_include_pad': _attr.boolean(count_include_pad),
+                    'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
                 },
-                call=lambda _op, self: _op(self, k, dim, largest, sorted),
+                call=lambda _op, self: _op(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
             )
         if _computation.__class__ is _Fallback:
             _computation.count_call()
-            return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
+            return _otherwise(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return _tuple(_insert('ptxla::topk', (self,), _computation))
+        return _insert('ptxla::avg_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
-def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.argmax, version 1.
+def avg_pool2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.avg_pool2d_backward, version 1.
 
-    aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
+    aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
     """
     _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
     _statistics = _lowering.statistics
 
-    def hook(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, dim, keepdim)
+    def hook(grad_output: Tensor, self: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Tensor:
+        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
+        _computation = _computations.get(_key)
+        if _computation is None:
+            _computation = _lower(
+                _key,
+                unmet=None,
+                operands=(grad_output, self),
+                attributes=lambda: {
+                    'kernel_size': _attr.i64_list(kernel_size),
+                    'stride': _attr.i64_list(stride),
+                    'padding': _attr.i64_list(padding),
+                    'ceil_mode': _attr.boolean(ceil_mode),
+                    'count_include_pad': _attr.boolean(count_include_pad),
+                    'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
+                },
+                call=lambda _op, grad_output, self: _op(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+            )
+        if _computation.__class__ is _Fallback:
+            _computation.count_call()
+            return _otherwise(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
+        _statistics.caught += 1
+        return _insert('ptxla::avg_pool2d_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
+
+    return hook
+
+def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+    """Lower calls as ptxla.max_pool2d, version 1.
+
+    aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
+    """
+    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
+    _statistics = _lowering.statistics
+
+    def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Tensor:
+        _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), _tuple(dilation), ceil_mode)
         _computation = _computations.get(_key)
         if _computation is None:
             _computation = _lower(
@@ -1400,139 +1915,19 @@ def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
                 unmet=None,
                 operands=(self,),
                 attributes=lambda: {
-                    'dim': None if dim is None else _attr.i64(_attr.dim(dim, self.dim())),
-                    'keepdim': _attr.boolean(keepdim),
+                    'kernel_size': _attr.i64_list(kernel_size),
+                    'stride': _attr.i64_list(stride),
+                    'padding': _attr.i64_list(padding),
+                    'dilation': _attr.i64_list(dilation),
+                    'ceil_mode': _attr.boolean(ceil_mode),
                 },
-                call=lambda _op, self: _op(self, dim, keepdim),
+                call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
             )
         if _computation.__class__ is _Fallback:
             _computation.count_call()
-            return _otherwise(self, dim, keepdim)  # type: ignore[no-any-return]
+            return _otherwise(self, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
         _statistics.caught += 1
-        return _insert('ptxla::argmax', (self,), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def cumsum(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.cumsum, version 1.
-
-    aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, dim, dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('`where: dtype is not None or self.dtype not in (i1, ui8, i8, i16, i32)` does not hold' if not (dtype is not None or self.dtype not in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)) else None),
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                    'dtype': None if dtype is None else _attr.string(_attr.element_type(dtype)),
-                },
-                call=lambda _op, self: _op(self, dim, dtype=dtype),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, dtype=dtype)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::cumsum', (self,), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def sort(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.sort, version 1.
-
-    aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, dim, descending)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'stable': _attr.boolean(False),
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                    'descending': _attr.boolean(descending),
-                },
-                call=lambda _op, self: _op(self, dim, descending),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, descending)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::sort', (self,), _computation))
-
-    return hook
-
-def stable_sort(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.sort, version 1.
-
-    aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, stable, dim, descending)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=(f'stable is {stable!r}; the entry takes True' if not (stable in (True,)) else None),
-                operands=(self,),
-                attributes=lambda: {
-                    'stable': _attr.boolean(True),
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                    'descending': _attr.boolean(descending),
-                },
-                call=lambda _op, self: _op(self, stable=stable, dim=dim, descending=descending),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, stable=stable, dim=dim, descending=descending)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::sort', (self,), _computation))
-
-    return hook
-
-def scatter_reduce(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.scatter_reduce, version 1.
-
-    aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
-        _key = (self.shape, self.dtype, dim, index.shape, index.dtype, src.shape, src.dtype, reduce, include_self)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=(f"reduce is {reduce!r}; the entry takes 'sum' or 'prod' or 'amax' or 'amin'" if not (reduce in ('sum', 'prod', 'amax', 'amin')) else f'include_self is {include_self!r}; the entry takes True' if not (include_self in (True,)) else None),
-                operands=(self, index, src),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                    'reduce': _attr.string(reduce),
-                    'include_self': _attr.boolean(include_self),
-                },
-                call=lambda _op, self, index, src: _op(self, dim, index, src, reduce, include_self=include_self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, index, src, reduce, include_self=include_self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::scatter_reduce', (self, index, src), _computation)[0]  # type: ignore[no-any-return]
+        return _insert('ptxla::max_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -1664,64 +2059,6 @@ def upsample_bilinear2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -
 
     return hook
 
-def glu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.glu, version 1.
-
-    aten::glu(Tensor self, int dim=-1) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, dim: int = -1) -> Tensor:
-        _key = (self.shape, self.dtype, dim)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                },
-                call=lambda _op, self: _op(self, dim),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::glu', (self,), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def glu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.glu_backward, version 1.
-
-    aten::glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, dim)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(grad_output, self),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
-                },
-                call=lambda _op, grad_output, self: _op(grad_output, self, dim),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, dim)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::glu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
 def upsample_bicubic2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
     """Lower calls as ptxla.upsample_bicubic2d, version 1.
 
@@ -1847,343 +2184,6 @@ def grid_sampler_2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Ke
             return _otherwise(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask)  # type: ignore[no-any-return]
         _statistics.caught += 1
         return _tuple(_insert('ptxla::grid_sampler_2d_backward', (grad_output, input, grid), _computation))
-
-    return hook
-
-def huber_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.huber_loss, version 1.
-
-    aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'delta': _attr.f32(delta),
-                },
-                call=lambda _op, self, target: _op(self, target, reduction, delta),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, reduction, delta)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::huber_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def huber_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.huber_loss_backward, version 1.
-
-    aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(grad_output, self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'delta': _attr.f32(delta),
-                },
-                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, delta),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, reduction, delta)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::huber_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def scaled_dot_product_attention(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.scaled_dot_product_attention, version 1.
-
-    aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Tensor:
-        _key = (query.shape, query.dtype, key.shape, key.dtype, value.shape, value.dtype, None if attn_mask is None else (attn_mask.shape, attn_mask.dtype), dropout_p, is_causal, scale, enable_gqa)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(query, key, value, attn_mask),
-                attributes=lambda: {
-                    'dropout_p': _attr.f32(dropout_p),
-                    'is_causal': _attr.boolean(is_causal),
-                    'scale': None if scale is None else _attr.f32(scale),
-                    'enable_gqa': _attr.boolean(enable_gqa),
-                },
-                call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::scaled_dot_product_attention', [t for t in (query, key, value, attn_mask) if t is not None], _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.layer_norm, version 1.
-
-    aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-                operands=(input, weight, bias),
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, normalized_shape, weight, bias, eps)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::layer_norm', [t for t in (input, weight, bias) if t is not None], _computation))
-
-    return hook
-
-def group_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.group_norm, version 1.
-
-    aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), N, C, HxW, group, eps)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-                operands=(input, weight, bias),
-                attributes=lambda: {
-                    'N': _attr.i64(N),
-                    'C': _attr.i64(C),
-                    'HxW': _attr.i64(HxW),
-                    'group': _attr.i64(group),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, weight, bias, N, C, HxW, group, eps)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::group_norm', [t for t in (input, weight, bias) if t is not None], _computation))
-
-    return hook
-
-def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.rms_norm, version 2.
-
-    aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-        _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(input, weight),
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': None if eps is None else _attr.f32(eps),
-                },
-                call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, normalized_shape, weight, eps)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::rms_norm', [t for t in (input, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def weight_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.weight_norm, version 1.
-
-    aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
-        _key = (v.shape, v.dtype, g.shape, g.dtype, dim)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
-                operands=(v, g),
-                attributes=lambda: {
-                    'dim': _attr.i64(dim),
-                },
-                call=lambda _op, v, g: _op(v, g, dim),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(v, g, dim)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::weight_norm', (v, g), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def dropout(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.dropout, version 1.
-
-    aten::dropout(Tensor input, float p, bool train) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(input: Tensor, p: float, train: bool) -> Tensor:
-        _key = (input.shape, input.dtype, p, train)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=(f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
-                operands=(input,),
-                attributes=lambda: {
-                    'p': _attr.f32(p),
-                },
-                call=lambda _op, input: _op(input, p, train),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, p, train)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::dropout', (input,), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def cross_entropy_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.cross_entropy_loss, version 2.
-
-    aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, label_smoothing)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target, weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                    'label_smoothing': _attr.f32(label_smoothing),
-                },
-                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, weight, reduction, ignore_index, label_smoothing)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::cross_entropy_loss', [t for t in (self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def kl_div(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.kl_div, version 1.
-
-    aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, log_target)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'log_target': _attr.boolean(log_target),
-                },
-                call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, reduction, log_target=log_target)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::kl_div', (self, target), _computation)[0]  # type: ignore[no-any-return]
-
-    return hook
-
-def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
-    """Lower calls as ptxla.max_pool2d, version 1.
-
-    aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
-    """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
-
-    def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), _tuple(dilation), ceil_mode)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'kernel_size': _attr.i64_list(kernel_size),
-                    'stride': _attr.i64_list(stride),
-                    'padding': _attr.i64_list(padding),
-                    'dilation': _attr.i64_list(dilation),
-                    'ceil_mode': _attr.boolean(ceil_mode),
-                },
-                call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::max_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
     return hook
 
@@ -2500,33 +2500,6 @@ def mish_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel)
 
     return hook
 
-def scaled_dot_product_attention_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::scaled_dot_product_attention before PyTorch decomposes it.
-
-    aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
-
-    The composite is ptxla.scaled_dot_product_attention; autograd sees it as one operation.
-    """
-
-    def hook(_keys: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attn_mask), _value_key(dropout_p), _value_key(is_causal), _value_key(scale), _value_key(enable_gqa)),
-                operands=(query, key, value, attn_mask),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'dropout_p': _attr.f32(dropout_p),
-                    'is_causal': _attr.boolean(is_causal),
-                    'scale': None if scale is None else _attr.f32(scale),
-                    'enable_gqa': _attr.boolean(enable_gqa),
-                },
-                call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
-                otherwise=lambda: _otherwise(_keys, query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
-            )
-        )
-
-    return hook
-
 def layer_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """Catch aten::native_layer_norm before PyTorch decomposes it.
 
@@ -2580,6 +2553,30 @@ def group_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) ->
 
     return hook
 
+def weight_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catch aten::_weight_norm before PyTorch decomposes it.
+
+    aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
+
+    The composite is ptxla.weight_norm; autograd sees it as one operation.
+    """
+
+    def hook(_keys: Any, v: Tensor, g: Tensor, dim: int = 0) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(v), _tensor_key(g), _value_key(dim)),
+                operands=(v, g),
+                unmet=lambda: ('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
+                attributes=lambda: {
+                    'dim': _attr.i64(dim),
+                },
+                call=lambda _op, v, g: _op(v, g, dim),
+                otherwise=lambda: _otherwise(_keys, v, g, dim),
+            )
+        )
+
+    return hook
+
 def rms_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """Catch aten::rms_norm before PyTorch decomposes it.
 
@@ -2605,30 +2602,6 @@ def rms_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> K
 
     return hook
 
-def weight_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::_weight_norm before PyTorch decomposes it.
-
-    aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
-
-    The composite is ptxla.weight_norm; autograd sees it as one operation.
-    """
-
-    def hook(_keys: Any, v: Tensor, g: Tensor, dim: int = 0) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(v), _tensor_key(g), _value_key(dim)),
-                operands=(v, g),
-                unmet=lambda: ('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
-                attributes=lambda: {
-                    'dim': _attr.i64(dim),
-                },
-                call=lambda _op, v, g: _op(v, g, dim),
-                otherwise=lambda: _otherwise(_keys, v, g, dim),
-            )
-        )
-
-    return hook
-
 def dropout_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """Catch aten::dropout before PyTorch decomposes it.
 
@@ -2648,6 +2621,31 @@ def dropout_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
                 },
                 call=lambda _op, input: _op(input, p, train),
                 otherwise=lambda: _otherwise(_keys, input, p, train),
+            )
+        )
+
+    return hook
+
+def kl_div_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catch aten::kl_div before PyTorch decomposes it.
+
+    aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
+
+    The composite is ptxla.kl_div; autograd sees it as one operation.
+    """
+
+    def hook(_keys: Any, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(self), _tensor_key(target), _value_key(reduction), _value_key(log_target)),
+                operands=(self, target),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'reduction': _attr.i64(reduction),
+                    'log_target': _attr.boolean(log_target),
+                },
+                call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
+                otherwise=lambda: _otherwise(_keys, self, target, reduction, log_target=log_target),
             )
         )
 
@@ -2679,26 +2677,28 @@ def cross_entropy_loss_at_autograd(_composite: CompositeFunction, _otherwise: Ke
 
     return hook
 
-def kl_div_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::kl_div before PyTorch decomposes it.
+def scaled_dot_product_attention_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """Catch aten::scaled_dot_product_attention before PyTorch decomposes it.
 
-    aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
+    aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
 
-    The composite is ptxla.kl_div; autograd sees it as one operation.
+    The composite is ptxla.scaled_dot_product_attention; autograd sees it as one operation.
     """
 
-    def hook(_keys: Any, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
+    def hook(_keys: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
         return _composite(
             _Arguments(
-                key=(_tensor_key(self), _tensor_key(target), _value_key(reduction), _value_key(log_target)),
-                operands=(self, target),
+                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attn_mask), _value_key(dropout_p), _value_key(is_causal), _value_key(scale), _value_key(enable_gqa)),
+                operands=(query, key, value, attn_mask),
                 unmet=lambda: None,
                 attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'log_target': _attr.boolean(log_target),
+                    'dropout_p': _attr.f32(dropout_p),
+                    'is_causal': _attr.boolean(is_causal),
+                    'scale': None if scale is None else _attr.f32(scale),
+                    'enable_gqa': _attr.boolean(enable_gqa),
                 },
-                call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
-                otherwise=lambda: _otherwise(_keys, self, target, reduction, log_target=log_target),
+                call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
+                otherwise=lambda: _otherwise(_keys, query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
             )
         )
 
@@ -2904,27 +2904,164 @@ def baddbmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Ke
 
     return hook
 
-def embedding_bag_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+def new_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
-    composites.operators.embedding_bag:embedding_bag(weight: 'Tensor', input: 'Tensor', offsets: 'Tensor | None' = None, per_sample_weights: 'Tensor | None' = None, *, mode: 'str', include_last_offset: 'bool', padding_idx: 'int | None') -> 'Tensor'
+    composites.operators.activations:new_gelu(input: 'Tensor') -> 'Tensor'
 
-    The composite is ptxla.embedding_bag; autograd sees it as one operation.
+    The composite is ptxla.gelu; autograd sees it as one operation.
     """
 
-    def hook(weight: Tensor, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None, *, mode: str, include_last_offset: bool, padding_idx: int | None) -> Any:
+    def hook(input: Tensor) -> Any:
         return _composite(
             _Arguments(
-                key=(_tensor_key(weight), _tensor_key(input), _tensor_key(offsets), _tensor_key(per_sample_weights), _value_key(mode), _value_key(include_last_offset), _value_key(padding_idx)),
-                operands=(weight, input, offsets, per_sample_weights),
-                unmet=lambda: ('the operand per_sample_weights is given, and offsets is not' if not (offsets is not None or per_sample_weights is None) else None),
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
                 attributes=lambda: {
-                    'mode': _attr.string(mode),
-                    'include_last_offset': _attr.boolean(include_last_offset),
-                    'padding_idx': None if padding_idx is None else _attr.i64(padding_idx),
+                    'approximate': _attr.string('tanh'),
                 },
-                call=lambda _op, weight, input, offsets, per_sample_weights: _op(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
-                otherwise=lambda: _otherwise(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def fast_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:fast_gelu(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.gelu; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'approximate': _attr.string('tanh'),
+                },
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def bloom_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:bloom_gelu(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.gelu; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'approximate': _attr.string('tanh'),
+                },
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+                values=_dict,
+            )
+        )
+
+    return hook
+
+def bloom_gelu_backward_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:bloom_gelu_backward(grad_output: 'Tensor', input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.gelu_backward; autograd sees it as one operation.
+    """
+
+    def hook(grad_output: Tensor, input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(grad_output), _tensor_key(input)),
+                operands=(grad_output, input),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'approximate': _attr.string('tanh'),
+                },
+                call=lambda _op, grad_output, input: _op(grad_output, input),
+                otherwise=lambda: _otherwise(grad_output, input),
+            )
+        )
+
+    return hook
+
+def quick_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:quick_gelu(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.quick_gelu; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def relu_squared_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.activations:relu_squared(input: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.relu_squared; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input),),
+                operands=(input,),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, input: _op(input),
+                otherwise=lambda: _otherwise(input),
+            )
+        )
+
+    return hook
+
+def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.gates:swiglu(gate: 'Tensor', up: 'Tensor') -> 'Tensor'
+
+    The composite is ptxla.swiglu; autograd sees it as one operation.
+    """
+
+    def hook(gate: Tensor, up: Tensor) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(gate), _tensor_key(up)),
+                operands=(gate, up),
+                unmet=lambda: None,
+                attributes=_dict,
+                call=lambda _op, gate, up: _op(gate, up),
+                otherwise=lambda: _otherwise(gate, up),
             )
         )
 
@@ -2950,6 +3087,30 @@ def batch_norm_training_function(_composite: CompositeFunction, _otherwise: Kern
                 },
                 call=lambda _op, input, running_mean, running_var, weight, bias: _op(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps),
                 otherwise=lambda: _otherwise(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps),
+            )
+        )
+
+    return hook
+
+def instance_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.norms:instance_norm(input: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, eps: 'float') -> 'Tensor'
+
+    The composite is ptxla.instance_norm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
+                operands=(input, weight, bias),
+                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+                attributes=lambda: {
+                    'eps': _attr.f32(eps),
+                },
+                call=lambda _op, input, weight, bias: _op(input, weight, bias, eps=eps),
+                otherwise=lambda: _otherwise(input, weight, bias, eps=eps),
             )
         )
 
@@ -3025,30 +3186,6 @@ def olmo2_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -
                 },
                 call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
                 otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
-            )
-        )
-
-    return hook
-
-def instance_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.norms:instance_norm(input: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, eps: 'float') -> 'Tensor'
-
-    The composite is ptxla.instance_norm; autograd sees it as one operation.
-    """
-
-    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
-                operands=(input, weight, bias),
-                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-                attributes=lambda: {
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight, bias: _op(input, weight, bias, eps=eps),
-                otherwise=lambda: _otherwise(input, weight, bias, eps=eps),
             )
         )
 
@@ -3200,285 +3337,6 @@ def drop_path_function(_composite: CompositeFunction, _otherwise: Kernel) -> Ker
 
     return hook
 
-def index_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.indexing:index(self: 'Tensor', index: 'Tensor', *, dim: 'int') -> 'Tensor'
-
-    The composite is ptxla.index; autograd sees it as one operation.
-    """
-
-    def hook(self: Tensor, index: Tensor, *, dim: int) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _tensor_key(index), _value_key(dim)),
-                operands=(self, index),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'dim': _attr.i64(dim),
-                },
-                call=lambda _op, self, index: _op(self, index, dim=dim),
-                otherwise=lambda: _otherwise(self, index, dim=dim),
-            )
-        )
-
-    return hook
-
-def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.gates:swiglu(gate: 'Tensor', up: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.swiglu; autograd sees it as one operation.
-    """
-
-    def hook(gate: Tensor, up: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(gate), _tensor_key(up)),
-                operands=(gate, up),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, gate, up: _op(gate, up),
-                otherwise=lambda: _otherwise(gate, up),
-            )
-        )
-
-    return hook
-
-def new_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.activations:new_gelu(input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.gelu; autograd sees it as one operation.
-    """
-
-    def hook(input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input),),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'approximate': _attr.string('tanh'),
-                },
-                call=lambda _op, input: _op(input),
-                otherwise=lambda: _otherwise(input),
-            )
-        )
-
-    return hook
-
-def lstm_cell_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.recurrent:lstm_cell(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
-
-    The composite is ptxla.lstm_cell; autograd sees it as one operation.
-    """
-
-    def hook(input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
-                operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-                attributes=_dict,
-                call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-                otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-            )
-        )
-
-    return hook
-
-def lstm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.recurrent:lstm(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'LstmResults'
-
-    The composite is ptxla.lstm; autograd sees it as one operation.
-    """
-
-    def hook(input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
-                operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-                attributes=lambda: {
-                    'reverse': _attr.boolean(reverse),
-                },
-                call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
-                otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
-            )
-        )
-
-    return hook
-
-def scanned_gru_cell_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.recurrent:scanned_gru_cell(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'Tensor'
-
-    The composite is ptxla.gru_cell; autograd sees it as one operation.
-    """
-
-    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
-                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
-                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-                attributes=_dict,
-                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
-                otherwise=lambda: _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh),
-            )
-        )
-
-    return hook
-
-def gru_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.recurrent:gru(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'tuple[Tensor, Tensor]'
-
-    The composite is ptxla.gru; autograd sees it as one operation.
-    """
-
-    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
-                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
-                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-                attributes=lambda: {
-                    'reverse': _attr.boolean(reverse),
-                },
-                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
-                otherwise=lambda: _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
-            )
-        )
-
-    return hook
-
-def fast_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.activations:fast_gelu(input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.gelu; autograd sees it as one operation.
-    """
-
-    def hook(input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input),),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'approximate': _attr.string('tanh'),
-                },
-                call=lambda _op, input: _op(input),
-                otherwise=lambda: _otherwise(input),
-            )
-        )
-
-    return hook
-
-def bloom_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.activations:bloom_gelu(input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.gelu; autograd sees it as one operation.
-    """
-
-    def hook(input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input),),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'approximate': _attr.string('tanh'),
-                },
-                call=lambda _op, input: _op(input),
-                otherwise=lambda: _otherwise(input),
-                values=_dict,
-            )
-        )
-
-    return hook
-
-def bloom_gelu_backward_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.activations:bloom_gelu_backward(grad_output: 'Tensor', input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.gelu_backward; autograd sees it as one operation.
-    """
-
-    def hook(grad_output: Tensor, input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(grad_output), _tensor_key(input)),
-                operands=(grad_output, input),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'approximate': _attr.string('tanh'),
-                },
-                call=lambda _op, grad_output, input: _op(grad_output, input),
-                otherwise=lambda: _otherwise(grad_output, input),
-            )
-        )
-
-    return hook
-
-def quick_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.activations:quick_gelu(input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.quick_gelu; autograd sees it as one operation.
-    """
-
-    def hook(input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input),),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, input: _op(input),
-                otherwise=lambda: _otherwise(input),
-            )
-        )
-
-    return hook
-
-def relu_squared_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
-
-    composites.operators.activations:relu_squared(input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.relu_squared; autograd sees it as one operation.
-    """
-
-    def hook(input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input),),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, input: _op(input),
-                otherwise=lambda: _otherwise(input),
-            )
-        )
-
-    return hook
-
 def eager_attention_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
@@ -3577,75 +3435,143 @@ def relative_position_bias_function(_composite: CompositeFunction, _otherwise: K
 
     return hook
 
-def top_k_routing_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+def embedding_bag_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
-    composites.operators.experts:top_k_routing(router_logits: 'Tensor', *, top_k: 'int', norm_topk_prob: 'bool') -> 'tuple[Tensor, Tensor]'
+    composites.operators.embedding_bag:embedding_bag(weight: 'Tensor', input: 'Tensor', offsets: 'Tensor | None' = None, per_sample_weights: 'Tensor | None' = None, *, mode: 'str', include_last_offset: 'bool', padding_idx: 'int | None') -> 'Tensor'
 
-    The composite is ptxla.top_k_routing; autograd sees it as one operation.
+    The composite is ptxla.embedding_bag; autograd sees it as one operation.
     """
 
-    def hook(router_logits: Tensor, *, top_k: int, norm_topk_prob: bool) -> Any:
+    def hook(weight: Tensor, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None, *, mode: str, include_last_offset: bool, padding_idx: int | None) -> Any:
         return _composite(
             _Arguments(
-                key=(_tensor_key(router_logits), _value_key(top_k), _value_key(norm_topk_prob)),
-                operands=(router_logits,),
-                unmet=lambda: None,
+                key=(_tensor_key(weight), _tensor_key(input), _tensor_key(offsets), _tensor_key(per_sample_weights), _value_key(mode), _value_key(include_last_offset), _value_key(padding_idx)),
+                operands=(weight, input, offsets, per_sample_weights),
+                unmet=lambda: ('the operand per_sample_weights is given, and offsets is not' if not (offsets is not None or per_sample_weights is None) else None),
                 attributes=lambda: {
-                    'top_k': _attr.i64(top_k),
-                    'norm_topk_prob': _attr.boolean(norm_topk_prob),
+                    'mode': _attr.string(mode),
+                    'include_last_offset': _attr.boolean(include_last_offset),
+                    'padding_idx': None if padding_idx is None else _attr.i64(padding_idx),
                 },
-                call=lambda _op, router_logits: _op(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
-                otherwise=lambda: _otherwise(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
+                call=lambda _op, weight, input, offsets, per_sample_weights: _op(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
+                otherwise=lambda: _otherwise(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
             )
         )
 
     return hook
 
-def experts_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+def index_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
-    composites.operators.experts:experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', down_proj: 'Tensor', *, activation: 'str') -> 'Tensor'
+    composites.operators.indexing:index(self: 'Tensor', index: 'Tensor', *, dim: 'int') -> 'Tensor'
 
-    The composite is ptxla.experts; autograd sees it as one operation.
+    The composite is ptxla.index; autograd sees it as one operation.
     """
 
-    def hook(hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, down_proj: Tensor, *, activation: str) -> Any:
+    def hook(self: Tensor, index: Tensor, *, dim: int) -> Any:
         return _composite(
             _Arguments(
-                key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(down_proj), _value_key(activation)),
-                operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj),
+                key=(_tensor_key(self), _tensor_key(index), _value_key(dim)),
+                operands=(self, index),
                 unmet=lambda: None,
                 attributes=lambda: {
-                    'activation': _attr.string(activation),
+                    'dim': _attr.i64(dim),
                 },
-                call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
-                otherwise=lambda: _otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
+                call=lambda _op, self, index: _op(self, index, dim=dim),
+                otherwise=lambda: _otherwise(self, index, dim=dim),
             )
         )
 
     return hook
 
-def gpt_oss_experts_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+def lstm_cell_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
     """The composite as a function.
 
-    composites.operators.experts:gpt_oss_experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', gate_up_proj_bias: 'Tensor', down_proj: 'Tensor', down_proj_bias: 'Tensor', *, alpha: 'float', limit: 'float') -> 'Tensor'
+    composites.operators.recurrent:lstm_cell(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
 
-    The composite is ptxla.gpt_oss_experts; autograd sees it as one operation.
+    The composite is ptxla.lstm_cell; autograd sees it as one operation.
     """
 
-    def hook(hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, gate_up_proj_bias: Tensor, down_proj: Tensor, down_proj_bias: Tensor, *, alpha: float, limit: float) -> Any:
+    def hook(input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
         return _composite(
             _Arguments(
-                key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(gate_up_proj_bias), _tensor_key(down_proj), _tensor_key(down_proj_bias), _value_key(alpha), _value_key(limit)),
-                operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias),
-                unmet=lambda: None,
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
+                operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=_dict,
+                call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+                otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+            )
+        )
+
+    return hook
+
+def scanned_gru_cell_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.recurrent:scanned_gru_cell(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'Tensor'
+
+    The composite is ptxla.gru_cell; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
+                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=_dict,
+                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
+                otherwise=lambda: _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh),
+            )
+        )
+
+    return hook
+
+def lstm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.recurrent:lstm(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'LstmResults'
+
+    The composite is ptxla.lstm; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
+                operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
                 attributes=lambda: {
-                    'alpha': _attr.f32(alpha),
-                    'limit': _attr.f32(limit),
+                    'reverse': _attr.boolean(reverse),
                 },
-                call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
-                otherwise=lambda: _otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
+                call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+                otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+            )
+        )
+
+    return hook
+
+def gru_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.recurrent:gru(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.gru; autograd sees it as one operation.
+    """
+
+    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
+                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+                attributes=lambda: {
+                    'reverse': _attr.boolean(reverse),
+                },
+                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+                otherwise=lambda: _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
             )
         )
 
@@ -3764,6 +3690,80 @@ def wkv_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
                 attributes=_dict,
                 call=lambda _op, time_decay, time_first, key, value: _op(time_decay, time_first, key, value),
                 otherwise=lambda: _otherwise(time_decay, time_first, key, value),
+            )
+        )
+
+    return hook
+
+def top_k_routing_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.experts:top_k_routing(router_logits: 'Tensor', *, top_k: 'int', norm_topk_prob: 'bool') -> 'tuple[Tensor, Tensor]'
+
+    The composite is ptxla.top_k_routing; autograd sees it as one operation.
+    """
+
+    def hook(router_logits: Tensor, *, top_k: int, norm_topk_prob: bool) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(router_logits), _value_key(top_k), _value_key(norm_topk_prob)),
+                operands=(router_logits,),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'top_k': _attr.i64(top_k),
+                    'norm_topk_prob': _attr.boolean(norm_topk_prob),
+                },
+                call=lambda _op, router_logits: _op(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
+                otherwise=lambda: _otherwise(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
+            )
+        )
+
+    return hook
+
+def experts_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.experts:experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', down_proj: 'Tensor', *, activation: 'str') -> 'Tensor'
+
+    The composite is ptxla.experts; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, down_proj: Tensor, *, activation: str) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(down_proj), _value_key(activation)),
+                operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'activation': _attr.string(activation),
+                },
+                call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
+                otherwise=lambda: _otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
+            )
+        )
+
+    return hook
+
+def gpt_oss_experts_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
+    """The composite as a function.
+
+    composites.operators.experts:gpt_oss_experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', gate_up_proj_bias: 'Tensor', down_proj: 'Tensor', down_proj_bias: 'Tensor', *, alpha: 'float', limit: 'float') -> 'Tensor'
+
+    The composite is ptxla.gpt_oss_experts; autograd sees it as one operation.
+    """
+
+    def hook(hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, gate_up_proj_bias: Tensor, down_proj: Tensor, down_proj_bias: Tensor, *, alpha: float, limit: float) -> Any:
+        return _composite(
+            _Arguments(
+                key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(gate_up_proj_bias), _tensor_key(down_proj), _tensor_key(down_proj_bias), _value_key(alpha), _value_key(limit)),
+                operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias),
+                unmet=lambda: None,
+                attributes=lambda: {
+                    'alpha': _attr.f32(alpha),
+                    'limit': _attr.f32(limit),
+                },
+                call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
+                otherwise=lambda: _otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
             )
         )
 
@@ -4019,10 +4019,6 @@ def clip_grad_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -
 BACKEND_HOOKS = {
     'gelu': gelu,
     'gelu_backward': gelu_backward,
-    'softmax': softmax,
-    'softmax_backward': softmax_backward,
-    'log_softmax': log_softmax,
-    'log_softmax_backward': log_softmax_backward,
     'silu': silu,
     'silu_backward': silu_backward,
     'hardswish': hardswish,
@@ -4031,18 +4027,6 @@ BACKEND_HOOKS = {
     'mish_backward': mish_backward,
     'elu': elu,
     'elu_backward': elu_backward,
-    'embedding': embedding,
-    'embedding_dense_backward': embedding_dense_backward,
-    'nll_loss': nll_loss,
-    'nll_loss_backward': nll_loss_backward,
-    'nll_loss2d': nll_loss2d,
-    'nll_loss2d_backward': nll_loss2d_backward,
-    'mse_loss': mse_loss,
-    'mse_loss_backward': mse_loss_backward,
-    'smooth_l1_loss': smooth_l1_loss,
-    'smooth_l1_loss_backward': smooth_l1_loss_backward,
-    'binary_cross_entropy': binary_cross_entropy,
-    'binary_cross_entropy_backward': binary_cross_entropy_backward,
     'hardsigmoid': hardsigmoid,
     'hardsigmoid_backward': hardsigmoid_backward,
     'log_sigmoid': log_sigmoid,
@@ -4053,41 +4037,57 @@ BACKEND_HOOKS = {
     'leaky_relu_backward': leaky_relu_backward,
     'hardtanh': hardtanh,
     'hardtanh_backward': hardtanh_backward,
-    'avg_pool2d': avg_pool2d,
-    'avg_pool2d_backward': avg_pool2d_backward,
+    'glu': glu,
+    'glu_backward': glu_backward,
+    'softmax': softmax,
+    'softmax_backward': softmax_backward,
+    'log_softmax': log_softmax,
+    'log_softmax_backward': log_softmax_backward,
+    'layer_norm': layer_norm,
+    'group_norm': group_norm,
     'batch_norm_inference': batch_norm_inference,
     'batch_norm_backward': batch_norm_backward,
+    'weight_norm': weight_norm,
+    'rms_norm': rms_norm,
+    'dropout': dropout,
+    'nll_loss': nll_loss,
+    'nll_loss_backward': nll_loss_backward,
+    'nll_loss2d': nll_loss2d,
+    'nll_loss2d_backward': nll_loss2d_backward,
+    'mse_loss': mse_loss,
+    'mse_loss_backward': mse_loss_backward,
+    'smooth_l1_loss': smooth_l1_loss,
+    'smooth_l1_loss_backward': smooth_l1_loss_backward,
+    'huber_loss': huber_loss,
+    'huber_loss_backward': huber_loss_backward,
+    'binary_cross_entropy': binary_cross_entropy,
+    'binary_cross_entropy_backward': binary_cross_entropy_backward,
     'binary_cross_entropy_with_logits': binary_cross_entropy_with_logits,
+    'kl_div': kl_div,
+    'cross_entropy_loss': cross_entropy_loss,
+    'scaled_dot_product_attention': scaled_dot_product_attention,
+    'embedding': embedding,
+    'embedding_dense_backward': embedding_dense_backward,
+    'scatter_reduce': scatter_reduce,
+    'topk': topk,
+    'argmax': argmax,
+    'sort': sort,
+    'stable_sort': stable_sort,
+    'cumsum': cumsum,
     'var': var,
     'std': std,
     'var_mean': var_mean,
-    'topk': topk,
-    'argmax': argmax,
-    'cumsum': cumsum,
-    'sort': sort,
-    'stable_sort': stable_sort,
-    'scatter_reduce': scatter_reduce,
+    'avg_pool2d': avg_pool2d,
+    'avg_pool2d_backward': avg_pool2d_backward,
+    'max_pool2d': max_pool2d,
     'upsample_nearest2d': upsample_nearest2d,
     'upsample_nearest2d_backward': upsample_nearest2d_backward,
     'upsample_bilinear2d': upsample_bilinear2d,
     'upsample_bilinear2d_backward': upsample_bilinear2d_backward,
-    'glu': glu,
-    'glu_backward': glu_backward,
     'upsample_bicubic2d': upsample_bicubic2d,
     'upsample_bicubic2d_backward': upsample_bicubic2d_backward,
     'grid_sampler_2d': grid_sampler_2d,
     'grid_sampler_2d_backward': grid_sampler_2d_backward,
-    'huber_loss': huber_loss,
-    'huber_loss_backward': huber_loss_backward,
-    'scaled_dot_product_attention': scaled_dot_product_attention,
-    'layer_norm': layer_norm,
-    'group_norm': group_norm,
-    'rms_norm': rms_norm,
-    'weight_norm': weight_norm,
-    'dropout': dropout,
-    'cross_entropy_loss': cross_entropy_loss,
-    'kl_div': kl_div,
-    'max_pool2d': max_pool2d,
     'gru_cell': gru_cell,
     'fft_r2c': fft_r2c,
     'fft_c2c': fft_c2c,
@@ -4102,14 +4102,14 @@ BACKEND_HOOKS = {
 AUTOGRAD_HOOKS = {
     'silu_backward': silu_backward_at_autograd,
     'mish_backward': mish_backward_at_autograd,
-    'scaled_dot_product_attention': scaled_dot_product_attention_at_autograd,
     'layer_norm': layer_norm_at_autograd,
     'group_norm': group_norm_at_autograd,
-    'rms_norm': rms_norm_at_autograd,
     'weight_norm': weight_norm_at_autograd,
+    'rms_norm': rms_norm_at_autograd,
     'dropout': dropout_at_autograd,
-    'cross_entropy_loss': cross_entropy_loss_at_autograd,
     'kl_div': kl_div_at_autograd,
+    'cross_entropy_loss': cross_entropy_loss_at_autograd,
+    'scaled_dot_product_attention': scaled_dot_product_attention_at_autograd,
     'max_pool2d': max_pool2d_at_autograd,
     'gru_cell': gru_cell_at_autograd,
     'fft_c2r': fft_c2r_at_autograd,
@@ -4121,42 +4121,42 @@ AUTOGRAD_HOOKS = {
 }
 
 FUNCTION_HOOKS = {
-    'embedding_bag': embedding_bag_function,
+    'new_gelu': new_gelu_function,
+    'fast_gelu': fast_gelu_function,
+    'bloom_gelu': bloom_gelu_function,
+    'bloom_gelu_backward': bloom_gelu_backward_function,
+    'quick_gelu': quick_gelu_function,
+    'relu_squared': relu_squared_function,
+    'swiglu': swiglu_function,
     'batch_norm_training': batch_norm_training_function,
+    'instance_norm': instance_norm_function,
     'llama_rms_norm': llama_rms_norm_function,
     't5_rms_norm': t5_rms_norm_function,
     'olmo2_rms_norm': olmo2_rms_norm_function,
-    'instance_norm': instance_norm_function,
     'gemma_rms_norm': gemma_rms_norm_function,
     'weightless_rms_norm': weightless_rms_norm_function,
     'rms_norm_gated': rms_norm_gated_function,
     'cohere_layer_norm': cohere_layer_norm_function,
     'frozen_batch_norm': frozen_batch_norm_function,
     'drop_path': drop_path_function,
-    'index': index_function,
-    'swiglu': swiglu_function,
-    'new_gelu': new_gelu_function,
-    'lstm_cell': lstm_cell_function,
-    'lstm': lstm_function,
-    'scanned_gru_cell': scanned_gru_cell_function,
-    'gru': gru_function,
-    'fast_gelu': fast_gelu_function,
-    'bloom_gelu': bloom_gelu_function,
-    'bloom_gelu_backward': bloom_gelu_backward_function,
-    'quick_gelu': quick_gelu_function,
-    'relu_squared': relu_squared_function,
     'eager_attention': eager_attention_function,
     'attention_with_sinks': attention_with_sinks_function,
     'scaled_attention': scaled_attention_function,
     'relative_position_bias': relative_position_bias_function,
-    'top_k_routing': top_k_routing_function,
-    'experts': experts_function,
-    'gpt_oss_experts': gpt_oss_experts_function,
+    'embedding_bag': embedding_bag_function,
+    'index': index_function,
+    'lstm_cell': lstm_cell_function,
+    'scanned_gru_cell': scanned_gru_cell_function,
+    'lstm': lstm_function,
+    'gru': gru_function,
     'causal_conv1d': causal_conv1d_function,
     'selective_scan': selective_scan_function,
     'chunk_scan': chunk_scan_function,
     'rnn_scan': rnn_scan_function,
     'wkv': wkv_function,
+    'top_k_routing': top_k_routing_function,
+    'experts': experts_function,
+    'gpt_oss_experts': gpt_oss_experts_function,
     'adamw': adamw_function,
     'adam': adam_function,
     'sgd': sgd_function,

@@ -127,7 +127,7 @@ def test_registries(fences: Any, reader: Any) -> None:
                 continue
             if not text.startswith("schema:"):
                 indented = text.replace("\n", "\n  ")
-                text = f"schema: 1\nnamespace: acme\ncomposites:\n  {indented}"
+                text = f"schema: 2\nnamespace: acme\ncomposites:\n  {indented}"
             try:
                 parse_registry(text, str(fence))
             except RegistryError as error:

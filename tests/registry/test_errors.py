@@ -130,8 +130,8 @@ WRONG = {
         ["1: key 'namespace' is missing"],
     ),
     "newer schema": (
-        "schema: 2\nnamespace: acme\ncomposites: {}",
-        ["1: schema: must be 1, not 2"],
+        "schema: 3\nnamespace: acme\ncomposites: {}",
+        ["1: schema: must be 1 or 2, not 3"],
     ),
     "namespace": (
         "schema: 1\nnamespace: 9acme\ncomposites: {}",
@@ -271,7 +271,7 @@ WRONG = {
         ],
     ),
     "attribute without source": (
-        entry(SOFTMAX, "attributes:", "  dim: {type: i64}"),
+        entry(SOFTMAX, "attributes:", "  dim: {from: dim, value: 1}"),
         ["7: e: attributes dim: write either `from:` an operator argument or `value:` a constant"],
     ),
     "attribute name": (
@@ -389,7 +389,7 @@ WRONG = {
     ),
     "schema that is true": (
         "schema: true\nnamespace: acme\ncomposites: {}",
-        ["1: schema: must be 1, not True"],
+        ["1: schema: must be 1 or 2, not True"],
     ),
     "decomposition signature": (
         entry(GELU, "decomposition: os.path:basename"),

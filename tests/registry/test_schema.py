@@ -39,6 +39,14 @@ composites:
     when: {approximate: tanh, dtypes: [f32, bf16], rank: 2}
   norm: {function: "math:sqrt", operands: [x]}
   norms: {function: ["math:sqrt", "math:exp"], operands: [x]}
+  silu: aten::silu
+  softmax:
+    op: aten::_softmax
+    attributes: [dim, half_to_float: {type: bool}]
+    backward: softmax_grad
+  softmax_grad: {op: aten::_softmax_backward_data, attributes: [dim]}
+  elu: {op: aten::elu, attributes: [alpha, scale, input_scale], backward: elu_grad}
+  elu_grad: {op: aten::elu_backward, attributes: forward}
 """
 
 
@@ -86,7 +94,10 @@ def test_short_forms() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("schema: 1", "schema: 2"),
+        ("schema: 1", "schema: 3"),
+        ("attributes: [dim, half_to_float: {type: bool}]", "attributes: [3]"),
+        ("attributes: forward", "attributes: backward"),
+        ("silu: aten::silu", "silu: [aten::silu]"),
         ("op: aten::gelu", "opp: aten::gelu"),
         ("approximate: approximate", "approximate: [approximate]"),
         ("tile: {value: [8, 128]}", "tile: {values: [8, 128]}"),

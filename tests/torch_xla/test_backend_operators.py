@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +19,14 @@ import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.debug.metrics as met
-import yaml
 from composites_testing import tensors
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
 
 import composites
+from composites.registry.builtin import builtin_registry_path
+from composites.registry.validation import load_registry
 
 # As torch.testing.assert_close has them.
 TOLERANCES: dict[torch.dtype, dict[str, Any]] = {
@@ -427,13 +427,12 @@ def test_stock_leaves_the_graph(name: str) -> None:
 
 
 def test_every_decomposition_of_ours_is_tested() -> None:
-    registry = yaml.safe_load((Path(__file__).parents[2] / "registry.yaml").read_text())
     ours = {
-        name
-        for name, entry in registry["composites"].items()
-        if entry.get("decomposition", "native").startswith(OURS)
-        and "op" in entry
-        and entry.get("backward") != "derive"  # those above the backend: test_products and others
+        entry.name
+        for entry in load_registry(builtin_registry_path(), builtin=True).composites
+        if str(entry.decomposition).startswith(OURS)
+        and entry.op is not None
+        and not entry.derives  # those above the backend: test_products and others
     }
     assert ours == set(STOCK_LEAVES_THE_GRAPH)
     assert ours <= {name for o in OPERATORS for name in (*o.forward, *o.backward)}

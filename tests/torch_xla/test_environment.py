@@ -17,18 +17,19 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
-import yaml
 from composites_testing.processes import run, run_python
 
 import composites
+from composites.registry.builtin import builtin_registry_path
+from composites.registry.validation import load_registry
 from lowering.dispatch import backend as hooks
 from lowering.dispatch import computations
 from lowering.dispatch.backend import EntryLowering
 from lowering.frontends import registration
 from lowering.installation import install
 
-REGISTRY = yaml.safe_load((Path(__file__).parents[2] / "registry.yaml").read_text())
-EVERYTHING = {f"ptxla.{name}" for name in REGISTRY["composites"]}
+REGISTRY = load_registry(builtin_registry_path(), builtin=True)
+EVERYTHING = {entry.qualified for entry in REGISTRY.composites}
 
 ENTRY_POINT = ["composites", "composites.settings", "lowering", "lowering.autoload"]
 FACTS = """
@@ -263,7 +264,7 @@ def test_a_wrong_registry_stops_the_program_at_the_import(tmp_path: Path) -> Non
 
 def kernels() -> dict[str, str]:
     """The dispatcher's table of every operator of the registry."""
-    operators = [e["op"] for e in REGISTRY["composites"].values() if "op" in e]
+    operators = [entry.op for entry in REGISTRY.composites if entry.op is not None]
     return {op: torch._C._dispatch_dump_table(op) for op in operators}
 
 

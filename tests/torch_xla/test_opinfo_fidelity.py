@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch_xla.core.xla_model as xm
-import yaml
 from composites_testing.selection import FAST_FLOATS
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
@@ -28,6 +26,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch_xla.experimental.eager import eager_mode_context
 
 import composites
+from composites.registry.builtin import builtin_registry_path
+from composites.registry.validation import load_registry
 
 # torch_xla's own selu says so, with composites or without.
 pytestmark = pytest.mark.filterwarnings(
@@ -568,17 +568,16 @@ def test_eager_mode_gives_what_stock_gives(
 
 
 def test_every_operator_with_the_stock_lowering_is_reached() -> None:
-    registry = yaml.safe_load((Path(__file__).parents[2] / "registry.yaml").read_text())
     reached = {
         name
         for operator in OPERATORS
         for name in (*operator.forward, *operator.backward, *operator.may)
     }
     native, own = set[str](), set[str]()
-    for name, entry in registry["composites"].items():
-        both = {name, f"{name}_backward"} if entry.get("backward") == "derive" else {name}
-        if entry.get("decomposition", "native") == "native" and "op" in entry:
-            native |= {entry["composite"]} if "composite" in entry else both
+    for entry in load_registry(builtin_registry_path(), builtin=True).composites:
+        both = {entry.name, f"{entry.name}_backward"} if entry.derives else {entry.name}
+        if str(entry.decomposition) == "native" and entry.op is not None:
+            native |= both if entry.composite == entry.name else {entry.composite}
         else:
             own |= both
     assert native == reached - own

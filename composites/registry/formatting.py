@@ -1,0 +1,441 @@
+"""Rewrite the text of a registry file to its short forms.
+
+What the text says stays the same, and so do comments, blank lines and the order of entries. Parts
+of the text are replaced where PyYAML says that they are. A part with comments inside keeps its
+lines.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from composites.errors import Problem, RegistryError
+from composites.registry.document import CompositeDocument
+from composites.registry.model import split_version
+from composites.registry.packages import announced
+from composites.registry.pairs import (
+    Versions,
+    default_backward,
+    forwards_of,
+    version_of,
+    versions_of,
+)
+from composites.registry.reading import read_document
+from composites.registry.short_forms import FORWARD
+from composites.registry.validation import parse_registry, registry_text
+from composites.registry.yaml_text import read_yaml
+
+WIDTH = 100
+"""Columns of a line. What would be longer stays as it is."""
+
+DEEPEST = 2
+"""Levels of mappings and lists in a line that were in several lines before."""
+
+
+def format_file(path: Path) -> str | None:
+    """The text of a file in short forms; None if the file has it already.
+
+    Raises:
+        RegistryError: the file is not valid.
+    """
+    tuple(announced())  # installed packages register operators that the file may name
+    text = registry_text(path, newline="")
+    short = formatted(text, str(path))
+    return None if short == text else short
+
+
+def formatted(text: str, source: str) -> str:
+    """The text in short forms. `source` is the file name for error messages.
+
+    Raises:
+        RegistryError: the file is not valid, or its short form does not mean the same.
+    """
+    registry = parse_registry(text, source)
+    entries = read_document(read_yaml(text, source), source).entries
+    newline = "\r\n" if "\r\n" in text else "\n"
+    text = text.replace("\r\n", "\n")
+    editor = _Editor(text, _comments(text), entries)
+    editor.file(yaml.compose(text, yaml.SafeLoader))
+    short = editor.edited().replace("\n", newline)
+    if parse_registry(short, source) != registry:
+        message = (
+            "its short form would not mean the same, which is a mistake of `composites format`"
+        )
+        raise RegistryError([Problem(source, 1, None, message)])
+    return short
+
+
+def _comments(text: str) -> list[int]:
+    """The positions of all comments: each `#` between tokens."""
+    found: list[int] = []
+    end = 0
+    for token in yaml.scan(text, yaml.SafeLoader):
+        for line in re.finditer(r"#.*", text[end : token.start_mark.index]):
+            found.append(end + line.start())
+        end = max(end, token.end_mark.index)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Editor:
+    """Collects the edits of a text."""
+
+    text: str
+    comments: Sequence[int]
+    entries: Mapping[str, CompositeDocument]
+    edits: list[_Edit] = field(default_factory=list)
+
+    def edited(self) -> str:
+        text = self.text
+        for edit in sorted(self.edits, key=lambda edit: edit.start, reverse=True):
+            text = text[: edit.start] + edit.text + text[edit.end :]
+        return text
+
+    def file(self, root: Any) -> None:
+        versions = versions_of(self.entries)
+        for key, value in root.value:
+            match key.value:
+                case "schema":
+                    self.put(key, value, "2")
+                case "composites":
+                    for name, entry in value.value:
+                        _Entry(self, name, entry, self.entries, versions).edit()
+                case _:
+                    self.join_values(value)
+
+    def join_values(self, node: yaml.Node) -> None:
+        """Write the values of keys in a line each, where they fit and have no comments."""
+        if isinstance(node, yaml.SequenceNode):
+            for item in node.value:
+                self.join_values(item)
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not self.join(key, value):
+                self.join_values(value)
+
+    def join(self, key: yaml.Node, value: yaml.Node) -> bool:
+        """Write a value behind its key, if it is a collection in several lines and fits there."""
+        if not _is_block(value) or self.has_comment(key, value):
+            return False
+        if key.value == "where" and len(value.value) > 1:  # expressions are read one by one
+            return False
+        text = self.in_line(value)
+        if text is None or _depth(value) > DEEPEST or not self.fits(key, text):
+            return False
+        self.put(key, value, text)
+        return True
+
+    def put(self, key: yaml.Node, value: yaml.Node, text: str) -> None:
+        self.edits.append(_Edit(key.end_mark.index, self.end(value), f": {text}"))
+
+    def fits(self, key: yaml.Node, text: str) -> bool:
+        return key.end_mark.column + len(": ") + len(text) <= WIDTH
+
+    def has_comment(self, key: yaml.Node, value: yaml.Node) -> bool:
+        """Whether there is a comment inside of a value, or behind its last line if it has
+        several."""
+        end = self.end(value)
+        if "\n" in self.text[key.start_mark.index : end]:
+            end = self.line_end(end)
+        return self.is_commented(key.start_mark.index, end)
+
+    def is_commented(self, start: int, end: int) -> bool:
+        first = bisect_left(self.comments, start)
+        return first < len(self.comments) and self.comments[first] < end
+
+    def line_start(self, position: int) -> int:
+        return self.text.rfind("\n", 0, position) + 1
+
+    def line_end(self, position: int) -> int:
+        found = self.text.find("\n", position)
+        return len(self.text) if found < 0 else found + 1
+
+    def end(self, node: yaml.Node) -> int:
+        """The position behind a node. PyYAML puts the end of a block behind the comments and the
+        blank lines that follow."""
+        if not _is_block(node) or not node.value:
+            return int(node.end_mark.index)
+        last = node.value[-1]
+        return self.end(last[1] if isinstance(last, tuple) else last)
+
+    def source(self, node: yaml.Node) -> str:
+        return self.text[node.start_mark.index : self.end(node)]
+
+    def in_line(self, node: yaml.Node) -> str | None:
+        """A node in one line, as it is written inside of `[…]`; None if it cannot be."""
+        if not _is_block(node):
+            text = self.source(node)
+            is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
+            return None if "\n" in text or (is_plain and set("[]{},") & set(text)) else text
+        if isinstance(node, yaml.SequenceNode):
+            items = [self.item(item) for item in node.value]
+            return None if None in items else f"[{', '.join(filter(None, items))}]"
+        pairs = self.pairs(node)
+        return None if pairs is None else f"{{{', '.join(pairs)}}}"
+
+    def item(self, node: yaml.Node) -> str | None:
+        """An item of a list in one line. A mapping with one key needs no braces."""
+        if isinstance(node, yaml.MappingNode) and len(node.value) == 1 and _is_block(node):
+            pairs = self.pairs(node)
+            return None if pairs is None else pairs[0]
+        return self.in_line(node)
+
+    def pairs(self, node: yaml.Node) -> list[str] | None:
+        found: list[str] = []
+        for key, value in node.value:
+            names, values = self.in_line(key), self.in_line(value)
+            if names is None or values is None:
+                return None
+            found.append(f"{names}: {values}")
+        return found
+
+    def remove_line(self, key: yaml.Node, value: yaml.Node) -> bool:
+        """Remove a key in a line of its own, unless a comment is beside or above it."""
+        start = self.line_start(key.start_mark.index)
+        end = self.line_end(self.end(value))
+        alone = self.text[start : key.start_mark.index].isspace()
+        above = self.line_start(start - 1)
+        if (
+            not alone
+            or self.text[start:end].count("\n") > 1
+            or self.text[self.end(value) : end].strip()
+            or self.text[above:start].lstrip().startswith("#")
+        ):
+            return False
+        self.edits.append(_Edit(start, end, ""))
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Collects the edits of one entry."""
+
+    editor: _Editor
+    name: yaml.ScalarNode
+    node: yaml.Node
+    entries: Mapping[str, CompositeDocument]
+    versions: Versions
+
+    def edit(self) -> None:
+        editor, node = self.editor, self.node
+        if isinstance(node, yaml.ScalarNode):
+            if self._needs_null():
+                editor.put(self.name, node, f"{{op: {editor.source(node)}, backward: null}}")
+        elif _is_block(node):
+            self._edit_block(node)
+        else:
+            self._edit_flow(node)
+
+    def _edit_flow(self, node: yaml.Node) -> None:
+        editor = self.editor
+        if editor.is_commented(node.start_mark.index, node.end_mark.index):
+            if self._needs_null():
+                start = node.start_mark.index + 1
+                editor.edits.append(_Edit(start, start, "backward: null, "))
+            return
+        before = [f"{editor.source(key)}: {editor.source(value)}" for key, value in node.value]
+        kept = [(key, value) for key, value in node.value if not self._is_default(key, value)]
+        parts = [f"{editor.source(key)}: {self._value(key, value)}" for key, value in kept]
+        if self._needs_null():
+            parts.append("backward: null")
+        if len(parts) == 1 and kept[0][0].value == "op":
+            editor.put(self.name, node, editor.source(kept[0][1]))
+        elif parts != before:
+            editor.put(self.name, node, _written(parts, "{}", self.name))
+
+    def _value(self, key: yaml.Node, value: yaml.Node) -> str:
+        """The value of a key of an entry in a row."""
+        if key.value == "attributes" and isinstance(value, yaml.CollectionNode):
+            items = self._items(value)
+            if items is not None:
+                return self._attributes(items, key)
+        return self.editor.source(value)
+
+    def _edit_block(self, node: yaml.Node) -> None:
+        editor = self.editor
+        if self._edit_row(node):
+            return
+        for key, value in node.value:
+            if self._is_default(key, value) and editor.remove_line(key, value):
+                continue
+            if key.value == "attributes":
+                self._edit_attributes(key, value)
+            elif not editor.join(key, value):
+                editor.join_values(value)
+        if self._needs_null():
+            after = editor.line_end(editor.end(node))
+            indent = " " * node.value[0][0].start_mark.column
+            line = f"{indent}backward: null\n"
+            ended = editor.text[after - 1] == "\n"
+            editor.edits.append(_Edit(after, after, line if ended else f"\n{line}"))
+
+    def _edit_row(self, node: yaml.Node) -> bool:
+        """Write an entry in one row that has an operator, and perhaps attributes, alone. A comment
+        behind its name goes behind the row."""
+        editor = self.editor
+        kept = [(key, value) for key, value in node.value if not self._is_default(key, value)]
+        keys = [key.value for key, _ in kept]
+        first, last = node.value[0][0], node.value[-1]
+        name_end = editor.text.index(":", self.name.end_mark.index) + 1
+        begin = editor.line_end(name_end)
+        comment = editor.text[name_end : begin - 1].strip()
+        end = editor.end(last[1])
+        if (
+            keys not in (["op"], ["op", "attributes"])
+            or self._needs_null()
+            or editor.line_start(first.start_mark.index) != begin
+            or comment[:1] not in ("", "#")
+            or editor.is_commented(begin, editor.line_end(end))
+        ):
+            return False
+        parts = [self._value(key, value) for key, value in kept]
+        row = parts[0] if len(parts) == 1 else f"{{op: {parts[0]}, attributes: {parts[1]}}}"
+        text = f"{row}   {comment}" if comment else row
+        if "\n" in text or not editor.fits(self.name, text):
+            return False
+        editor.put(self.name, node, text)
+        return True
+
+    def _is_default(self, key: yaml.Node, value: yaml.Node) -> bool:
+        """Whether leaving a key out means the same."""
+        match key.value:
+            case "version":
+                named = split_version(self.name.value)[1]
+                return version_of(self.name.value, self._entry) == (1 if named is None else named)
+            case "decomposition":
+                return bool(value.value == "native")
+            case "backward":
+                default_name = default_backward(self.name.value, self.versions)
+                return self._entry.backward == default_name
+        return False
+
+    @property
+    def _entry(self) -> CompositeDocument:
+        return self.entries[self.name.value]
+
+    def _needs_null(self) -> bool:
+        """Whether the entry has no backward, and would have one by its name."""
+        default_name = default_backward(self.name.value, self.versions)
+        written = isinstance(self.node, yaml.MappingNode) and any(
+            key.value == "backward" for key, _ in self.node.value
+        )
+        return self._entry.backward is None and default_name is not None and not written
+
+    def _edit_attributes(self, key: yaml.Node, value: yaml.Node) -> None:
+        """Write attributes behind their key. Those with comments keep their lines."""
+        editor = self.editor
+        if isinstance(value, yaml.ScalarNode):
+            return
+        items = self._items(value)
+        if editor.has_comment(key, value):
+            if _is_block(value):
+                self._edit_items(value)
+        elif items is not None:
+            text = self._attributes(items, key)
+            if "\n" in text and not any(map(_is_name, items)) and _is_block(value):
+                self._edit_items(value)
+            elif text != editor.source(value):
+                editor.put(key, value, text)
+
+    def _attributes(self, items: Sequence[str], key: yaml.Node) -> str:
+        """Attributes behind `key`: as a list, as a mapping if none is a name alone, or as those of
+        the forward if this is shorter."""
+        text = _written(items, "[]" if any(map(_is_name, items)) else "{}", key)
+        return FORWARD if len(FORWARD) < len(text) and self._are_those_of_forward() else text
+
+    def _items(self, value: yaml.Node) -> list[str] | None:
+        """Each attribute as an item of a list; None if one of them needs several lines."""
+        items: list[str | None] = []
+        for item in value.value:
+            if isinstance(item, yaml.ScalarNode):
+                items.append(self.editor.source(item))
+            else:
+                pairs = [item] if isinstance(item, tuple) else item.value
+                items += [self._attribute(*pair) for pair in pairs]
+        return None if None in items else [item for item in items if item is not None]
+
+    def _attribute(self, key: yaml.Node, value: yaml.Node) -> str | None:
+        """An attribute as an item of a list: its name, and more if it needs more."""
+        editor = self.editor
+        name = editor.source(key)
+        if isinstance(value, yaml.ScalarNode):
+            return name if value.value == key.value else f"{name}: {editor.source(value)}"
+        pairs = editor.pairs(value)
+        if pairs is None:
+            return None
+        kept = [
+            pair
+            for pair, (part, argument) in zip(pairs, value.value, strict=True)
+            if not (part.value == "from" and argument.value == key.value)
+        ]
+        return f"{name}: {{{', '.join(kept)}}}" if kept else name
+
+    def _are_those_of_forward(self) -> bool:
+        forwards = forwards_of(self.name.value, self.entries, self.versions)
+        own = list(self._entry.attributes.items())
+        return bool(forwards) and all(
+            list(self.entries[forward].attributes.items()) == own for forward in forwards
+        )
+
+    def _edit_items(self, value: yaml.Node) -> None:
+        """Write attributes of a mapping in lines of their own, as items of a list if one is a name
+        alone."""
+        editor, items = self.editor, self._items(value)
+        if (
+            not isinstance(value, yaml.MappingNode)
+            or items is None
+            or any(editor.is_commented(k.start_mark.index, editor.end(v)) for k, v in value.value)
+        ):
+            return
+        dash = "- " if any(map(_is_name, items)) else ""
+        for (key, argument), item in zip(value.value, items, strict=True):
+            start, end = key.start_mark.index, editor.end(argument)
+            editor.edits.append(_Edit(start, end, f"{dash}{item}"))
+
+
+def _is_block(node: yaml.Node) -> bool:
+    """Whether a node is a mapping or a list with a line for each item."""
+    return isinstance(node, yaml.CollectionNode) and not node.flow_style
+
+
+def _depth(node: yaml.Node) -> int:
+    """Levels of mappings and lists."""
+    if isinstance(node, yaml.ScalarNode):
+        return 0
+    children: Sequence[Any] = node.value
+    parts = [item[1] if isinstance(item, tuple) else item for item in children]
+    return 1 + max(map(_depth, parts), default=0)
+
+
+def _is_name(item: str) -> bool:
+    """Whether an attribute in a list is a name alone."""
+    return ":" not in item
+
+
+def _written(parts: Sequence[str], brackets: str, key: yaml.Node) -> str:
+    """A list or a mapping behind `key`, in further lines where it is too long for one."""
+    column: int = key.start_mark.column
+    indent = f"\n{' ' * (column + 2)}"
+    room = WIDTH - key.end_mark.column - len(": ")
+    text = brackets[0]
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        word = part + (brackets[1] if last else ",")
+        if number and len(text.rpartition("\n")[2]) + 1 + len(word) > room:
+            text, room = f"{text}{indent}{word}", WIDTH
+        else:
+            text += f" {word}" if number else word
+    return text if parts else brackets

@@ -1,0 +1,101 @@
+"""Forwards and backwards of one file: which entries belong together, and what is not written
+because it follows from this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from composites.registry.document import CompositeDocument
+from composites.registry.model import DERIVE, derived_backward, split_version
+from composites.registry.short_forms import FORWARD
+
+Entries = Mapping[str, CompositeDocument]
+Versions = Mapping[str, Mapping[int, str]]
+"""The entry of each version, by the name without a version."""
+
+
+def version_of(key: str, entry: CompositeDocument) -> int:
+    """The version of an entry: the one in its name, or that of its key `version`."""
+    version = split_version(key)[1]
+    return entry.version if version is None else version
+
+
+def versions_of(entries: Entries) -> Versions:
+    """The entries by name and version. Of entries with the same ones, the first counts."""
+    versions: dict[str, dict[int, str]] = {}
+    for key, entry in entries.items():
+        named = versions.setdefault(split_version(key)[0], {})
+        named.setdefault(version_of(key, entry), key)
+    return versions
+
+
+def backward_of(key: str, entry: CompositeDocument, versions: Versions) -> str | None:
+    """The entry that `backward` names: in the version that it says, in that of the forward, or in
+    the highest one. None if there is no such entry, or the backward is derived."""
+    if entry.backward in (None, DERIVE):
+        return None
+    name, version = split_version(entry.backward or "")
+    named = versions.get(name, {})
+    if version is None and named:
+        own = version_of(key, entry)
+        version = own if own in named else max(named)
+    return None if version is None else named.get(version)
+
+
+def default_backward(key: str, versions: Versions) -> str | None:
+    """The backward of an entry that does not say which one it has: `gelu_backward` of `gelu`, if
+    the file has such an entry."""
+    name = derived_backward(split_version(key)[0])
+    return name if name in versions else None
+
+
+def with_default_backwards(entries: Entries) -> dict[str, CompositeDocument]:
+    """Entries with the backwards that follow from their names."""
+    versions = versions_of(entries)
+    return {
+        key: entry
+        if "backward" in entry.model_fields_set
+        else entry.model_copy(update={"backward": default_backward(key, versions)})
+        for key, entry in entries.items()
+    }
+
+
+def forwards_of(backward: str, entries: Entries, versions: Versions) -> list[str]:
+    """The entries that have this one as their backward."""
+    return [k for k, entry in entries.items() if backward_of(k, entry, versions) == backward]
+
+
+def with_attributes_of_forwards(
+    entries: Entries, like_forward: Sequence[str]
+) -> tuple[dict[str, CompositeDocument], dict[str, str]]:
+    """Give entries the attributes of their forwards.
+
+    Args:
+        like_forward: the entries that have `attributes: forward`.
+
+    Returns:
+        All entries, and the mistake of each entry for which this is not possible.
+    """
+    versions = versions_of(entries)
+    changed, mistakes = dict(entries), {}
+    for key in like_forward:
+        forwards = forwards_of(key, entries, versions)
+        mistake = next(_mistakes(forwards, entries, like_forward), None)
+        if mistake is None:
+            attributes = entries[forwards[0]].attributes
+            changed[key] = entries[key].model_copy(update={"attributes": attributes})
+        else:
+            mistakes[key] = f"attributes: {FORWARD}: {mistake}; list the attributes"
+    return changed, mistakes
+
+
+def _mistakes(
+    forwards: Sequence[str], entries: Entries, like_forward: Sequence[str]
+) -> Iterator[str]:
+    if not forwards:
+        yield "no entry has this one as its backward"
+    for key in forwards:
+        if key in like_forward:
+            yield f"its forward {key!r} has `attributes: {FORWARD}` too"
+        elif list(entries[key].attributes.items()) != list(entries[forwards[0]].attributes.items()):
+            yield f"its forwards {forwards[0]!r} and {key!r} have different attributes"

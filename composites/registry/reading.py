@@ -1,0 +1,163 @@
+"""Read the entries of a registry file: short forms and defaults are written out, and the structure
+of each entry is checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from composites import attribute_types
+from composites.errors import Problem, did_you_mean
+from composites.registry.document import (
+    NO_ATTRIBUTE_TYPE,
+    AlternativeDocument,
+    Alternatives,
+    AttributeDocument,
+    CompositeDocument,
+    KernelDocument,
+    Kernels,
+    RegistryDocument,
+)
+from composites.registry.pairs import with_attributes_of_forwards, with_default_backwards
+from composites.registry.short_forms import spelled_out
+from composites.registry.yaml_text import Path, YamlText
+
+HINTS = 20
+"""How many problems of a file get a hint such as `did you mean`. Hints for thousands would take
+minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDocument:
+    """The well-formed entries of a file, and the problems of the rest."""
+
+    namespace: str
+    names: tuple[str, ...]
+    """Names of all entries, including those with problems."""
+    entries: dict[str, CompositeDocument]
+    alternatives: dict[str, Alternatives]
+    """For entries of other registries."""
+    kernels: dict[str, Kernels]
+    """For composites of other registries."""
+    text: YamlText
+    """The text of the file, with the lines of what short forms say."""
+    problems: list[Problem]
+
+
+def read_document(text: YamlText, file: str) -> CheckedDocument:
+    """Check the structure of a file. Each entry is checked on its own, so that a problem in one
+    entry does not hide the problems of another."""
+    data = text.data
+    composites = data.get("composites") if isinstance(data, dict) else None
+    if isinstance(composites, dict):
+        data = {**data, "composites": {name: {"op": "aten::relu"} for name in composites}}
+    else:
+        composites = {}
+    long = spelled_out(composites, text, file)
+    text, problems = long.text, long.problems
+    try:
+        checked = RegistryDocument.model_validate(data)
+    except ValidationError as error:
+        checked = None
+        problems += _problems(error, (), text, file, len(problems))
+    entries: dict[str, CompositeDocument] = {}
+    for name, entry in long.entries.items():
+        try:
+            entries[name] = CompositeDocument.model_validate(entry)
+        except ValidationError as error:
+            problems += _problems(error, ("composites", name), text, file, len(problems))
+    if checked is not None and checked.schema_ > 1:
+        entries = with_default_backwards(entries)
+    if not problems:  # a forward with a problem is not among the entries
+        entries, mistakes = with_attributes_of_forwards(entries, long.like_forward)
+        for name, message in mistakes.items():
+            line = text.line(("composites", name, "attributes"))
+            problems.append(Problem(file, line, name, message))
+    return CheckedDocument(
+        namespace=checked.namespace if checked else "",
+        names=tuple(composites),
+        entries=entries,
+        alternatives=checked.alternatives if checked else {},
+        kernels=checked.kernels if checked else {},
+        text=text,
+        problems=problems,
+    )
+
+
+def _problems(
+    error: ValidationError, place: Path, text: YamlText, file: str, before: int
+) -> list[Problem]:
+    """The problems of an error. Those beyond HINTS of a file have no hints."""
+    return [
+        _problem(dict(detail), place, text, file, hints=number < HINTS)
+        for number, detail in enumerate(error.errors(), before)
+    ]
+
+
+def _model(path: Path) -> type[BaseModel]:
+    """The model of the mapping that a key is in."""
+    match path:
+        case ("composites", _, _):
+            return CompositeDocument
+        case ("composites", _, "attributes", _, _):
+            return AttributeDocument
+        case ("composites", _, "alternatives", _, _) | ("alternatives", _, _, _):
+            return AlternativeDocument
+        case ("composites", _, "kernels", _, _, _) | ("kernels", _, _, _, _):
+            return KernelDocument
+    return RegistryDocument
+
+
+def _problem(
+    detail: dict[str, Any], place: Path, text: YamlText, file: str, *, hints: bool
+) -> Problem:
+    # pydantic adds parts to the location that are not keys of the file: "[key]" for an invalid
+    # key, and the type that it tried for a union.
+    path = place
+    for part in detail["loc"]:
+        if (*path, part) in text.lines or detail["type"] in ("missing", "extra_forbidden"):
+            path = (*path, part)
+    entry = str(path[1]) if len(path) > 1 and path[0] == "composites" else None
+    return Problem(file, text.line(path), entry, _message(detail, path, hints=hints))
+
+
+def _message(detail: dict[str, Any], path: Path, *, hints: bool) -> str:
+    kind, key = detail["type"], path[-1] if path else ""
+    if kind == "extra_forbidden":
+        keys = [info.alias or name for name, info in _model(path).model_fields.items()]
+        hint = did_you_mean(str(key), keys) if hints else ""
+        return f"unknown key {key!r}{hint} (the keys are {', '.join(keys)})"
+    if kind == "missing":
+        return f"key {key!r} is missing"
+    if kind in ("model_type", "dict_type"):
+        is_entry = len(path) == 2 and path[0] == "composites"
+        form = f"{'an operator or ' if is_entry else ''}a mapping of keys to values"
+        return f"{_where(path)} must be {form}, not {_written(detail)}"
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    if message == NO_ATTRIBUTE_TYPE:
+        hint = did_you_mean(str(detail["input"]), attribute_types.NAMES) if hints else ""
+        known = ", ".join(attribute_types.NAMES)
+        arrays = "and arrays of these such as array<i32>"
+        return f"{_written(detail)} {message}{hint} (known: {known}, {arrays})"
+    if kind == "literal_error":
+        return f"{key}: must be {detail['ctx']['expected']}, not {_written(detail)}"
+    if kind == "value_error":
+        return f"{_inside_entry(path)}{message}"
+    return f"{_where(path)}: {message[0].lower()}{message[1:]}, not {_written(detail)}"
+
+
+def _inside_entry(path: Path) -> str:
+    if path and path[0] == "alternatives":
+        return f"{' '.join(map(str, path[:3]))}: "
+    return f"{path[2]} {path[3]}: " if len(path) > 3 else ""
+
+
+def _where(path: Path) -> str:
+    return ".".join(str(part) for part in path) or "the file"
+
+
+def _written(detail: dict[str, Any]) -> str:
+    shown = repr(detail["input"])
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
