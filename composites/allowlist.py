@@ -10,12 +10,14 @@
 | `all` | every entry that no vendor entry shadows |
 | `-softmax`, `-acme.*` | removes the same entries in all versions, wherever the item appears |
 
+An entry that is removed takes those along that fuse its calls, unless an item names them.
+
 Without a version, each entry is meant in its highest one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from composites.errors import AllowlistError
 from composites.registry.catalog import Catalog
@@ -62,11 +64,24 @@ def resolve(
     if removed and not added and not exact:
         given, meant = ",".join(items), ",".join(("all", *items))
         raise AllowlistError(f"{given!r} only removes entries and turns none on; write {meant!r}")
+    removed |= _fusing(removed, catalog).difference(
+        entry.identity for entry in named_entries(items, catalog)
+    )
     return tuple(
         entry
         for entry in catalog
         if entry.identity in exact.get(entry.qualified, added) and entry.identity not in removed
     )
+
+
+def _fusing(removed: Set[str], catalog: Catalog) -> set[str]:
+    """Identities of entries that combine calls of entries which are removed."""
+    names = {entry.qualified for entry in catalog if entry.identity in removed}
+    return {
+        entry.identity
+        for entry in catalog
+        if entry.fuses is not None and f"{entry.namespace}.{entry.fuses}" in names
+    }
 
 
 def named_entries(items: Iterable[str], catalog: Catalog) -> tuple[Composite, ...]:

@@ -378,6 +378,7 @@ class CompositeDocument(_Strict):
     )
     gradients: list[str] = Field(default_factory=list)
     group: Name | None = None
+    fuses: Name | None = None
     rewrites: dict[Annotated[str, BeforeValidator(_caught)], FunctionName] = Field(
         default_factory=dict
     )

@@ -256,6 +256,9 @@ class Composite:
     returns."""
     group: str | None = None
     """A name that turns on all entries of a group."""
+    fuses: str | None = None
+    """The entry of the same registry whose calls this one combines. An allowlist that leaves that
+    entry out leaves this one out too."""
     rewrites: tuple[tuple[str, str], ...] = ()
     """Other operators and Python functions whose calls can be rewritten as calls that this entry
     catches. Each comes with the `package.module:function` that rewrites the call."""

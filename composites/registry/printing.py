@@ -71,6 +71,8 @@ def entry_document(entry: Composite) -> dict[str, Any]:
         document["gradients"] = list(entry.gradients)
     if entry.group is not None:
         document["group"] = entry.group
+    if entry.fuses is not None:
+        document["fuses"] = entry.fuses
     if entry.rewrites:
         document["rewrites"] = dict(entry.rewrites)
     if entry.jax:

@@ -67,6 +67,8 @@ def _lines(entry: Composite, registry: Registry) -> Iterator[str]:
         yield f"in JAX programs catches `{caught}`, adapted by `{target}`"
     if entry.group is not None:
         yield f"group: `{entry.group}`"
+    if entry.fuses is not None:
+        yield f"combines calls of `{entry.fuses}`, and is left out with it"
     if entry.adapt is not None:
         yield f"arguments adapted by `{entry.adapt}`"
     yield "operands: " + ", ".join(_operand(name, callee) for name in entry.operands)

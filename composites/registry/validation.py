@@ -148,6 +148,12 @@ def _across_entries(document: CheckedDocument, text: YamlText, source: str) -> I
             line = text.line(("composites", name))
             yield Problem(source, line, name, f"is version {version} of {plain}, as {first!r} is")
     for name, entry in entries.items():
+        if entry.fuses is not None and (entry.fuses == name or entry.fuses not in versions):
+            line = text.line(("composites", name, "fuses"))
+            hint = did_you_mean(entry.fuses, [known for known in versions if known != name])
+            message = f"fuses: there is no other entry {entry.fuses!r}{hint}"
+            yield Problem(source, line, name, message)
+    for name, entry in entries.items():
         if entry.backward in (None, DERIVE):
             continue
         assert entry.backward is not None
@@ -240,6 +246,7 @@ class _EntryReader:
             saved=self._saved(),
             gradients=tuple(self.entry.gradients),
             group=self.entry.group,
+            fuses=self.entry.fuses,
             rewrites=tuple(self._rewrites()),
             jax=tuple(self._jax()),
             example=tuple(self._example(operator)),

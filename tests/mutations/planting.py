@@ -208,14 +208,15 @@ class _Planter(ast.NodeTransformer):
         if isinstance(node.test, ast.Compare | ast.BoolOp | ast.UnaryOp):
             return self.generic_visit(node)
         pristine = copy.deepcopy(node.test)
-        node = self.generic_visit(node)
+        self.generic_visit(node)
         node.test = self._planted(node.test, pristine, ast.UnaryOp(ast.Not(), pristine))
         return node
 
     def _site(self, node: ast.expr, change: Callable[..., ast.expr]) -> ast.AST:
         pristine = copy.deepcopy(node)
         changed = change(copy.deepcopy(node))
-        return self._planted(self.generic_visit(node), pristine, changed)
+        self.generic_visit(node)
+        return self._planted(node, pristine, changed)
 
     def _planted(self, visited: ast.expr, pristine: ast.expr, changed: ast.expr) -> ast.expr:
         if not any(name.endswith("()") for name in self._functions):

@@ -6,6 +6,7 @@ tests and not the imports of torch and torch_xla.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -71,7 +73,7 @@ def _serve() -> None:
     os.dup2(2, 1)
     for line in sys.stdin:
         request = json.loads(line)
-        outcome = _in_a_fork(request["seconds"], lambda request=request: _run_tests(**request))
+        outcome = _in_a_fork(request["seconds"], partial(_run_tests, **request))
         answers.write(json.dumps({"caught": outcome.caught, "reason": outcome.reason}) + "\n")
         answers.flush()
 
@@ -119,10 +121,10 @@ class _FirstFailure:
 
 def _run_tests(site: int, tests: Sequence[str], seconds: float) -> str:
     """The first test that fails with the fault of `site`; empty if none does."""
-    import composites._planted as switch  # of the copy
+    switch = importlib.import_module("composites._planted")  # of the copy
 
     os.environ["COMPOSITES_MUTANT"] = str(site)
-    switch.chosen = site
+    vars(switch)["chosen"] = site
     first = _FirstFailure()
     status = pytest.main(["-q", "-x", "--tb=no", "-m", "", *tests], plugins=[first])
     if not first.test and status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

@@ -71,6 +71,13 @@ def test_a_leading_minus_takes_away_wherever_it_stands() -> None:
     assert "ptxla.log_softmax" in names("all,-softmax")
 
 
+def test_an_entry_that_is_left_out_takes_those_along_that_fuse_its_calls() -> None:
+    without_adam = names("all,-adam")
+    assert "ptxla.fused_adam" not in without_adam
+    assert {"ptxla.adamw", "ptxla.fused_adamw"} <= set(without_adam)
+    assert "ptxla.fused_adam" in names("all,fused_adam,-adam")
+
+
 def test_only_taking_away_is_an_error() -> None:
     with pytest.raises(AllowlistError, match=r"'-softmax' only removes .* write 'all,-softmax'"):
         names("-softmax")

@@ -72,7 +72,7 @@ class FileTimes:
         times.wall += report.duration
         if report.when == "teardown":
             times.tests += 1
-            times.cpu += dict(report.user_properties).get(_CPU, 0.0)
+            times.cpu += sum(float(str(value)) for key, value in report.user_properties if key == _CPU)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
