@@ -7,6 +7,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from composites.attribute_types import SEGMENT_SIZES
@@ -294,12 +295,11 @@ def _replacement(
 
     target, made = entry.functions[0], backend()
     registry = Registry(entry.location.file, entry.namespace, (entry,))
-    make = load_function_hook(entry, function, target, registry)
     counted = statistics.of(entry, always_on=True)
     definition = Definition(entry, made.frontend, counted, function)
-    of_function = CompositeFunction(definition, made.compiled_calls)
+    of_function = CompositeFunction(definition, made.compiled_calls, unclaimed)
     counted.caches |= {"forward": of_function.forward, "derived backward": definition.derived}
-    hook = make(of_function, unclaimed)
+    hook = MethodType(load_function_hook(entry, function, target, registry), of_function)
     owns = made.frontend.tensors.owns
     return Replacement(
         hook, traced_function(entry, function, target, hook, function, owns, counted)

@@ -49,20 +49,18 @@ class Hook:
     function: str
     composite: str
     key_text: str
-    op: str
     version: int
     schema: str
     parameters: list[str]
-    arguments: list[str]
-    operands: list[str]
+    arguments: str
     operand_tuple: str
-    grouped: bool
-    """Whether an operand is a list of tensors."""
+    tensors: list[str]
+    """The composite's operands, then the tensors that are None in calls that the entry takes."""
+    call_parameters: list[str]
+    """The same as the parameters of `call`."""
     key: str
-    unmet: str
+    unmet: str | None
     attributes: list[tuple[str, str]]
-    returns: str
-    result: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +72,19 @@ class CompositeHook:
     key_text: str
     caught: str
     schema: str
-    keyed: bool
-    """Whether the dispatcher passes its dispatch keys as the first argument."""
     parameters: list[str]
     arguments: str
+    """The same arguments, to pass them on."""
     paths: list[tuple[str, str]]
     """Local names, and the expressions read from arguments, such as `self.weight`."""
     key: str
     operand_tuple: str
     operands: list[str]
-    unmet: str
+    unmet: str | None
     attributes: list[tuple[str, str]]
     call: str
-    values: list[str] | None
-    """Names of the arguments that an explicit backward may take."""
+    values: list[tuple[str, str]]
+    """The arguments that an explicit backward may take, by name."""
 
 
 @cache
@@ -246,10 +243,9 @@ def operator_name(entry: Composite) -> str:
 def _function_names(registry: Registry) -> dict[str, str]:
     """A Python name for each entry. Entry names can contain dots and `$`, and can be keywords."""
     taken = {
-        "torch", "Tensor", "Number", "Any", "Kernel", "EntryLowering", "_Fallback", "_Arguments",
-        "_all", "_dict", "_list", "_tuple", "_type", "_key_of", "_attr", "_grouped", "_ungrouped",
-        "_guarded_self", "_owner_key", "_tensor_key", "_value_key", "CompositeFunction",
-        "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
+        "torch", "Tensor", "Number", "Any", "EntryLowering", "CompositeFunction", "_Arguments",
+        "_all", "_tuple", "_type", "_key_of", "_attr", "_guarded_self", "_owner_key",
+        "_tensor_key", "_value_key", "BACKEND_HOOKS", "AUTOGRAD_HOOKS", "FUNCTION_HOOKS",
     }  # fmt: skip
     functions: dict[str, str] = {}
     for entry in registry.composites:
@@ -264,26 +260,22 @@ def _function_names(registry: Registry) -> dict[str, str]:
 
 
 def _hook(entry: Composite, function: str, operator: Operator, registry: Registry) -> Hook:
-    operands = list(entry.operands)
+    left_out = [a.name for a in operator.tensors if a.name not in entry.operands]
     _check_names(entry, operator, [])
-    optional = {argument.name for argument in operator.tensors if argument.optional}
     return Hook(
         function=function,
         composite=entry.composite_name,
         key_text=repr(registry.key(entry)),
-        op=operator.qualified,
         version=entry.version,
         schema=operator.schema,
-        parameters=_parameters(operator),
-        arguments=[_passed(argument) for argument in operator.arguments],
-        operands=operands,
-        operand_tuple=_tuple(operands),
-        grouped=any(is_list(name, operator) for name in operands),
+        parameters=["_lowering: EntryLowering", *_parameters(operator)],
+        arguments=", ".join(_passed(argument) for argument in operator.arguments),
+        operand_tuple=_tuple(list(entry.operands)),
+        tensors=[*entry.operands, *left_out],
+        call_parameters=[*entry.operands, *(f"{name}=None" for name in left_out)],
         key=_tuple([part for argument in operator.arguments for part in _key(argument)]),
         unmet=_unmet(entry, operator, _checker("_lowering", registry)),
         attributes=_attributes(entry, operator),
-        returns=_returns(operator),
-        result=_result(entry, operator, optional),
     )
 
 
@@ -296,6 +288,12 @@ def _composite_hook(
     keyed: bool,
     values: bool,
 ) -> CompositeHook:
+    """The parts of a hook above the backend.
+
+    Args:
+        keyed: whether the dispatcher passes its dispatch keys as the first argument.
+        values: whether an explicit backward may take the arguments that are not operands.
+    """
     paths = _paths(entry, operator)
     _check_names(entry, operator, paths)
     operands = [_local(name) for name in entry.operands]
@@ -308,15 +306,18 @@ def _composite_hook(
         for a, written in zip(operator.arguments, call, strict=True)
     ]
     arguments = [_passed(argument) for argument in operator.arguments]
-    plain = [a.name for a in operator.arguments if a.name not in entry.operands]
+    plain = [(repr(a.name), a.name) for a in operator.arguments if a.name not in entry.operands]
     return CompositeHook(
         function=function,
         composite=entry.composite_name,
         key_text=repr(registry.key(entry)),
         caught=operator.qualified,
         schema=_one_line(operator.schema),
-        keyed=keyed,
-        parameters=_parameters(operator),
+        parameters=[
+            "_composite: CompositeFunction",
+            *(["_keys: Any"] if keyed else []),
+            *_parameters(operator),
+        ],
         arguments=", ".join(["_keys", *arguments] if keyed else arguments),
         paths=[(_local(path), path) for path in paths],
         key=_tuple(
@@ -328,7 +329,7 @@ def _composite_hook(
         unmet=_unmet(entry, operator, _checker("_composite", registry)),
         attributes=_attributes(entry, operator),
         call=", ".join(passed),
-        values=plain if values else None,
+        values=plain if values else [],
     )
 
 
@@ -471,14 +472,15 @@ class _Condition:
     otherwise: str
 
 
-def _unmet(entry: Composite, operator: Operator, holds: str | None) -> str:
-    """An expression for the first of the entry's conditions that a call does not meet, or None.
+def _unmet(entry: Composite, operator: Operator, holds: str | None) -> str | None:
+    """An expression for the first of the entry's conditions that a call does not meet, or None. It
+    is None itself if the entry has no conditions.
 
     `holds` is the name of a function that evaluates a condition from its text and a lambda.
     """
     conditions = _conditions(entry, operator, holds)
     if not conditions:
-        return "None"
+        return None
     parts = [f"{c.otherwise} if not {_in_brackets(c.expression)}" for c in conditions]
     return f"({' else '.join(parts)} else None)"
 
@@ -584,31 +586,6 @@ def _attribute(attribute: Attribute, entry: Composite, operator: Operator) -> st
     if attribute.optional:
         return f"None if {argument} is None else {writer}({value})"
     return f"{writer}({value})"
-
-
-def _result(entry: Composite, operator: Operator, optional: set[str]) -> str:
-    operands, returns = list(entry.operands), len(operator.results)
-    lists = [name for name in operands if is_list(name, operator)]
-    # torch requires the form `namespace::name`; the name may contain dots.
-    symbol = repr(f"{entry.namespace}::{entry.composite}")
-    passed = "_operands" if lists else _tuple(operands)
-    if optional.intersection(operands):
-        passed = f"[t for t in {passed} if t is not None]"
-    call = f"_insert({symbol}, {passed}, _computation)"
-    if entry.results:
-        arguments = ", ".join(_passed(argument) for argument in operator.arguments)
-        others = f"lambda: _otherwise({arguments})"
-        return f"_tuple(_lowering.entry.completed({call}, {others}))"
-    if operator.returns_list:
-        return f"_list({call})"
-    return f"{call}[0]  # type: ignore[no-any-return]" if returns == 1 else f"_tuple({call})"
-
-
-def _returns(operator: Operator) -> str:
-    if operator.returns_list:
-        return "list[Tensor]"
-    count = len(operator.results)
-    return "Tensor" if count == 1 else f"tuple[{', '.join(['Tensor'] * count)}]"
 
 
 def _one_line(text: str) -> str:

@@ -1,8 +1,8 @@
 """What hooks at the backend's dispatch key call: from operands to a computation.
 
 A generated hook looks up a call by everything that its composite depends on. Only calls with a new
-key get here. The result is cached, so the hot path is one dictionary lookup and one insertion into
-the graph.
+key are lowered. The result is a kernel for all calls with this key, so the hot path is one
+dictionary lookup and one insertion into the graph.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ from lowering.dispatch.alternatives import (
 )
 from lowering.dispatch.computations import TRANSIENT, NotNowError, remember
 from lowering.dispatch.decomposition import Call, Decomposer
+from lowering.dispatch.operand_lists import grouped, ungrouped
 from lowering.dispatch.statistics import EntryStatistics, Fallback, written_operands
 from lowering.emission.composite import CompositeHlo, emit_composite
 from lowering.emission.types import SEED_TYPE, DecompositionHlo, TensorType
@@ -52,22 +54,16 @@ class EntryLowering:
     frontend: Frontend
     decomposer: Decomposer
     alternatives: Alternatives
+    otherwise: Kernel
+    """Takes the calls that the entry does not claim."""
     computations: dict[Hashable, Any]
-    """From the key of a call to a computation, or a Fallback."""
+    """From the key of a call to a computation, or a Fallback. Other lowerings of the entry may have
+    made them."""
     statistics: EntryStatistics
+    kernels: dict[Hashable, Kernel] = field(default_factory=dict)
+    """From the key of a call to a function of its tensors, which inserts the computation into the
+    graph or falls back. Operands come first, in the composite's order."""
     _lowering: ThreadFlag = field(default_factory=ThreadFlag)
-
-    @property
-    def symbol(self) -> str:
-        """Name of the node in the frontend's graph. torch requires the form `namespace::name`."""
-        return f"{self.entry.namespace}::{self.entry.name}"
-
-    @property
-    def insert(self) -> Callable[[str, Sequence[Any], Any], Sequence[Any]]:
-        results = self.entry.exposed(self.operator.results)
-        graph = self.frontend.graph
-        one = len(results) == 1 and not self.operator.returns_list
-        return graph.insert if one else graph.insert_several
 
     def holds(self, text: str, condition: Callable[[], Any]) -> bool:
         """Whether a condition of the entry holds for a call."""
@@ -77,36 +73,92 @@ class EntryLowering:
         self,
         key: Hashable,
         *,
-        unmet: str | None,
-        operands: Sequence[torch.Tensor | None],
-        attributes: Callable[[], Mapping[str, str | None]],
+        operands: Sequence[Any],
         call: Call,
-    ) -> Any:
-        """The computation for a call whose key is new, or a Fallback.
+        unmet: str | None = None,
+        attributes: Callable[[], Mapping[str, str | None]] = dict,
+    ) -> Kernel:
+        """The kernel for calls with a new key; see `kernels`.
 
         Args:
             key: everything that the composite depends on.
+            operands: tensors in the composite's order, or lists of them; None for an absent
+                operand.
+            call: see `Call`. Tensors that are not operands may follow these.
             unmet: the condition of the entry that the call does not meet; None if it meets all.
-            operands: tensors in the composite's order; None for an absent operand.
             attributes: returns the attributes as MLIR text.
-            call: calls a function of the operator's signature with operands in place of tensors.
 
         Raises:
             LoweringError: the entry's own decomposition failed, or its results differ in type from
                 those of the operator.
         """
-        if self._lowering.active:
-            return Fallback(self.entry.qualified, "", "", is_missed=False)
-        if unmet is not None:
-            computation: Any = self._fallback(unmet, operands)
-        else:
+        computation = self.computations.get(key)
+        if computation is None:
+            if self._lowering.active:
+                inside = Fallback(self.entry.qualified, "", "", is_missed=False)
+                return self._falling_back(inside, call)
             try:
                 with self._lowering.raised():
-                    computation = self._computation(operands, attributes, call)
+                    computation = self._new_computation(operands, call, unmet, attributes)
             except NotNowError as error:
-                return error.fallback
-        remember(self.computations, key, computation)
-        return computation
+                return self._falling_back(error.fallback, call)
+            remember(self.computations, key, computation)
+        if isinstance(computation, Fallback):
+            kernel = self._falling_back(computation, call)
+        else:
+            kernel = self._inserting(computation, operands, call)
+        remember(self.kernels, key, kernel)
+        return kernel
+
+    def _new_computation(
+        self,
+        operands: Sequence[Any],
+        call: Call,
+        unmet: str | None,
+        attributes: Callable[[], Mapping[str, str | None]],
+    ) -> Any:
+        if any(isinstance(operand, list | tuple) for operand in operands):
+            operands, groups = ungrouped(operands)
+            call = grouped(groups, call)
+        if unmet is not None:
+            return self._fallback(unmet, operands)
+        return self._computation(operands, attributes, call)
+
+    def _inserting(self, computation: Any, operands: Sequence[Any], call: Call) -> Kernel:
+        """A kernel that inserts a computation, and returns results as the operator does."""
+        entry, operator, graph = self.entry, self.operator, self.frontend.graph
+        statistics, otherwise = self.statistics, self.otherwise
+        # torch requires the form `namespace::name`; the name may contain dots.
+        symbol = f"{entry.namespace}::{entry.composite}"
+        is_one = len(entry.exposed(operator.results)) == 1 and not operator.returns_list
+        insert = graph.insert if is_one else graph.insert_several
+        is_plain = len(operands) == len(operator.tensors) and all(map(torch.is_tensor, operands))
+
+        def insert_one(*tensors: Any) -> Any:  # most calls take this, so it does nothing else
+            statistics.caught += 1
+            return insert(symbol, tensors, computation)[0]
+
+        def insert_any(*tensors: Any) -> Any:
+            statistics.caught += 1
+            flat = tensors if is_plain else ungrouped(tensors)[0]
+            results = insert(symbol, [t for t in flat if t is not None], computation)
+            if entry.results:
+                results = entry.completed(results, partial(call, otherwise, *tensors))
+            if operator.returns_list:
+                return list(results)
+            return tuple(results) if len(results) > 1 else results[0]
+
+        return insert_one if is_one and is_plain and not entry.results else insert_any
+
+    def _falling_back(self, fallback: Fallback, call: Call) -> Kernel:
+        """A kernel that counts a call and leaves it to `otherwise`."""
+        otherwise = self.otherwise
+
+        def fall_back(*tensors: Any) -> Any:
+            fallback.count_call()
+            return call(otherwise, *tensors)
+
+        return fall_back
 
     def _computation(
         self,
@@ -304,19 +356,23 @@ def make_lowering(
     operator: Operator,
     frontend: Frontend,
     stock: Kernel,
+    otherwise: Kernel,
     computations: dict[Hashable, Any],
     statistics: EntryStatistics,
     chosen: tuple[Alternative, ...] = (),
 ) -> EntryLowering:
     """The lowering of an entry, with the computations that it has already made.
 
-    `chosen` are the alternatives that may take its calls.
+    Args:
+        stock: the stock kernel, at the dispatch key where the operator is caught.
+        otherwise: takes the calls that the entry does not claim.
+        chosen: the alternatives that may take its calls.
     """
     decomposer = Decomposer(entry, frontend, stock, operator.implicit_autograd)
     alternatives = Alternatives(entry, chosen, stock, statistics)
     statistics.caches["backend"] = computations
     return EntryLowering(
-        entry, operator, frontend, decomposer, alternatives, computations, statistics
+        entry, operator, frontend, decomposer, alternatives, otherwise, computations, statistics
     )
 
 

@@ -33,11 +33,7 @@ _GENERATED = ("lowering.generated.", "<conditions of ", "<frozen ", "<eval_with_
 @dataclass(slots=True, eq=False)
 class Fallback:
     """Calls that an entry does not claim, for one reason. They fall back to the stock lowering,
-    unless another entry claims them.
-
-    It takes the place of a computation. Hooks compare a computation's class with this one, since
-    that is the fastest test.
-    """
+    unless another entry claims them. It takes the place of a computation."""
 
     entry: str
     """The entry's qualified name."""

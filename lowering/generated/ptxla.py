@@ -2,11 +2,11 @@
 # Template: lowering/codegen/hooks.py.jinja
 """Hooks of the ptxla composites, generated from the schemas of their operators.
 
-The arguments of a hook are the lowering of its entry and the kernel for calls that the entry does
-not claim. It returns a kernel with the operator's signature.
+A hook has the arguments of what it catches. Before them it takes the lowering of its entry, to
+which it is bound as a method is to an object.
 """
 
-# ruff: noqa: B006, E501, E713
+# ruff: noqa: B006, E501, E713, F401
 from __future__ import annotations
 
 from typing import Any
@@ -24,3996 +24,2435 @@ from lowering.dispatch.guarded_self import guarded_self as _guarded_self
 from lowering.dispatch.keys import owner_key as _owner_key
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
-from lowering.dispatch.operand_lists import grouped as _grouped
-from lowering.dispatch.operand_lists import ungrouped as _ungrouped
-from lowering.dispatch.statistics import Fallback as _Fallback
-from lowering.frontends.protocols import Kernel
-
-__all__ = [
-    "AUTOGRAD_HOOKS",
-    "BACKEND_HOOKS",
-    "FUNCTION_HOOKS",
-    "Any",
-    "CompositeFunction",
-    "EntryLowering",
-    "Kernel",
-    "Number",
-    "Tensor",
-    "_Arguments",
-    "_Fallback",
-    "_all",
-    "_attr",
-    "_dict",
-    "_grouped",
-    "_guarded_self",
-    "_key_of",
-    "_list",
-    "_owner_key",
-    "_tensor_key",
-    "_tuple",
-    "_type",
-    "_ungrouped",
-    "_value_key",
-    "torch",
-]
 
 # Arguments can have the names of these.
-_all, _dict, _list, _tuple, _type = all, dict, list, tuple, type
+_all, _tuple, _type = all, tuple, type
 
 
-def gelu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def gelu(_lowering: EntryLowering, self: Tensor, *, approximate: str = 'none') -> Any:
     """Lower calls as ptxla.gelu, version 1.
 
     aten::gelu(Tensor self, *, str approximate="none") -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, approximate)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {'approximate': _attr.string(approximate)},
+        call=lambda _op, self: _op(self, approximate=approximate),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, *, approximate: str = 'none') -> Tensor:
-        _key = (self.shape, self.dtype, approximate)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'approximate': _attr.string(approximate),
-                },
-                call=lambda _op, self: _op(self, approximate=approximate),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, approximate=approximate)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::gelu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def gelu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def gelu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, *, approximate: str = 'none') -> Any:
     """Lower calls as ptxla.gelu_backward, version 1.
 
     aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, approximate)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self),
+        attributes=lambda: {'approximate': _attr.string(approximate)},
+        call=lambda _op, grad_output, self: _op(grad_output, self, approximate=approximate),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor, *, approximate: str = 'none') -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, approximate)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self),
-                attributes=lambda: {
-                    'approximate': _attr.string(approximate),
-                },
-                call=lambda _op, grad_output, self: _op(grad_output, self, approximate=approximate),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, approximate=approximate)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::gelu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def silu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def silu(_lowering: EntryLowering, self: Tensor) -> Any:
     """Lower calls as ptxla.silu, version 1.
 
     aten::silu(Tensor self) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        call=lambda _op, self: _op(self),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor) -> Tensor:
-        _key = (self.shape, self.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=_dict,
-                call=lambda _op, self: _op(self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::silu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def silu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor) -> Any:
     """Lower calls as ptxla.silu_backward, version 1.
 
     aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self),
+        call=lambda _op, grad_output, self: _op(grad_output, self),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self),
-                attributes=_dict,
-                call=lambda _op, grad_output, self: _op(grad_output, self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::silu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def hardswish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def hardswish(_lowering: EntryLowering, self: Tensor) -> Any:
     """Lower calls as ptxla.hardswish, version 1.
 
     aten::hardswish(Tensor self) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        call=lambda _op, self: _op(self),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor) -> Tensor:
-        _key = (self.shape, self.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=_dict,
-                call=lambda _op, self: _op(self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::hardswish', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def hardswish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def hardswish_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor) -> Any:
     """Lower calls as ptxla.hardswish_backward, version 1.
 
     aten::hardswish_backward(Tensor grad_output, Tensor self) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self),
+        call=lambda _op, grad_output, self: _op(grad_output, self),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self),
-                attributes=_dict,
-                call=lambda _op, grad_output, self: _op(grad_output, self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::hardswish_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def mish(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def mish(_lowering: EntryLowering, self: Tensor) -> Any:
     """Lower calls as ptxla.mish, version 1.
 
     aten::mish(Tensor self) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        call=lambda _op, self: _op(self),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor) -> Tensor:
-        _key = (self.shape, self.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=_dict,
-                call=lambda _op, self: _op(self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::mish', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def mish_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def mish_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor) -> Any:
     """Lower calls as ptxla.mish_backward, version 1.
 
     aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self),
+        call=lambda _op, grad_output, self: _op(grad_output, self),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self),
-                attributes=_dict,
-                call=lambda _op, grad_output, self: _op(grad_output, self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::mish_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def elu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def elu(_lowering: EntryLowering, self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Any:
     """Lower calls as ptxla.elu, version 1.
 
     aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _key_of(alpha), _key_of(scale), _key_of(input_scale))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'alpha': _attr.f32(alpha),
+            'scale': _attr.f32(scale),
+            'input_scale': _attr.f32(input_scale),
+        },
+        call=lambda _op, self: _op(self, alpha, scale, input_scale),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, _key_of(alpha), _key_of(scale), _key_of(input_scale))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'alpha': _attr.f32(alpha),
-                    'scale': _attr.f32(scale),
-                    'input_scale': _attr.f32(input_scale),
-                },
-                call=lambda _op, self: _op(self, alpha, scale, input_scale),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, alpha, scale, input_scale)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::elu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def elu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def elu_backward(_lowering: EntryLowering, grad_output: Tensor, alpha: Number, scale: Number, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Any:
     """Lower calls as ptxla.elu_backward, version 1.
 
     aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, _key_of(alpha), _key_of(scale), _key_of(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self_or_result),
+        attributes=lambda: {
+            'alpha': _attr.f32(alpha),
+            'scale': _attr.f32(scale),
+            'input_scale': _attr.f32(input_scale),
+            'is_result': _attr.boolean(is_result),
+        },
+        call=lambda _op, grad_output, self_or_result: _op(grad_output, alpha, scale, input_scale, is_result, self_or_result),
+    )
+    return _kernel(grad_output, self_or_result)
 
-    def hook(grad_output: Tensor, alpha: Number, scale: Number, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, _key_of(alpha), _key_of(scale), _key_of(input_scale), is_result, self_or_result.shape, self_or_result.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self_or_result),
-                attributes=lambda: {
-                    'alpha': _attr.f32(alpha),
-                    'scale': _attr.f32(scale),
-                    'input_scale': _attr.f32(input_scale),
-                    'is_result': _attr.boolean(is_result),
-                },
-                call=lambda _op, grad_output, self_or_result: _op(grad_output, alpha, scale, input_scale, is_result, self_or_result),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, alpha, scale, input_scale, is_result, self_or_result)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::elu_backward', (grad_output, self_or_result), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def hardsigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def hardsigmoid(_lowering: EntryLowering, self: Tensor) -> Any:
     """Lower calls as ptxla.hardsigmoid, version 1.
 
     aten::hardsigmoid(Tensor self) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        call=lambda _op, self: _op(self),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor) -> Tensor:
-        _key = (self.shape, self.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=_dict,
-                call=lambda _op, self: _op(self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::hardsigmoid', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def hardsigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def hardsigmoid_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor) -> Any:
     """Lower calls as ptxla.hardsigmoid_backward, version 1.
 
     aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self),
+        call=lambda _op, grad_output, self: _op(grad_output, self),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self),
-                attributes=_dict,
-                call=lambda _op, grad_output, self: _op(grad_output, self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::hardsigmoid_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def log_sigmoid(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def log_sigmoid(_lowering: EntryLowering, self: Tensor) -> Any:
     """Lower calls as ptxla.log_sigmoid, version 1.
 
     aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        call=lambda _op, self: _op(self),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=_dict,
-                call=lambda _op, self: _op(self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::log_sigmoid', (self,), _computation))
 
-    return hook
-
-def log_sigmoid_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def log_sigmoid_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, buffer: Tensor) -> Any:
     """Lower calls as ptxla.log_sigmoid_backward, version 1.
 
     aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, buffer.shape, buffer.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self, buffer),
+        call=lambda _op, grad_output, self, buffer: _op(grad_output, self, buffer),
+    )
+    return _kernel(grad_output, self, buffer)
 
-    def hook(grad_output: Tensor, self: Tensor, buffer: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, buffer.shape, buffer.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, buffer),
-                attributes=_dict,
-                call=lambda _op, grad_output, self, buffer: _op(grad_output, self, buffer),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, buffer)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::log_sigmoid_backward', (grad_output, self, buffer), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def softplus(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def softplus(_lowering: EntryLowering, self: Tensor, beta: Number = 1, threshold: Number = 20) -> Any:
     """Lower calls as ptxla.softplus, version 1.
 
     aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _key_of(beta), _key_of(threshold))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'beta': _attr.f32(beta),
+            'threshold': _attr.f32(threshold),
+        },
+        call=lambda _op, self: _op(self, beta, threshold),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, beta: Number = 1, threshold: Number = 20) -> Tensor:
-        _key = (self.shape, self.dtype, _key_of(beta), _key_of(threshold))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'beta': _attr.f32(beta),
-                    'threshold': _attr.f32(threshold),
-                },
-                call=lambda _op, self: _op(self, beta, threshold),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, beta, threshold)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::softplus', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def softplus_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def softplus_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, beta: Number, threshold: Number) -> Any:
     """Lower calls as ptxla.softplus_backward, version 1.
 
     aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(beta), _key_of(threshold))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self),
+        attributes=lambda: {
+            'beta': _attr.f32(beta),
+            'threshold': _attr.f32(threshold),
+        },
+        call=lambda _op, grad_output, self: _op(grad_output, self, beta, threshold),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor, beta: Number, threshold: Number) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(beta), _key_of(threshold))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self),
-                attributes=lambda: {
-                    'beta': _attr.f32(beta),
-                    'threshold': _attr.f32(threshold),
-                },
-                call=lambda _op, grad_output, self: _op(grad_output, self, beta, threshold),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, beta, threshold)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::softplus_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def leaky_relu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def leaky_relu(_lowering: EntryLowering, self: Tensor, negative_slope: Number = 0.01) -> Any:
     """Lower calls as ptxla.leaky_relu, version 1.
 
     aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _key_of(negative_slope))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {'negative_slope': _attr.f32(negative_slope)},
+        call=lambda _op, self: _op(self, negative_slope),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, negative_slope: Number = 0.01) -> Tensor:
-        _key = (self.shape, self.dtype, _key_of(negative_slope))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'negative_slope': _attr.f32(negative_slope),
-                },
-                call=lambda _op, self: _op(self, negative_slope),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, negative_slope)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::leaky_relu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def leaky_relu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def leaky_relu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, negative_slope: Number, self_is_result: bool) -> Any:
     """Lower calls as ptxla.leaky_relu_backward, version 1.
 
     aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(negative_slope), self_is_result)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self),
+        attributes=lambda: {
+            'negative_slope': _attr.f32(negative_slope),
+            'self_is_result': _attr.boolean(self_is_result),
+        },
+        call=lambda _op, grad_output, self: _op(grad_output, self, negative_slope, self_is_result),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor, negative_slope: Number, self_is_result: bool) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(negative_slope), self_is_result)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self),
-                attributes=lambda: {
-                    'negative_slope': _attr.f32(negative_slope),
-                    'self_is_result': _attr.boolean(self_is_result),
-                },
-                call=lambda _op, grad_output, self: _op(grad_output, self, negative_slope, self_is_result),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, negative_slope, self_is_result)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::leaky_relu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def hardtanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def hardtanh(_lowering: EntryLowering, self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Any:
     """Lower calls as ptxla.hardtanh, version 1.
 
     aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _key_of(min_val), _key_of(max_val))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'min_val': _attr.f32(min_val),
+            'max_val': _attr.f32(max_val),
+        },
+        call=lambda _op, self: _op(self, min_val, max_val),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, _key_of(min_val), _key_of(max_val))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'min_val': _attr.f32(min_val),
-                    'max_val': _attr.f32(max_val),
-                },
-                call=lambda _op, self: _op(self, min_val, max_val),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, min_val, max_val)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::hardtanh', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def hardtanh_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def hardtanh_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, min_val: Number, max_val: Number) -> Any:
     """Lower calls as ptxla.hardtanh_backward, version 1.
 
     aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(min_val), _key_of(max_val))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self),
+        attributes=lambda: {
+            'min_val': _attr.f32(min_val),
+            'max_val': _attr.f32(max_val),
+        },
+        call=lambda _op, grad_output, self: _op(grad_output, self, min_val, max_val),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor, min_val: Number, max_val: Number) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _key_of(min_val), _key_of(max_val))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self),
-                attributes=lambda: {
-                    'min_val': _attr.f32(min_val),
-                    'max_val': _attr.f32(max_val),
-                },
-                call=lambda _op, grad_output, self: _op(grad_output, self, min_val, max_val),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, min_val, max_val)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::hardtanh_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def glu(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def glu(_lowering: EntryLowering, self: Tensor, dim: int = -1) -> Any:
     """Lower calls as ptxla.glu, version 1.
 
     aten::glu(Tensor self, int dim=-1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, dim)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, self.dim()))},
+        call=lambda _op, self: _op(self, dim),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: int = -1) -> Tensor:
-        _key = (self.shape, self.dtype, dim)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                },
-                call=lambda _op, self: _op(self, dim),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::glu', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def glu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def glu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, dim: int) -> Any:
     """Lower calls as ptxla.glu_backward, version 1.
 
     aten::glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, dim)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+        operands=(grad_output, self),
+        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, grad_output.dim()))},
+        call=lambda _op, grad_output, self: _op(grad_output, self, dim),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, dim)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(grad_output, self),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
-                },
-                call=lambda _op, grad_output, self: _op(grad_output, self, dim),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, dim)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::glu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def softmax(_lowering: EntryLowering, self: Tensor, dim: int, half_to_float: bool) -> Any:
     """Lower calls as ptxla.softmax, version 1.
 
     aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, dim, half_to_float)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, self.dim()))},
+        call=lambda _op, self: _op(self, dim, half_to_float),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
-        _key = (self.shape, self.dtype, dim, half_to_float)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                },
-                call=lambda _op, self: _op(self, dim, half_to_float),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, half_to_float)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::softmax', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def softmax_backward(_lowering: EntryLowering, grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Any:
     """Lower calls as ptxla.softmax_backward, version 1.
 
     aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, output),
+        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, grad_output.dim()))},
+        call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
+    )
+    return _kernel(grad_output, output)
 
-    def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, output),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
-                },
-                call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def log_softmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def log_softmax(_lowering: EntryLowering, self: Tensor, dim: int, half_to_float: bool) -> Any:
     """Lower calls as ptxla.log_softmax, version 1.
 
     aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, dim, half_to_float)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, self.dim()))},
+        call=lambda _op, self: _op(self, dim, half_to_float),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
-        _key = (self.shape, self.dtype, dim, half_to_float)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                },
-                call=lambda _op, self: _op(self, dim, half_to_float),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, half_to_float)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::log_softmax', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def log_softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def log_softmax_backward(_lowering: EntryLowering, grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Any:
     """Lower calls as ptxla.log_softmax_backward, version 1.
 
     aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, output),
+        attributes=lambda: {'dim': _attr.i64(_attr.dim(dim, grad_output.dim()))},
+        call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
+    )
+    return _kernel(grad_output, output)
 
-    def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, output),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
-                },
-                call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::log_softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def layer_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def layer_norm(_lowering: EntryLowering, input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     """Lower calls as ptxla.layer_norm, version 1.
 
     aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+        operands=(input, weight, bias),
+        attributes=lambda: {
+            'normalized_shape': _attr.i64_list(normalized_shape),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
+    )
+    return _kernel(input, weight, bias)
 
-    def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), eps)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-                operands=(input, weight, bias),
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, normalized_shape, weight, bias, eps)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::layer_norm', [t for t in (input, weight, bias) if t is not None], _computation))
 
-    return hook
-
-def group_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def group_norm(_lowering: EntryLowering, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
     """Lower calls as ptxla.group_norm, version 1.
 
     aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), N, C, HxW, group, eps)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+        operands=(input, weight, bias),
+        attributes=lambda: {
+            'N': _attr.i64(N),
+            'C': _attr.i64(C),
+            'HxW': _attr.i64(HxW),
+            'group': _attr.i64(group),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
+    )
+    return _kernel(input, weight, bias)
 
-    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), N, C, HxW, group, eps)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-                operands=(input, weight, bias),
-                attributes=lambda: {
-                    'N': _attr.i64(N),
-                    'C': _attr.i64(C),
-                    'HxW': _attr.i64(HxW),
-                    'group': _attr.i64(group),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, weight, bias, N, C, HxW, group, eps)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::group_norm', [t for t in (input, weight, bias) if t is not None], _computation))
 
-    return hook
-
-def batch_norm_inference(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def batch_norm_inference(_lowering: EntryLowering, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Any:
     """Lower calls as ptxla.batch_norm_inference, version 1.
 
     aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), training, momentum, eps)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else 'the operand running_mean is given, and bias is not' if not (bias is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else f'training is {training!r}; the entry takes False' if not (training in (False,)) else None),
+        operands=(input, weight, bias, running_mean, running_var),
+        attributes=lambda: {'eps': _attr.f32(eps)},
+        call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
+    )
+    return _kernel(input, weight, bias, running_mean, running_var)
 
-    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), training, momentum, eps)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else 'the operand running_mean is given, and bias is not' if not (bias is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else f'training is {training!r}; the entry takes False' if not (training in (False,)) else None),
-                operands=(input, weight, bias, running_mean, running_var),
-                attributes=lambda: {
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, weight, bias, running_mean, running_var, training, momentum, eps)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::batch_norm_inference', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
 
-    return hook
-
-def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def batch_norm_backward(_lowering: EntryLowering, grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> Any:
     """Lower calls as ptxla.batch_norm_backward, version 1.
 
     aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, _tuple(output_mask))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the operand running_mean is given, and weight is not' if not (weight is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else 'the operand save_mean is given, and running_var is not' if not (running_var is not None or save_mean is None) else 'the operand save_invstd is given, and save_mean is not' if not (save_mean is not None or save_invstd is None) else None),
+        operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
+        attributes=lambda: {
+            'train': _attr.boolean(train),
+            'eps': _attr.f32(eps),
+            'output_mask': _attr.boolean_list(output_mask),
+        },
+        call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
+    )
+    return _kernel(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd)
 
-    def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, _tuple(output_mask))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the operand running_mean is given, and weight is not' if not (weight is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else 'the operand save_mean is given, and running_var is not' if not (running_var is not None or save_mean is None) else 'the operand save_invstd is given, and save_mean is not' if not (save_mean is not None or save_invstd is None) else None),
-                operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
-                attributes=lambda: {
-                    'train': _attr.boolean(train),
-                    'eps': _attr.f32(eps),
-                    'output_mask': _attr.boolean_list(output_mask),
-                },
-                call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
 
-    return hook
-
-def weight_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def weight_norm(_lowering: EntryLowering, v: Tensor, g: Tensor, dim: int = 0) -> Any:
     """Lower calls as ptxla.weight_norm, version 1.
 
     aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (v.shape, v.dtype, g.shape, g.dtype, dim)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
+        operands=(v, g),
+        attributes=lambda: {'dim': _attr.i64(dim)},
+        call=lambda _op, v, g: _op(v, g, dim),
+    )
+    return _kernel(v, g)
 
-    def hook(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
-        _key = (v.shape, v.dtype, g.shape, g.dtype, dim)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
-                operands=(v, g),
-                attributes=lambda: {
-                    'dim': _attr.i64(dim),
-                },
-                call=lambda _op, v, g: _op(v, g, dim),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(v, g, dim)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::weight_norm', (v, g), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def rms_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def rms_norm(_lowering: EntryLowering, input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
     """Lower calls as ptxla.rms_norm, version 2.
 
     aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(input, weight),
+        attributes=lambda: {
+            'normalized_shape': _attr.i64_list(normalized_shape),
+            'eps': None if eps is None else _attr.f32(eps),
+        },
+        call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
+    )
+    return _kernel(input, weight)
 
-    def hook(input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-        _key = (input.shape, input.dtype, _tuple(normalized_shape), None if weight is None else (weight.shape, weight.dtype), eps)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(input, weight),
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': None if eps is None else _attr.f32(eps),
-                },
-                call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, normalized_shape, weight, eps)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::rms_norm', [t for t in (input, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def dropout(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def dropout(_lowering: EntryLowering, input: Tensor, p: float, train: bool) -> Any:
     """Lower calls as ptxla.dropout, version 1.
 
     aten::dropout(Tensor input, float p, bool train) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (input.shape, input.dtype, p, train)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=(f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
+        operands=(input,),
+        attributes=lambda: {'p': _attr.f32(p)},
+        call=lambda _op, input: _op(input, p, train),
+    )
+    return _kernel(input)
 
-    def hook(input: Tensor, p: float, train: bool) -> Tensor:
-        _key = (input.shape, input.dtype, p, train)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=(f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
-                operands=(input,),
-                attributes=lambda: {
-                    'p': _attr.f32(p),
-                },
-                call=lambda _op, input: _op(input, p, train),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, p, train)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::dropout', (input,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def nll_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def nll_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> Any:
     """Lower calls as ptxla.nll_loss, version 1.
 
     aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, target, weight),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'ignore_index': _attr.i64(ignore_index),
+        },
+        call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
+    )
+    return _kernel(self, target, weight)
 
-    def hook(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target, weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                },
-                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::nll_loss', [t for t in (self, target, weight) if t is not None], _computation))
 
-    return hook
-
-def nll_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def nll_loss_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Any:
     """Lower calls as ptxla.nll_loss_backward, version 1.
 
     aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self, target, weight, total_weight),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'ignore_index': _attr.i64(ignore_index),
+        },
+        call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
+    )
+    return _kernel(grad_output, self, target, weight, total_weight)
 
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, target, weight, total_weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                },
-                call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::nll_loss_backward', [t for t in (grad_output, self, target, weight, total_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def nll_loss2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def nll_loss2d(_lowering: EntryLowering, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> Any:
     """Lower calls as ptxla.nll_loss2d, version 1.
 
     aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, target, weight),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'ignore_index': _attr.i64(ignore_index),
+        },
+        call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
+    )
+    return _kernel(self, target, weight)
 
-    def hook(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target, weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                },
-                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, weight, reduction, ignore_index)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::nll_loss2d', [t for t in (self, target, weight) if t is not None], _computation))
 
-    return hook
-
-def nll_loss2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def nll_loss2d_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Any:
     """Lower calls as ptxla.nll_loss2d_backward, version 1.
 
     aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self, target, weight, total_weight),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'ignore_index': _attr.i64(ignore_index),
+        },
+        call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
+    )
+    return _kernel(grad_output, self, target, weight, total_weight)
 
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, total_weight.shape, total_weight.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, target, weight, total_weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                },
-                call=lambda _op, grad_output, self, target, weight, total_weight: _op(grad_output, self, target, weight, reduction, ignore_index, total_weight),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, weight, reduction, ignore_index, total_weight)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::nll_loss2d_backward', [t for t in (grad_output, self, target, weight, total_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def mse_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def mse_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, reduction: int = 1) -> Any:
     """Lower calls as ptxla.mse_loss, version 1.
 
     aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, target.shape, target.dtype, reduction)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, target),
+        attributes=lambda: {'reduction': _attr.i64(reduction)},
+        call=lambda _op, self, target: _op(self, target, reduction),
+    )
+    return _kernel(self, target)
 
-    def hook(self: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                },
-                call=lambda _op, self, target: _op(self, target, reduction),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, reduction)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::mse_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def mse_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def mse_loss_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Any:
     """Lower calls as ptxla.mse_loss_backward, version 1.
 
     aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self, target),
+        attributes=lambda: {'reduction': _attr.i64(reduction)},
+        call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction),
+    )
+    return _kernel(grad_output, self, target)
 
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                },
-                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, reduction)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::mse_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def smooth_l1_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def smooth_l1_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Any:
     """Lower calls as ptxla.smooth_l1_loss, version 1.
 
     aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, target),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'beta': _attr.f32(beta),
+        },
+        call=lambda _op, self, target: _op(self, target, reduction, beta),
+    )
+    return _kernel(self, target)
 
-    def hook(self: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'beta': _attr.f32(beta),
-                },
-                call=lambda _op, self, target: _op(self, target, reduction, beta),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, reduction, beta)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::smooth_l1_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def smooth_l1_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def smooth_l1_loss_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float) -> Any:
     """Lower calls as ptxla.smooth_l1_loss_backward, version 1.
 
     aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self, target),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'beta': _attr.f32(beta),
+        },
+        call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, beta),
+    )
+    return _kernel(grad_output, self, target)
 
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, beta)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'beta': _attr.f32(beta),
-                },
-                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, beta),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, reduction, beta)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::smooth_l1_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def huber_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def huber_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Any:
     """Lower calls as ptxla.huber_loss, version 1.
 
     aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+        operands=(self, target),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'delta': _attr.f32(delta),
+        },
+        call=lambda _op, self, target: _op(self, target, reduction, delta),
+    )
+    return _kernel(self, target)
 
-    def hook(self: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'delta': _attr.f32(delta),
-                },
-                call=lambda _op, self, target: _op(self, target, reduction, delta),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, reduction, delta)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::huber_loss', (self, target), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def huber_loss_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def huber_loss_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float) -> Any:
     """Lower calls as ptxla.huber_loss_backward, version 1.
 
     aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+        operands=(grad_output, self, target),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'delta': _attr.f32(delta),
+        },
+        call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, delta),
+    )
+    return _kernel(grad_output, self, target)
 
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, reduction, delta)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of target is not one that the entry takes: float32, bfloat16, float16, float64' if not (target.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(grad_output, self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'delta': _attr.f32(delta),
-                },
-                call=lambda _op, grad_output, self, target: _op(grad_output, self, target, reduction, delta),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, reduction, delta)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::huber_loss_backward', (grad_output, self, target), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def binary_cross_entropy(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def binary_cross_entropy(_lowering: EntryLowering, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Any:
     """Lower calls as ptxla.binary_cross_entropy, version 1.
 
     aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, target, weight),
+        attributes=lambda: {'reduction': _attr.i64(reduction)},
+        call=lambda _op, self, target, weight: _op(self, target, weight, reduction),
+    )
+    return _kernel(self, target, weight)
 
-    def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target, weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                },
-                call=lambda _op, self, target, weight: _op(self, target, weight, reduction),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, weight, reduction)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::binary_cross_entropy', [t for t in (self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def binary_cross_entropy_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def binary_cross_entropy_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Any:
     """Lower calls as ptxla.binary_cross_entropy_backward, version 1.
 
     aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self, target, weight),
+        attributes=lambda: {'reduction': _attr.i64(reduction)},
+        call=lambda _op, grad_output, self, target, weight: _op(grad_output, self, target, weight, reduction),
+    )
+    return _kernel(grad_output, self, target, weight)
 
-    def hook(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self, target, weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                },
-                call=lambda _op, grad_output, self, target, weight: _op(grad_output, self, target, weight, reduction),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, target, weight, reduction)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::binary_cross_entropy_backward', [t for t in (grad_output, self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def binary_cross_entropy_with_logits(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def binary_cross_entropy_with_logits(_lowering: EntryLowering, self: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1) -> Any:
     """Lower calls as ptxla.binary_cross_entropy_with_logits, version 1.
 
     aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), None if pos_weight is None else (pos_weight.shape, pos_weight.dtype), reduction)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the operand pos_weight is given, and weight is not' if not (weight is not None or pos_weight is None) else None),
+        operands=(self, target, weight, pos_weight),
+        attributes=lambda: {'reduction': _attr.i64(reduction)},
+        call=lambda _op, self, target, weight, pos_weight: _op(self, target, weight, pos_weight, reduction),
+    )
+    return _kernel(self, target, weight, pos_weight)
 
-    def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), None if pos_weight is None else (pos_weight.shape, pos_weight.dtype), reduction)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the operand pos_weight is given, and weight is not' if not (weight is not None or pos_weight is None) else None),
-                operands=(self, target, weight, pos_weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                },
-                call=lambda _op, self, target, weight, pos_weight: _op(self, target, weight, pos_weight, reduction),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, weight, pos_weight, reduction)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::binary_cross_entropy_with_logits', [t for t in (self, target, weight, pos_weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def kl_div(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def kl_div(_lowering: EntryLowering, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
     """Lower calls as ptxla.kl_div, version 1.
 
     aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, log_target)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, target),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'log_target': _attr.boolean(log_target),
+        },
+        call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
+    )
+    return _kernel(self, target)
 
-    def hook(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, reduction, log_target)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'log_target': _attr.boolean(log_target),
-                },
-                call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, reduction, log_target=log_target)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::kl_div', (self, target), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def cross_entropy_loss(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def cross_entropy_loss(_lowering: EntryLowering, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Any:
     """Lower calls as ptxla.cross_entropy_loss, version 2.
 
     aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, label_smoothing)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, target, weight),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'ignore_index': _attr.i64(ignore_index),
+            'label_smoothing': _attr.f32(label_smoothing),
+        },
+        call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
+    )
+    return _kernel(self, target, weight)
 
-    def hook(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Tensor:
-        _key = (self.shape, self.dtype, target.shape, target.dtype, None if weight is None else (weight.shape, weight.dtype), reduction, ignore_index, label_smoothing)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, target, weight),
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                    'label_smoothing': _attr.f32(label_smoothing),
-                },
-                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, target, weight, reduction, ignore_index, label_smoothing)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::cross_entropy_loss', [t for t in (self, target, weight) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def scaled_dot_product_attention(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def scaled_dot_product_attention(_lowering: EntryLowering, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
     """Lower calls as ptxla.scaled_dot_product_attention, version 1.
 
     aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (query.shape, query.dtype, key.shape, key.dtype, value.shape, value.dtype, None if attn_mask is None else (attn_mask.shape, attn_mask.dtype), dropout_p, is_causal, scale, enable_gqa)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(query, key, value, attn_mask),
+        attributes=lambda: {
+            'dropout_p': _attr.f32(dropout_p),
+            'is_causal': _attr.boolean(is_causal),
+            'scale': None if scale is None else _attr.f32(scale),
+            'enable_gqa': _attr.boolean(enable_gqa),
+        },
+        call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
+    )
+    return _kernel(query, key, value, attn_mask)
 
-    def hook(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Tensor:
-        _key = (query.shape, query.dtype, key.shape, key.dtype, value.shape, value.dtype, None if attn_mask is None else (attn_mask.shape, attn_mask.dtype), dropout_p, is_causal, scale, enable_gqa)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(query, key, value, attn_mask),
-                attributes=lambda: {
-                    'dropout_p': _attr.f32(dropout_p),
-                    'is_causal': _attr.boolean(is_causal),
-                    'scale': None if scale is None else _attr.f32(scale),
-                    'enable_gqa': _attr.boolean(enable_gqa),
-                },
-                call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::scaled_dot_product_attention', [t for t in (query, key, value, attn_mask) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def embedding(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def embedding(_lowering: EntryLowering, weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
     """Lower calls as ptxla.embedding, version 1.
 
     aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (weight.shape, weight.dtype, indices.shape, indices.dtype, padding_idx, scale_grad_by_freq, sparse)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(weight, indices),
+        call=lambda _op, weight, indices: _op(weight, indices, padding_idx, scale_grad_by_freq, sparse),
+    )
+    return _kernel(weight, indices)
 
-    def hook(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
-        _key = (weight.shape, weight.dtype, indices.shape, indices.dtype, padding_idx, scale_grad_by_freq, sparse)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(weight, indices),
-                attributes=_dict,
-                call=lambda _op, weight, indices: _op(weight, indices, padding_idx, scale_grad_by_freq, sparse),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(weight, indices, padding_idx, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::embedding', (weight, indices), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def embedding_dense_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def embedding_dense_backward(_lowering: EntryLowering, grad_output: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
     """Lower calls as ptxla.embedding_dense_backward, version 1.
 
     aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, indices.shape, indices.dtype, num_weights, padding_idx, scale_grad_by_freq)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, indices),
+        attributes=lambda: {
+            'num_weights': _attr.i64(num_weights),
+            'padding_idx': _attr.i64(padding_idx),
+            'scale_grad_by_freq': _attr.boolean(scale_grad_by_freq),
+        },
+        call=lambda _op, grad_output, indices: _op(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
+    )
+    return _kernel(grad_output, indices)
 
-    def hook(grad_output: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, indices.shape, indices.dtype, num_weights, padding_idx, scale_grad_by_freq)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, indices),
-                attributes=lambda: {
-                    'num_weights': _attr.i64(num_weights),
-                    'padding_idx': _attr.i64(padding_idx),
-                    'scale_grad_by_freq': _attr.boolean(scale_grad_by_freq),
-                },
-                call=lambda _op, grad_output, indices: _op(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::embedding_dense_backward', (grad_output, indices), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def scatter_reduce(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def scatter_reduce(_lowering: EntryLowering, self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Any:
     """Lower calls as ptxla.scatter_reduce, version 1.
 
     aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, dim, index.shape, index.dtype, src.shape, src.dtype, reduce, include_self)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=(f"reduce is {reduce!r}; the entry takes 'sum' or 'prod' or 'amax' or 'amin'" if not (reduce in ('sum', 'prod', 'amax', 'amin')) else f'include_self is {include_self!r}; the entry takes True' if not (include_self in (True,)) else None),
+        operands=(self, index, src),
+        attributes=lambda: {
+            'dim': _attr.i64(_attr.dim(dim, self.dim())),
+            'reduce': _attr.string(reduce),
+            'include_self': _attr.boolean(include_self),
+        },
+        call=lambda _op, self, index, src: _op(self, dim, index, src, reduce, include_self=include_self),
+    )
+    return _kernel(self, index, src)
 
-    def hook(self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
-        _key = (self.shape, self.dtype, dim, index.shape, index.dtype, src.shape, src.dtype, reduce, include_self)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=(f"reduce is {reduce!r}; the entry takes 'sum' or 'prod' or 'amax' or 'amin'" if not (reduce in ('sum', 'prod', 'amax', 'amin')) else f'include_self is {include_self!r}; the entry takes True' if not (include_self in (True,)) else None),
-                operands=(self, index, src),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                    'reduce': _attr.string(reduce),
-                    'include_self': _attr.boolean(include_self),
-                },
-                call=lambda _op, self, index, src: _op(self, dim, index, src, reduce, include_self=include_self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, index, src, reduce, include_self=include_self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::scatter_reduce', (self, index, src), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def topk(_lowering: EntryLowering, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Lower calls as ptxla.topk, version 1.
 
     aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, k, dim, largest, sorted)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'k': _attr.i64(k),
+            'dim': _attr.i64(_attr.dim(dim, self.dim())),
+            'largest': _attr.boolean(largest),
+            'sorted': _attr.boolean(sorted),
+        },
+        call=lambda _op, self: _op(self, k, dim, largest, sorted),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, k, dim, largest, sorted)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'k': _attr.i64(k),
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                    'largest': _attr.boolean(largest),
-                    'sorted': _attr.boolean(sorted),
-                },
-                call=lambda _op, self: _op(self, k, dim, largest, sorted),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::topk', (self,), _computation))
 
-    return hook
-
-def argmax(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def argmax(_lowering: EntryLowering, self: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """Lower calls as ptxla.argmax, version 1.
 
     aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, dim, keepdim)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'dim': None if dim is None else _attr.i64(_attr.dim(dim, self.dim())),
+            'keepdim': _attr.boolean(keepdim),
+        },
+        call=lambda _op, self: _op(self, dim, keepdim),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, dim, keepdim)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': None if dim is None else _attr.i64(_attr.dim(dim, self.dim())),
-                    'keepdim': _attr.boolean(keepdim),
-                },
-                call=lambda _op, self: _op(self, dim, keepdim),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, keepdim)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::argmax', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def sort(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def sort(_lowering: EntryLowering, self: Tensor, dim: int = -1, descending: bool = False) -> Any:
     """Lower calls as ptxla.sort, version 1.
 
     aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, dim, descending)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'stable': _attr.boolean(False),
+            'dim': _attr.i64(_attr.dim(dim, self.dim())),
+            'descending': _attr.boolean(descending),
+        },
+        call=lambda _op, self: _op(self, dim, descending),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, dim, descending)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'stable': _attr.boolean(False),
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                    'descending': _attr.boolean(descending),
-                },
-                call=lambda _op, self: _op(self, dim, descending),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, descending)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::sort', (self,), _computation))
 
-    return hook
-
-def stable_sort(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def stable_sort(_lowering: EntryLowering, self: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> Any:
     """Lower calls as ptxla.sort, version 1.
 
     aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, stable, dim, descending)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=(f'stable is {stable!r}; the entry takes True' if not (stable in (True,)) else None),
+        operands=(self,),
+        attributes=lambda: {
+            'stable': _attr.boolean(True),
+            'dim': _attr.i64(_attr.dim(dim, self.dim())),
+            'descending': _attr.boolean(descending),
+        },
+        call=lambda _op, self: _op(self, stable=stable, dim=dim, descending=descending),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, stable, dim, descending)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=(f'stable is {stable!r}; the entry takes True' if not (stable in (True,)) else None),
-                operands=(self,),
-                attributes=lambda: {
-                    'stable': _attr.boolean(True),
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                    'descending': _attr.boolean(descending),
-                },
-                call=lambda _op, self: _op(self, stable=stable, dim=dim, descending=descending),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, stable=stable, dim=dim, descending=descending)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::sort', (self,), _computation))
 
-    return hook
-
-def cumsum(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def cumsum(_lowering: EntryLowering, self: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Any:
     """Lower calls as ptxla.cumsum, version 1.
 
     aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, dim, dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('`where: dtype is not None or self.dtype not in (i1, ui8, i8, i16, i32)` does not hold' if not (dtype is not None or self.dtype not in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)) else None),
+        operands=(self,),
+        attributes=lambda: {
+            'dim': _attr.i64(_attr.dim(dim, self.dim())),
+            'dtype': None if dtype is None else _attr.string(_attr.element_type(dtype)),
+        },
+        call=lambda _op, self: _op(self, dim, dtype=dtype),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, dim, dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('`where: dtype is not None or self.dtype not in (i1, ui8, i8, i16, i32)` does not hold' if not (dtype is not None or self.dtype not in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)) else None),
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                    'dtype': None if dtype is None else _attr.string(_attr.element_type(dtype)),
-                },
-                call=lambda _op, self: _op(self, dim, dtype=dtype),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, dtype=dtype)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::cumsum', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def var(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def var(_lowering: EntryLowering, self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Any:
     """Lower calls as ptxla.var, version 1.
 
     aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
+            'correction': None if correction is None else _attr.f32(correction),
+            'keepdim': _attr.boolean(keepdim),
+        },
+        call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
-                    'correction': None if correction is None else _attr.f32(correction),
-                    'keepdim': _attr.boolean(keepdim),
-                },
-                call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::var', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def std(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def std(_lowering: EntryLowering, self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Any:
     """Lower calls as ptxla.std, version 1.
 
     aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
+            'correction': None if correction is None else _attr.f32(correction),
+            'keepdim': _attr.boolean(keepdim),
+        },
+        call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
-                    'correction': None if correction is None else _attr.f32(correction),
-                    'keepdim': _attr.boolean(keepdim),
-                },
-                call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::std', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def var_mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def var_mean(_lowering: EntryLowering, self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> Any:
     """Lower calls as ptxla.var_mean, version 1.
 
     aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
+            'correction': None if correction is None else _attr.f32(correction),
+            'keepdim': _attr.boolean(keepdim),
+        },
+        call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: list[int] | None = None, *, correction: Number | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), _key_of(correction), keepdim)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
-                    'correction': None if correction is None else _attr.f32(correction),
-                    'keepdim': _attr.boolean(keepdim),
-                },
-                call=lambda _op, self: _op(self, dim, correction=correction, keepdim=keepdim),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, correction=correction, keepdim=keepdim)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::var_mean', (self,), _computation))
 
-    return hook
-
-def avg_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def avg_pool2d(_lowering: EntryLowering, self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Any:
     """Lower calls as ptxla.avg_pool2d, version 1.
 
     aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'kernel_size': _attr.i64_list(kernel_size),
+            'stride': _attr.i64_list(stride),
+            'padding': _attr.i64_list(padding),
+            'ceil_mode': _attr.boolean(ceil_mode),
+            'count_include_pad': _attr.boolean(count_include_pad),
+            'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
+        },
+        call=lambda _op, self: _op(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'kernel_size': _attr.i64_list(kernel_size),
-                    'stride': _attr.i64_list(stride),
-                    'padding': _attr.i64_list(padding),
-                    'ceil_mode': _attr.boolean(ceil_mode),
-                    'count_include_pad': _attr.boolean(count_include_pad),
-                    'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
-                },
-                call=lambda _op, self: _op(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::avg_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def avg_pool2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def avg_pool2d_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Any:
     """Lower calls as ptxla.avg_pool2d_backward, version 1.
 
     aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, self),
+        attributes=lambda: {
+            'kernel_size': _attr.i64_list(kernel_size),
+            'stride': _attr.i64_list(stride),
+            'padding': _attr.i64_list(padding),
+            'ceil_mode': _attr.boolean(ceil_mode),
+            'count_include_pad': _attr.boolean(count_include_pad),
+            'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
+        },
+        call=lambda _op, grad_output, self: _op(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), ceil_mode, count_include_pad, divisor_override)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, self),
-                attributes=lambda: {
-                    'kernel_size': _attr.i64_list(kernel_size),
-                    'stride': _attr.i64_list(stride),
-                    'padding': _attr.i64_list(padding),
-                    'ceil_mode': _attr.boolean(ceil_mode),
-                    'count_include_pad': _attr.boolean(count_include_pad),
-                    'divisor_override': None if divisor_override is None else _attr.i64(divisor_override),
-                },
-                call=lambda _op, grad_output, self: _op(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::avg_pool2d_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def max_pool2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def max_pool2d(_lowering: EntryLowering, self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Any:
     """Lower calls as ptxla.max_pool2d, version 1.
 
     aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), _tuple(dilation), ceil_mode)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'kernel_size': _attr.i64_list(kernel_size),
+            'stride': _attr.i64_list(stride),
+            'padding': _attr.i64_list(padding),
+            'dilation': _attr.i64_list(dilation),
+            'ceil_mode': _attr.boolean(ceil_mode),
+        },
+        call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Tensor:
-        _key = (self.shape, self.dtype, _tuple(kernel_size), _tuple(stride), _tuple(padding), _tuple(dilation), ceil_mode)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'kernel_size': _attr.i64_list(kernel_size),
-                    'stride': _attr.i64_list(stride),
-                    'padding': _attr.i64_list(padding),
-                    'dilation': _attr.i64_list(dilation),
-                    'ceil_mode': _attr.boolean(ceil_mode),
-                },
-                call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::max_pool2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def upsample_nearest2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def upsample_nearest2d(_lowering: EntryLowering, self: Tensor, output_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Any:
     """Lower calls as ptxla.upsample_nearest2d, version 1.
 
     aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _tuple(output_size), scales_h, scales_w)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'output_size': _attr.i64_list(output_size),
+            'scales_h': None if scales_h is None else _attr.f32(scales_h),
+            'scales_w': None if scales_w is None else _attr.f32(scales_w),
+        },
+        call=lambda _op, self: _op(self, output_size, scales_h, scales_w),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, output_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, _tuple(output_size), scales_h, scales_w)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'output_size': _attr.i64_list(output_size),
-                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
-                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
-                },
-                call=lambda _op, self: _op(self, output_size, scales_h, scales_w),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, output_size, scales_h, scales_w)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::upsample_nearest2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def upsample_nearest2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def upsample_nearest2d_backward(_lowering: EntryLowering, grad_output: Tensor, output_size: list[int], input_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Any:
     """Lower calls as ptxla.upsample_nearest2d_backward, version 1.
 
     aten::upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), scales_h, scales_w)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+        operands=(grad_output,),
+        attributes=lambda: {
+            'output_size': _attr.i64_list(output_size),
+            'input_size': _attr.i64_list(input_size),
+            'scales_h': None if scales_h is None else _attr.f32(scales_h),
+            'scales_w': None if scales_w is None else _attr.f32(scales_w),
+        },
+        call=lambda _op, grad_output: _op(grad_output, output_size, input_size, scales_h, scales_w),
+    )
+    return _kernel(grad_output)
 
-    def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), scales_h, scales_w)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(grad_output,),
-                attributes=lambda: {
-                    'output_size': _attr.i64_list(output_size),
-                    'input_size': _attr.i64_list(input_size),
-                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
-                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
-                },
-                call=lambda _op, grad_output: _op(grad_output, output_size, input_size, scales_h, scales_w),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, output_size, input_size, scales_h, scales_w)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::upsample_nearest2d_backward', (grad_output,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def upsample_bilinear2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def upsample_bilinear2d(_lowering: EntryLowering, self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Any:
     """Lower calls as ptxla.upsample_bilinear2d, version 1.
 
     aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _tuple(output_size), align_corners, scales_h, scales_w)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'output_size': _attr.i64_list(output_size),
+            'align_corners': _attr.boolean(align_corners),
+            'scales_h': None if scales_h is None else _attr.f32(scales_h),
+            'scales_w': None if scales_w is None else _attr.f32(scales_w),
+        },
+        call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, _tuple(output_size), align_corners, scales_h, scales_w)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'output_size': _attr.i64_list(output_size),
-                    'align_corners': _attr.boolean(align_corners),
-                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
-                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
-                },
-                call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, output_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::upsample_bilinear2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def upsample_bilinear2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def upsample_bilinear2d_backward(_lowering: EntryLowering, grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Any:
     """Lower calls as ptxla.upsample_bilinear2d_backward, version 1.
 
     aten::upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), align_corners, scales_h, scales_w)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+        operands=(grad_output,),
+        attributes=lambda: {
+            'output_size': _attr.i64_list(output_size),
+            'input_size': _attr.i64_list(input_size),
+            'align_corners': _attr.boolean(align_corners),
+            'scales_h': None if scales_h is None else _attr.f32(scales_h),
+            'scales_w': None if scales_w is None else _attr.f32(scales_w),
+        },
+        call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
+    )
+    return _kernel(grad_output)
 
-    def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), align_corners, scales_h, scales_w)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(grad_output,),
-                attributes=lambda: {
-                    'output_size': _attr.i64_list(output_size),
-                    'input_size': _attr.i64_list(input_size),
-                    'align_corners': _attr.boolean(align_corners),
-                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
-                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
-                },
-                call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, output_size, input_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::upsample_bilinear2d_backward', (grad_output,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def upsample_bicubic2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def upsample_bicubic2d(_lowering: EntryLowering, self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Any:
     """Lower calls as ptxla.upsample_bicubic2d, version 1.
 
     aten::upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _tuple(output_size), align_corners, scales_h, scales_w)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+        operands=(self,),
+        attributes=lambda: {
+            'output_size': _attr.i64_list(output_size),
+            'align_corners': _attr.boolean(align_corners),
+            'scales_h': None if scales_h is None else _attr.f32(scales_h),
+            'scales_w': None if scales_w is None else _attr.f32(scales_w),
+        },
+        call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, output_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, _tuple(output_size), align_corners, scales_h, scales_w)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of self is not one that the entry takes: float32, bfloat16, float16, float64' if not (self.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(self,),
-                attributes=lambda: {
-                    'output_size': _attr.i64_list(output_size),
-                    'align_corners': _attr.boolean(align_corners),
-                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
-                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
-                },
-                call=lambda _op, self: _op(self, output_size, align_corners, scales_h, scales_w),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, output_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::upsample_bicubic2d', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def upsample_bicubic2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def upsample_bicubic2d_backward(_lowering: EntryLowering, grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Any:
     """Lower calls as ptxla.upsample_bicubic2d_backward, version 1.
 
     aten::upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), align_corners, scales_h, scales_w)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+        operands=(grad_output,),
+        attributes=lambda: {
+            'output_size': _attr.i64_list(output_size),
+            'input_size': _attr.i64_list(input_size),
+            'align_corners': _attr.boolean(align_corners),
+            'scales_h': None if scales_h is None else _attr.f32(scales_h),
+            'scales_w': None if scales_w is None else _attr.f32(scales_w),
+        },
+        call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
+    )
+    return _kernel(grad_output)
 
-    def hook(grad_output: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, _tuple(output_size), _tuple(input_size), align_corners, scales_h, scales_w)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(grad_output,),
-                attributes=lambda: {
-                    'output_size': _attr.i64_list(output_size),
-                    'input_size': _attr.i64_list(input_size),
-                    'align_corners': _attr.boolean(align_corners),
-                    'scales_h': None if scales_h is None else _attr.f32(scales_h),
-                    'scales_w': None if scales_w is None else _attr.f32(scales_w),
-                },
-                call=lambda _op, grad_output: _op(grad_output, output_size, input_size, align_corners, scales_h, scales_w),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, output_size, input_size, align_corners, scales_h, scales_w)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::upsample_bicubic2d_backward', (grad_output,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def grid_sampler_2d(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def grid_sampler_2d(_lowering: EntryLowering, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """Lower calls as ptxla.grid_sampler_2d, version 1.
 
     aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of input is not one that the entry takes: float32, bfloat16, float16, float64' if not (input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of grid is not one that the entry takes: float32, bfloat16, float16, float64' if not (grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+        operands=(input, grid),
+        attributes=lambda: {
+            'interpolation_mode': _attr.i64(interpolation_mode),
+            'padding_mode': _attr.i64(padding_mode),
+            'align_corners': _attr.boolean(align_corners),
+        },
+        call=lambda _op, input, grid: _op(input, grid, interpolation_mode, padding_mode, align_corners),
+    )
+    return _kernel(input, grid)
 
-    def hook(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
-        _key = (input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of input is not one that the entry takes: float32, bfloat16, float16, float64' if not (input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of grid is not one that the entry takes: float32, bfloat16, float16, float64' if not (grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(input, grid),
-                attributes=lambda: {
-                    'interpolation_mode': _attr.i64(interpolation_mode),
-                    'padding_mode': _attr.i64(padding_mode),
-                    'align_corners': _attr.boolean(align_corners),
-                },
-                call=lambda _op, input, grid: _op(input, grid, interpolation_mode, padding_mode, align_corners),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, grid, interpolation_mode, padding_mode, align_corners)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::grid_sampler_2d', (input, grid), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def grid_sampler_2d_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def grid_sampler_2d_backward(_lowering: EntryLowering, grad_output: Tensor, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool, output_mask: list[bool]) -> Any:
     """Lower calls as ptxla.grid_sampler_2d_backward, version 1.
 
     aten::grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners, _tuple(output_mask))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of input is not one that the entry takes: float32, bfloat16, float16, float64' if not (input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of grid is not one that the entry takes: float32, bfloat16, float16, float64' if not (grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
+        operands=(grad_output, input, grid),
+        attributes=lambda: {
+            'interpolation_mode': _attr.i64(interpolation_mode),
+            'padding_mode': _attr.i64(padding_mode),
+            'align_corners': _attr.boolean(align_corners),
+            'output_mask': _attr.boolean_list(output_mask),
+        },
+        call=lambda _op, grad_output, input, grid: _op(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
+    )
+    return _kernel(grad_output, input, grid)
 
-    def hook(grad_output: Tensor, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool, output_mask: list[bool]) -> tuple[Tensor, Tensor]:
-        _key = (grad_output.shape, grad_output.dtype, input.shape, input.dtype, grid.shape, grid.dtype, interpolation_mode, padding_mode, align_corners, _tuple(output_mask))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of grad_output is not one that the entry takes: float32, bfloat16, float16, float64' if not (grad_output.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of input is not one that the entry takes: float32, bfloat16, float16, float64' if not (input.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else 'the dtype of grid is not one that the entry takes: float32, bfloat16, float16, float64' if not (grid.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)) else None),
-                operands=(grad_output, input, grid),
-                attributes=lambda: {
-                    'interpolation_mode': _attr.i64(interpolation_mode),
-                    'padding_mode': _attr.i64(padding_mode),
-                    'align_corners': _attr.boolean(align_corners),
-                    'output_mask': _attr.boolean_list(output_mask),
-                },
-                call=lambda _op, grad_output, input, grid: _op(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('ptxla::grid_sampler_2d_backward', (grad_output, input, grid), _computation))
 
-    return hook
-
-def gru_cell(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def gru_cell(_lowering: EntryLowering, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
     """Lower calls as ptxla.gru_cell, version 2.
 
     aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (input.shape, input.dtype, hx.shape, hx.dtype, w_ih.shape, w_ih.dtype, w_hh.shape, w_hh.dtype, None if b_ih is None else (b_ih.shape, b_ih.dtype), None if b_hh is None else (b_hh.shape, b_hh.dtype))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+        operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+        call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
+    )
+    return _kernel(input, hx, w_ih, w_hh, b_ih, b_hh)
 
-    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
-        _key = (input.shape, input.dtype, hx.shape, hx.dtype, w_ih.shape, w_ih.dtype, w_hh.shape, w_hh.dtype, None if b_ih is None else (b_ih.shape, b_ih.dtype), None if b_hh is None else (b_hh.shape, b_hh.dtype))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
-                attributes=_dict,
-                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::gru_cell', [t for t in (input, hx, w_ih, w_hh, b_ih, b_hh) if t is not None], _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def fft_r2c(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def fft_r2c(_lowering: EntryLowering, self: Tensor, dim: list[int], normalization: int, onesided: bool) -> Any:
     """Lower calls as ptxla.fft_r2c, version 1.
 
     aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _tuple(dim), normalization, onesided)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of self is not one that the entry takes: float32, float64' if not (self.dtype in (torch.float32, torch.float64)) else None),
+        operands=(self,),
+        attributes=lambda: {
+            'dim': _attr.i64_list(dim),
+            'normalization': _attr.i64(normalization),
+            'onesided': _attr.boolean(onesided),
+        },
+        call=lambda _op, self: _op(self, dim, normalization, onesided),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: list[int], normalization: int, onesided: bool) -> Tensor:
-        _key = (self.shape, self.dtype, _tuple(dim), normalization, onesided)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of self is not one that the entry takes: float32, float64' if not (self.dtype in (torch.float32, torch.float64)) else None),
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64_list(dim),
-                    'normalization': _attr.i64(normalization),
-                    'onesided': _attr.boolean(onesided),
-                },
-                call=lambda _op, self: _op(self, dim, normalization, onesided),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, normalization, onesided)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::fft_r2c', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def fft_c2c(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def fft_c2c(_lowering: EntryLowering, self: Tensor, dim: list[int], normalization: int, forward: bool) -> Any:
     """Lower calls as ptxla.fft_c2c, version 1.
 
     aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _tuple(dim), normalization, forward)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
+        operands=(self,),
+        attributes=lambda: {
+            'dim': _attr.i64_list(dim),
+            'normalization': _attr.i64(normalization),
+            'forward': _attr.boolean(forward),
+        },
+        call=lambda _op, self: _op(self, dim, normalization, forward),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: list[int], normalization: int, forward: bool) -> Tensor:
-        _key = (self.shape, self.dtype, _tuple(dim), normalization, forward)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64_list(dim),
-                    'normalization': _attr.i64(normalization),
-                    'forward': _attr.boolean(forward),
-                },
-                call=lambda _op, self: _op(self, dim, normalization, forward),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, normalization, forward)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::fft_c2c', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def fft_c2r(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def fft_c2r(_lowering: EntryLowering, self: Tensor, dim: list[int], normalization: int, last_dim_size: int) -> Any:
     """Lower calls as ptxla.fft_c2r, version 1.
 
     aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, _tuple(dim), normalization, last_dim_size)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
+        operands=(self,),
+        attributes=lambda: {
+            'dim': _attr.i64_list(dim),
+            'normalization': _attr.i64(normalization),
+            'last_dim_size': _attr.i64(last_dim_size),
+        },
+        call=lambda _op, self: _op(self, dim, normalization, last_dim_size),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: list[int], normalization: int, last_dim_size: int) -> Tensor:
-        _key = (self.shape, self.dtype, _tuple(dim), normalization, last_dim_size)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
-                operands=(self,),
-                attributes=lambda: {
-                    'dim': _attr.i64_list(dim),
-                    'normalization': _attr.i64(normalization),
-                    'last_dim_size': _attr.i64(last_dim_size),
-                },
-                call=lambda _op, self: _op(self, dim, normalization, last_dim_size),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, normalization, last_dim_size)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::fft_c2r', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def mm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def mm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
     """Lower calls as ptxla.mm, version 1.
 
     aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, mat2),
+        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
+        call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
+    )
+    return _kernel(self, mat2)
 
-    def hook(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
-        _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, mat2),
-                attributes=lambda: {
-                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-                },
-                call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, mat2, out_dtype)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::mm', (self, mat2), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def bmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def bmm(_lowering: EntryLowering, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
     """Lower calls as ptxla.bmm, version 1.
 
     aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, mat2),
+        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
+        call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
+    )
+    return _kernel(self, mat2)
 
-    def hook(self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
-        _key = (self.shape, self.dtype, mat2.shape, mat2.dtype, out_dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, mat2),
-                attributes=lambda: {
-                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-                },
-                call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, mat2, out_dtype)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::bmm', (self, mat2), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def matmul_accumulate(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def matmul_accumulate(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """Lower calls as ptxla.matmul_accumulate, version 1.
 
     aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=(f'beta is {beta!r}; the entry takes 1' if not (beta in (1,)) else f'alpha is {alpha!r}; the entry takes 1' if not (alpha in (1,)) else '`where: self.dtype == out_dtype and mat1.dtype != out_dtype` does not hold' if not (self.dtype == out_dtype and mat1.dtype != out_dtype) else '`where: self.dim() == 2 and mat1.dim() == 2 and mat2.dim() == 2` does not hold' if not (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) else '`where: self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]` does not hold' if not (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]) else None),
+        operands=(self, mat1, mat2),
+        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
+        call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+    )
+    return _kernel(self, mat1, mat2)
 
-    def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=(f'beta is {beta!r}; the entry takes 1' if not (beta in (1,)) else f'alpha is {alpha!r}; the entry takes 1' if not (alpha in (1,)) else '`where: self.dtype == out_dtype and mat1.dtype != out_dtype` does not hold' if not (self.dtype == out_dtype and mat1.dtype != out_dtype) else '`where: self.dim() == 2 and mat1.dim() == 2 and mat2.dim() == 2` does not hold' if not (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) else '`where: self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]` does not hold' if not (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]) else None),
-                operands=(self, mat1, mat2),
-                attributes=lambda: {
-                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-                },
-                call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::matmul_accumulate', (self, mat1, mat2), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def addmm(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """Lower calls as ptxla.addmm, version 1.
 
     aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, mat1, mat2),
+        attributes=lambda: {
+            'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+            'beta': _attr.f32(beta),
+            'alpha': _attr.f32(alpha),
+        },
+        call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+    )
+    return _kernel(self, mat1, mat2)
 
-    def hook(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, mat1, mat2),
-                attributes=lambda: {
-                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-                    'beta': _attr.f32(beta),
-                    'alpha': _attr.f32(alpha),
-                },
-                call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::addmm', (self, mat1, mat2), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def baddbmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def baddbmm(_lowering: EntryLowering, self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """Lower calls as ptxla.baddbmm, version 1.
 
     aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self, batch1, batch2),
+        attributes=lambda: {
+            'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+            'beta': _attr.f32(beta),
+            'alpha': _attr.f32(alpha),
+        },
+        call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
+    )
+    return _kernel(self, batch1, batch2)
 
-    def hook(self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, batch1.shape, batch1.dtype, batch2.shape, batch2.dtype, out_dtype, _key_of(beta), _key_of(alpha))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self, batch1, batch2),
-                attributes=lambda: {
-                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-                    'beta': _attr.f32(beta),
-                    'alpha': _attr.f32(alpha),
-                },
-                call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('ptxla::baddbmm', (self, batch1, batch2), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def silu_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::silu_backward before PyTorch decomposes it.
+def silu_backward_at_autograd(_composite: CompositeFunction, _keys: Any, grad_output: Tensor, self: Tensor) -> Any:
+    """Catch aten::silu_backward as ptxla.silu_backward before PyTorch decomposes it.
 
     aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
-
-    The composite is ptxla.silu_backward; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(grad_output), _tensor_key(self)),
+        operands=(grad_output, self),
+        call=lambda _op, grad_output, self: _op(grad_output, self),
+        otherwise=lambda: _composite.otherwise(_keys, grad_output, self),
+    ))
 
-    def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(grad_output), _tensor_key(self)),
-                operands=(grad_output, self),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, grad_output, self: _op(grad_output, self),
-                otherwise=lambda: _otherwise(_keys, grad_output, self),
-            )
-        )
 
-    return hook
-
-def mish_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::mish_backward before PyTorch decomposes it.
+def mish_backward_at_autograd(_composite: CompositeFunction, _keys: Any, grad_output: Tensor, self: Tensor) -> Any:
+    """Catch aten::mish_backward as ptxla.mish_backward before PyTorch decomposes it.
 
     aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor
-
-    The composite is ptxla.mish_backward; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(grad_output), _tensor_key(self)),
+        operands=(grad_output, self),
+        call=lambda _op, grad_output, self: _op(grad_output, self),
+        otherwise=lambda: _composite.otherwise(_keys, grad_output, self),
+    ))
 
-    def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(grad_output), _tensor_key(self)),
-                operands=(grad_output, self),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, grad_output, self: _op(grad_output, self),
-                otherwise=lambda: _otherwise(_keys, grad_output, self),
-            )
-        )
 
-    return hook
-
-def layer_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::native_layer_norm before PyTorch decomposes it.
+def layer_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
+    """Catch aten::native_layer_norm as ptxla.layer_norm before PyTorch decomposes it.
 
     aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
-
-    The composite is ptxla.layer_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
+        operands=(input, weight, bias),
+        unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+        attributes=lambda: {
+            'normalized_shape': _attr.i64_list(normalized_shape),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
+        otherwise=lambda: _composite.otherwise(_keys, input, normalized_shape, weight, bias, eps),
+    ))
 
-    def hook(_keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
-                operands=(input, weight, bias),
-                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight, bias: _op(input, normalized_shape, weight, bias, eps),
-                otherwise=lambda: _otherwise(_keys, input, normalized_shape, weight, bias, eps),
-            )
-        )
 
-    return hook
-
-def group_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::native_group_norm before PyTorch decomposes it.
+def group_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
+    """Catch aten::native_group_norm as ptxla.group_norm before PyTorch decomposes it.
 
     aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
-
-    The composite is ptxla.group_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(N), _value_key(C), _value_key(HxW), _value_key(group), _value_key(eps)),
+        operands=(input, weight, bias),
+        unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+        attributes=lambda: {
+            'N': _attr.i64(N),
+            'C': _attr.i64(C),
+            'HxW': _attr.i64(HxW),
+            'group': _attr.i64(group),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
+        otherwise=lambda: _composite.otherwise(_keys, input, weight, bias, N, C, HxW, group, eps),
+    ))
 
-    def hook(_keys: Any, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(N), _value_key(C), _value_key(HxW), _value_key(group), _value_key(eps)),
-                operands=(input, weight, bias),
-                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-                attributes=lambda: {
-                    'N': _attr.i64(N),
-                    'C': _attr.i64(C),
-                    'HxW': _attr.i64(HxW),
-                    'group': _attr.i64(group),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight, bias: _op(input, weight, bias, N, C, HxW, group, eps),
-                otherwise=lambda: _otherwise(_keys, input, weight, bias, N, C, HxW, group, eps),
-            )
-        )
 
-    return hook
-
-def weight_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::_weight_norm before PyTorch decomposes it.
+def weight_norm_at_autograd(_composite: CompositeFunction, _keys: Any, v: Tensor, g: Tensor, dim: int = 0) -> Any:
+    """Catch aten::_weight_norm as ptxla.weight_norm before PyTorch decomposes it.
 
     aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
-
-    The composite is ptxla.weight_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(v), _tensor_key(g), _value_key(dim)),
+        operands=(v, g),
+        unmet=lambda: ('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
+        attributes=lambda: {'dim': _attr.i64(dim)},
+        call=lambda _op, v, g: _op(v, g, dim),
+        otherwise=lambda: _composite.otherwise(_keys, v, g, dim),
+    ))
 
-    def hook(_keys: Any, v: Tensor, g: Tensor, dim: int = 0) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(v), _tensor_key(g), _value_key(dim)),
-                operands=(v, g),
-                unmet=lambda: ('`where: dim == 0 or dim == v.dim() - 1` does not hold' if not (dim == 0 or dim == v.dim() - 1) else None),
-                attributes=lambda: {
-                    'dim': _attr.i64(dim),
-                },
-                call=lambda _op, v, g: _op(v, g, dim),
-                otherwise=lambda: _otherwise(_keys, v, g, dim),
-            )
-        )
 
-    return hook
-
-def rms_norm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::rms_norm before PyTorch decomposes it.
+def rms_norm_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
+    """Catch aten::rms_norm as ptxla.rms_norm before PyTorch decomposes it.
 
     aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
-
-    The composite is ptxla.rms_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _value_key(eps)),
+        operands=(input, weight),
+        attributes=lambda: {
+            'normalized_shape': _attr.i64_list(normalized_shape),
+            'eps': None if eps is None else _attr.f32(eps),
+        },
+        call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
+        otherwise=lambda: _composite.otherwise(_keys, input, normalized_shape, weight, eps),
+    ))
 
-    def hook(_keys: Any, input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _value_key(normalized_shape), _tensor_key(weight), _value_key(eps)),
-                operands=(input, weight),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': None if eps is None else _attr.f32(eps),
-                },
-                call=lambda _op, input, weight: _op(input, normalized_shape, weight, eps),
-                otherwise=lambda: _otherwise(_keys, input, normalized_shape, weight, eps),
-            )
-        )
 
-    return hook
-
-def dropout_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::dropout before PyTorch decomposes it.
+def dropout_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor, p: float, train: bool) -> Any:
+    """Catch aten::dropout as ptxla.dropout before PyTorch decomposes it.
 
     aten::dropout(Tensor input, float p, bool train) -> Tensor
-
-    The composite is ptxla.dropout; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _value_key(p), _value_key(train)),
+        operands=(input,),
+        unmet=lambda: (f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
+        attributes=lambda: {'p': _attr.f32(p)},
+        call=lambda _op, input: _op(input, p, train),
+        otherwise=lambda: _composite.otherwise(_keys, input, p, train),
+    ))
 
-    def hook(_keys: Any, input: Tensor, p: float, train: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _value_key(p), _value_key(train)),
-                operands=(input,),
-                unmet=lambda: (f'train is {train!r}; the entry takes True' if not (train in (True,)) else None),
-                attributes=lambda: {
-                    'p': _attr.f32(p),
-                },
-                call=lambda _op, input: _op(input, p, train),
-                otherwise=lambda: _otherwise(_keys, input, p, train),
-            )
-        )
 
-    return hook
-
-def kl_div_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::kl_div before PyTorch decomposes it.
+def kl_div_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
+    """Catch aten::kl_div as ptxla.kl_div before PyTorch decomposes it.
 
     aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
-
-    The composite is ptxla.kl_div; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(self), _tensor_key(target), _value_key(reduction), _value_key(log_target)),
+        operands=(self, target),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'log_target': _attr.boolean(log_target),
+        },
+        call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
+        otherwise=lambda: _composite.otherwise(_keys, self, target, reduction, log_target=log_target),
+    ))
 
-    def hook(_keys: Any, self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _tensor_key(target), _value_key(reduction), _value_key(log_target)),
-                operands=(self, target),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'log_target': _attr.boolean(log_target),
-                },
-                call=lambda _op, self, target: _op(self, target, reduction, log_target=log_target),
-                otherwise=lambda: _otherwise(_keys, self, target, reduction, log_target=log_target),
-            )
-        )
 
-    return hook
-
-def cross_entropy_loss_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::cross_entropy_loss before PyTorch decomposes it.
+def cross_entropy_loss_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Any:
+    """Catch aten::cross_entropy_loss as ptxla.cross_entropy_loss before PyTorch decomposes it.
 
     aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
-
-    The composite is ptxla.cross_entropy_loss; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(self), _tensor_key(target), _tensor_key(weight), _value_key(reduction), _value_key(ignore_index), _value_key(label_smoothing)),
+        operands=(self, target, weight),
+        attributes=lambda: {
+            'reduction': _attr.i64(reduction),
+            'ignore_index': _attr.i64(ignore_index),
+            'label_smoothing': _attr.f32(label_smoothing),
+        },
+        call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
+        otherwise=lambda: _composite.otherwise(_keys, self, target, weight, reduction, ignore_index, label_smoothing),
+    ))
 
-    def hook(_keys: Any, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _tensor_key(target), _tensor_key(weight), _value_key(reduction), _value_key(ignore_index), _value_key(label_smoothing)),
-                operands=(self, target, weight),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'reduction': _attr.i64(reduction),
-                    'ignore_index': _attr.i64(ignore_index),
-                    'label_smoothing': _attr.f32(label_smoothing),
-                },
-                call=lambda _op, self, target, weight: _op(self, target, weight, reduction, ignore_index, label_smoothing),
-                otherwise=lambda: _otherwise(_keys, self, target, weight, reduction, ignore_index, label_smoothing),
-            )
-        )
 
-    return hook
-
-def scaled_dot_product_attention_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::scaled_dot_product_attention before PyTorch decomposes it.
+def scaled_dot_product_attention_at_autograd(_composite: CompositeFunction, _keys: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
+    """Catch aten::scaled_dot_product_attention as ptxla.scaled_dot_product_attention before PyTorch decomposes it.
 
     aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
-
-    The composite is ptxla.scaled_dot_product_attention; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attn_mask), _value_key(dropout_p), _value_key(is_causal), _value_key(scale), _value_key(enable_gqa)),
+        operands=(query, key, value, attn_mask),
+        attributes=lambda: {
+            'dropout_p': _attr.f32(dropout_p),
+            'is_causal': _attr.boolean(is_causal),
+            'scale': None if scale is None else _attr.f32(scale),
+            'enable_gqa': _attr.boolean(enable_gqa),
+        },
+        call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
+        otherwise=lambda: _composite.otherwise(_keys, query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
+    ))
 
-    def hook(_keys: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attn_mask), _value_key(dropout_p), _value_key(is_causal), _value_key(scale), _value_key(enable_gqa)),
-                operands=(query, key, value, attn_mask),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'dropout_p': _attr.f32(dropout_p),
-                    'is_causal': _attr.boolean(is_causal),
-                    'scale': None if scale is None else _attr.f32(scale),
-                    'enable_gqa': _attr.boolean(enable_gqa),
-                },
-                call=lambda _op, query, key, value, attn_mask: _op(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
-                otherwise=lambda: _otherwise(_keys, query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa),
-            )
-        )
 
-    return hook
-
-def max_pool2d_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::max_pool2d before PyTorch decomposes it.
+def max_pool2d_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Any:
+    """Catch aten::max_pool2d as ptxla.max_pool2d before PyTorch decomposes it.
 
     aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
-
-    The composite is ptxla.max_pool2d; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(self), _value_key(kernel_size), _value_key(stride), _value_key(padding), _value_key(dilation), _value_key(ceil_mode)),
+        operands=(self,),
+        attributes=lambda: {
+            'kernel_size': _attr.i64_list(kernel_size),
+            'stride': _attr.i64_list(stride),
+            'padding': _attr.i64_list(padding),
+            'dilation': _attr.i64_list(dilation),
+            'ceil_mode': _attr.boolean(ceil_mode),
+        },
+        call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
+        otherwise=lambda: _composite.otherwise(_keys, self, kernel_size, stride, padding, dilation, ceil_mode),
+    ))
 
-    def hook(_keys: Any, self: Tensor, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0, 0], dilation: list[int] = [1, 1], ceil_mode: bool = False) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _value_key(kernel_size), _value_key(stride), _value_key(padding), _value_key(dilation), _value_key(ceil_mode)),
-                operands=(self,),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'kernel_size': _attr.i64_list(kernel_size),
-                    'stride': _attr.i64_list(stride),
-                    'padding': _attr.i64_list(padding),
-                    'dilation': _attr.i64_list(dilation),
-                    'ceil_mode': _attr.boolean(ceil_mode),
-                },
-                call=lambda _op, self: _op(self, kernel_size, stride, padding, dilation, ceil_mode),
-                otherwise=lambda: _otherwise(_keys, self, kernel_size, stride, padding, dilation, ceil_mode),
-            )
-        )
 
-    return hook
-
-def gru_cell_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::gru_cell before PyTorch decomposes it.
+def gru_cell_at_autograd(_composite: CompositeFunction, _keys: Any, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+    """Catch aten::gru_cell as ptxla.gru_cell before PyTorch decomposes it.
 
     aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
-
-    The composite is ptxla.gru_cell; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
+        operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+        unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+        call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
+        otherwise=lambda: _composite.otherwise(_keys, input, hx, w_ih, w_hh, b_ih, b_hh),
+    ))
 
-    def hook(_keys: Any, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
-                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
-                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-                attributes=_dict,
-                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
-                otherwise=lambda: _otherwise(_keys, input, hx, w_ih, w_hh, b_ih, b_hh),
-            )
-        )
 
-    return hook
-
-def fft_c2r_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::_fft_c2r before PyTorch decomposes it.
+def fft_c2r_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, dim: list[int], normalization: int, last_dim_size: int) -> Any:
+    """Catch aten::_fft_c2r as ptxla.fft_c2r before PyTorch decomposes it.
 
     aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor
-
-    The composite is ptxla.fft_c2r; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(self), _value_key(dim), _value_key(normalization), _value_key(last_dim_size)),
+        operands=(self,),
+        unmet=lambda: ('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
+        attributes=lambda: {
+            'dim': _attr.i64_list(dim),
+            'normalization': _attr.i64(normalization),
+            'last_dim_size': _attr.i64(last_dim_size),
+        },
+        call=lambda _op, self: _op(self, dim, normalization, last_dim_size),
+        otherwise=lambda: _composite.otherwise(_keys, self, dim, normalization, last_dim_size),
+    ))
 
-    def hook(_keys: Any, self: Tensor, dim: list[int], normalization: int, last_dim_size: int) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _value_key(dim), _value_key(normalization), _value_key(last_dim_size)),
-                operands=(self,),
-                unmet=lambda: ('the dtype of self is not one that the entry takes: complex64, complex128' if not (self.dtype in (torch.complex64, torch.complex128)) else None),
-                attributes=lambda: {
-                    'dim': _attr.i64_list(dim),
-                    'normalization': _attr.i64(normalization),
-                    'last_dim_size': _attr.i64(last_dim_size),
-                },
-                call=lambda _op, self: _op(self, dim, normalization, last_dim_size),
-                otherwise=lambda: _otherwise(_keys, self, dim, normalization, last_dim_size),
-            )
-        )
 
-    return hook
-
-def mm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::mm.dtype before PyTorch decomposes it.
+def mm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
+    """Catch aten::mm.dtype as ptxla.mm before PyTorch decomposes it.
 
     aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
-
-    The composite is ptxla.mm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
+        operands=(self, mat2),
+        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
+        call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
+        otherwise=lambda: _composite.otherwise(_keys, self, mat2, out_dtype),
+    ))
 
-    def hook(_keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
-                operands=(self, mat2),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-                },
-                call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
-                otherwise=lambda: _otherwise(_keys, self, mat2, out_dtype),
-            )
-        )
 
-    return hook
-
-def bmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::bmm.dtype before PyTorch decomposes it.
+def bmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
+    """Catch aten::bmm.dtype as ptxla.bmm before PyTorch decomposes it.
 
     aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
-
-    The composite is ptxla.bmm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
+        operands=(self, mat2),
+        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
+        call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
+        otherwise=lambda: _composite.otherwise(_keys, self, mat2, out_dtype),
+    ))
 
-    def hook(_keys: Any, self: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _tensor_key(mat2), _value_key(out_dtype)),
-                operands=(self, mat2),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-                },
-                call=lambda _op, self, mat2: _op(self, mat2, out_dtype),
-                otherwise=lambda: _otherwise(_keys, self, mat2, out_dtype),
-            )
-        )
 
-    return hook
-
-def matmul_accumulate_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::addmm.dtype before PyTorch decomposes it.
+def matmul_accumulate_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
+    """Catch aten::addmm.dtype as ptxla.matmul_accumulate before PyTorch decomposes it.
 
     aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
-
-    The composite is ptxla.matmul_accumulate; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
+        operands=(self, mat1, mat2),
+        unmet=lambda: (f'beta is {beta!r}; the entry takes 1' if not (beta in (1,)) else f'alpha is {alpha!r}; the entry takes 1' if not (alpha in (1,)) else '`where: self.dtype == out_dtype and mat1.dtype != out_dtype` does not hold' if not (self.dtype == out_dtype and mat1.dtype != out_dtype) else '`where: self.dim() == 2 and mat1.dim() == 2 and mat2.dim() == 2` does not hold' if not (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) else '`where: self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]` does not hold' if not (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]) else None),
+        attributes=lambda: {'out_dtype': _attr.string(_attr.element_type(out_dtype))},
+        call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+        otherwise=lambda: _composite.otherwise(_keys, self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+    ))
 
-    def hook(_keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
-                operands=(self, mat1, mat2),
-                unmet=lambda: (f'beta is {beta!r}; the entry takes 1' if not (beta in (1,)) else f'alpha is {alpha!r}; the entry takes 1' if not (alpha in (1,)) else '`where: self.dtype == out_dtype and mat1.dtype != out_dtype` does not hold' if not (self.dtype == out_dtype and mat1.dtype != out_dtype) else '`where: self.dim() == 2 and mat1.dim() == 2 and mat2.dim() == 2` does not hold' if not (self.dim() == 2 and mat1.dim() == 2 and (mat2.dim() == 2)) else '`where: self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]` does not hold' if not (self.shape[0] == mat1.shape[0] and self.shape[1] == mat2.shape[1]) else None),
-                attributes=lambda: {
-                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-                },
-                call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
-                otherwise=lambda: _otherwise(_keys, self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
-            )
-        )
 
-    return hook
-
-def addmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::addmm.dtype before PyTorch decomposes it.
+def addmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
+    """Catch aten::addmm.dtype as ptxla.addmm before PyTorch decomposes it.
 
     aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
-
-    The composite is ptxla.addmm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
+        operands=(self, mat1, mat2),
+        attributes=lambda: {
+            'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+            'beta': _attr.f32(beta),
+            'alpha': _attr.f32(alpha),
+        },
+        call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+        otherwise=lambda: _composite.otherwise(_keys, self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
+    ))
 
-    def hook(_keys: Any, self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _tensor_key(mat1), _tensor_key(mat2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
-                operands=(self, mat1, mat2),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-                    'beta': _attr.f32(beta),
-                    'alpha': _attr.f32(alpha),
-                },
-                call=lambda _op, self, mat1, mat2: _op(self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
-                otherwise=lambda: _otherwise(_keys, self, mat1, mat2, out_dtype, beta=beta, alpha=alpha),
-            )
-        )
 
-    return hook
-
-def baddbmm_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::baddbmm.dtype before PyTorch decomposes it.
+def baddbmm_at_autograd(_composite: CompositeFunction, _keys: Any, self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
+    """Catch aten::baddbmm.dtype as ptxla.baddbmm before PyTorch decomposes it.
 
     aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
-
-    The composite is ptxla.baddbmm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(self), _tensor_key(batch1), _tensor_key(batch2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
+        operands=(self, batch1, batch2),
+        attributes=lambda: {
+            'out_dtype': _attr.string(_attr.element_type(out_dtype)),
+            'beta': _attr.f32(beta),
+            'alpha': _attr.f32(alpha),
+        },
+        call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
+        otherwise=lambda: _composite.otherwise(_keys, self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
+    ))
 
-    def hook(_keys: Any, self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Number = 1, alpha: Number = 1) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _tensor_key(batch1), _tensor_key(batch2), _value_key(out_dtype), _value_key(beta), _value_key(alpha)),
-                operands=(self, batch1, batch2),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'out_dtype': _attr.string(_attr.element_type(out_dtype)),
-                    'beta': _attr.f32(beta),
-                    'alpha': _attr.f32(alpha),
-                },
-                call=lambda _op, self, batch1, batch2: _op(self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
-                otherwise=lambda: _otherwise(_keys, self, batch1, batch2, out_dtype, beta=beta, alpha=alpha),
-            )
-        )
 
-    return hook
-
-def new_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def new_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
+    """Take calls of a function as ptxla.gelu.
 
     composites.operators.activations:new_gelu(input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.gelu; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input),),
+        operands=(input,),
+        attributes=lambda: {'approximate': _attr.string('tanh')},
+        call=lambda _op, input: _op(input),
+        otherwise=lambda: _composite.otherwise(input),
+    ))
 
-    def hook(input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input),),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'approximate': _attr.string('tanh'),
-                },
-                call=lambda _op, input: _op(input),
-                otherwise=lambda: _otherwise(input),
-            )
-        )
 
-    return hook
-
-def fast_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def fast_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
+    """Take calls of a function as ptxla.gelu.
 
     composites.operators.activations:fast_gelu(input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.gelu; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input),),
+        operands=(input,),
+        attributes=lambda: {'approximate': _attr.string('tanh')},
+        call=lambda _op, input: _op(input),
+        otherwise=lambda: _composite.otherwise(input),
+    ))
 
-    def hook(input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input),),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'approximate': _attr.string('tanh'),
-                },
-                call=lambda _op, input: _op(input),
-                otherwise=lambda: _otherwise(input),
-            )
-        )
 
-    return hook
-
-def bloom_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def bloom_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
+    """Take calls of a function as ptxla.gelu.
 
     composites.operators.activations:bloom_gelu(input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.gelu; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input),),
+        operands=(input,),
+        attributes=lambda: {'approximate': _attr.string('tanh')},
+        call=lambda _op, input: _op(input),
+        otherwise=lambda: _composite.otherwise(input),
+    ))
 
-    def hook(input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input),),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'approximate': _attr.string('tanh'),
-                },
-                call=lambda _op, input: _op(input),
-                otherwise=lambda: _otherwise(input),
-                values=_dict,
-            )
-        )
 
-    return hook
-
-def bloom_gelu_backward_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def bloom_gelu_backward_function(_composite: CompositeFunction, grad_output: Tensor, input: Tensor) -> Any:
+    """Take calls of a function as ptxla.gelu_backward.
 
     composites.operators.activations:bloom_gelu_backward(grad_output: 'Tensor', input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.gelu_backward; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(grad_output), _tensor_key(input)),
+        operands=(grad_output, input),
+        attributes=lambda: {'approximate': _attr.string('tanh')},
+        call=lambda _op, grad_output, input: _op(grad_output, input),
+        otherwise=lambda: _composite.otherwise(grad_output, input),
+    ))
 
-    def hook(grad_output: Tensor, input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(grad_output), _tensor_key(input)),
-                operands=(grad_output, input),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'approximate': _attr.string('tanh'),
-                },
-                call=lambda _op, grad_output, input: _op(grad_output, input),
-                otherwise=lambda: _otherwise(grad_output, input),
-            )
-        )
 
-    return hook
-
-def quick_gelu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def quick_gelu_function(_composite: CompositeFunction, input: Tensor) -> Any:
+    """Take calls of a function as ptxla.quick_gelu.
 
     composites.operators.activations:quick_gelu(input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.quick_gelu; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input),),
+        operands=(input,),
+        call=lambda _op, input: _op(input),
+        otherwise=lambda: _composite.otherwise(input),
+    ))
 
-    def hook(input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input),),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, input: _op(input),
-                otherwise=lambda: _otherwise(input),
-            )
-        )
 
-    return hook
-
-def relu_squared_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def relu_squared_function(_composite: CompositeFunction, input: Tensor) -> Any:
+    """Take calls of a function as ptxla.relu_squared.
 
     composites.operators.activations:relu_squared(input: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.relu_squared; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input),),
+        operands=(input,),
+        call=lambda _op, input: _op(input),
+        otherwise=lambda: _composite.otherwise(input),
+    ))
 
-    def hook(input: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input),),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, input: _op(input),
-                otherwise=lambda: _otherwise(input),
-            )
-        )
 
-    return hook
-
-def swiglu_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def swiglu_function(_composite: CompositeFunction, gate: Tensor, up: Tensor) -> Any:
+    """Take calls of a function as ptxla.swiglu.
 
     composites.operators.gates:swiglu(gate: 'Tensor', up: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.swiglu; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(gate), _tensor_key(up)),
+        operands=(gate, up),
+        call=lambda _op, gate, up: _op(gate, up),
+        otherwise=lambda: _composite.otherwise(gate, up),
+    ))
 
-    def hook(gate: Tensor, up: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(gate), _tensor_key(up)),
-                operands=(gate, up),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, gate, up: _op(gate, up),
-                otherwise=lambda: _otherwise(gate, up),
-            )
-        )
 
-    return hook
-
-def batch_norm_training_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def batch_norm_training_function(_composite: CompositeFunction, input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, *, momentum: float, eps: float) -> Any:
+    """Take calls of a function as ptxla.batch_norm_training.
 
     composites.operators.norms:batch_norm_training(input: 'Tensor', running_mean: 'Tensor', running_var: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, momentum: 'float', eps: 'float') -> 'tuple[Tensor, Tensor, Tensor]'
-
-    The composite is ptxla.batch_norm_training; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(running_mean), _tensor_key(running_var), _tensor_key(weight), _tensor_key(bias), _value_key(momentum), _value_key(eps)),
+        operands=(input, running_mean, running_var, weight, bias),
+        unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+        attributes=lambda: {
+            'momentum': _attr.f32(momentum),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, running_mean, running_var, weight, bias: _op(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps),
+        otherwise=lambda: _composite.otherwise(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps),
+    ))
 
-    def hook(input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, *, momentum: float, eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(running_mean), _tensor_key(running_var), _tensor_key(weight), _tensor_key(bias), _value_key(momentum), _value_key(eps)),
-                operands=(input, running_mean, running_var, weight, bias),
-                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-                attributes=lambda: {
-                    'momentum': _attr.f32(momentum),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, running_mean, running_var, weight, bias: _op(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps),
-                otherwise=lambda: _otherwise(input, running_mean, running_var, weight, bias, momentum=momentum, eps=eps),
-            )
-        )
 
-    return hook
-
-def instance_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def instance_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Any:
+    """Take calls of a function as ptxla.instance_norm.
 
     composites.operators.norms:instance_norm(input: 'Tensor', weight: 'Tensor | None', bias: 'Tensor | None', *, eps: 'float') -> 'Tensor'
-
-    The composite is ptxla.instance_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
+        operands=(input, weight, bias),
+        unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
+        attributes=lambda: {'eps': _attr.f32(eps)},
+        call=lambda _op, input, weight, bias: _op(input, weight, bias, eps=eps),
+        otherwise=lambda: _composite.otherwise(input, weight, bias, eps=eps),
+    ))
 
-    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _value_key(eps)),
-                operands=(input, weight, bias),
-                unmet=lambda: ('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else None),
-                attributes=lambda: {
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight, bias: _op(input, weight, bias, eps=eps),
-                otherwise=lambda: _otherwise(input, weight, bias, eps=eps),
-            )
-        )
 
-    return hook
-
-def llama_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def llama_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+    """Take calls of a function as ptxla.rms_norm.
 
     composites.operators.norms:llama_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
-
-    The composite is ptxla.rms_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+        operands=(input, weight),
+        attributes=lambda: {
+            'normalized_shape': _attr.i64_list(normalized_shape),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+        otherwise=lambda: _composite.otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+    ))
 
-    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
-                operands=(input, weight),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
-                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
-            )
-        )
 
-    return hook
-
-def t5_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def t5_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+    """Take calls of a function as ptxla.rms_norm.
 
     composites.operators.norms:t5_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
-
-    The composite is ptxla.rms_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+        operands=(input, weight),
+        attributes=lambda: {
+            'normalized_shape': _attr.i64_list(normalized_shape),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+        otherwise=lambda: _composite.otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+    ))
 
-    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
-                operands=(input, weight),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
-                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
-            )
-        )
 
-    return hook
-
-def olmo2_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def olmo2_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+    """Take calls of a function as ptxla.rms_norm.
 
     composites.operators.norms:olmo2_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
-
-    The composite is ptxla.rms_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+        operands=(input, weight),
+        attributes=lambda: {
+            'normalized_shape': _attr.i64_list(normalized_shape),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+        otherwise=lambda: _composite.otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+    ))
 
-    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
-                operands=(input, weight),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
-                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
-            )
-        )
 
-    return hook
-
-def gemma_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def gemma_rms_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+    """Take calls of a function as ptxla.gemma_rms_norm.
 
     composites.operators.norms:gemma_rms_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
-
-    The composite is ptxla.gemma_rms_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+        operands=(input, weight),
+        attributes=lambda: {
+            'normalized_shape': _attr.i64_list(normalized_shape),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+        otherwise=lambda: _composite.otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+    ))
 
-    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
-                operands=(input, weight),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
-                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
-            )
-        )
 
-    return hook
-
-def weightless_rms_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def weightless_rms_norm_function(_composite: CompositeFunction, input: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+    """Take calls of a function as ptxla.rms_norm.
 
     composites.operators.norms:weightless_rms_norm(input: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
-
-    The composite is ptxla.rms_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _value_key(normalized_shape), _value_key(eps)),
+        operands=(input,),
+        attributes=lambda: {
+            'normalized_shape': _attr.i64_list(normalized_shape),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input: _op(input, normalized_shape=normalized_shape, eps=eps),
+        otherwise=lambda: _composite.otherwise(input, normalized_shape=normalized_shape, eps=eps),
+    ))
 
-    def hook(input: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _value_key(normalized_shape), _value_key(eps)),
-                operands=(input,),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input: _op(input, normalized_shape=normalized_shape, eps=eps),
-                otherwise=lambda: _otherwise(input, normalized_shape=normalized_shape, eps=eps),
-            )
-        )
 
-    return hook
-
-def rms_norm_gated_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def rms_norm_gated_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float) -> Any:
+    """Take calls of a function as ptxla.rms_norm_gated.
 
     composites.operators.norms:rms_norm_gated(input: 'Tensor', weight: 'Tensor', gate: 'Tensor | None' = None, *, group_size: 'int', eps: 'float') -> 'Tensor'
-
-    The composite is ptxla.rms_norm_gated; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(weight), _tensor_key(gate), _value_key(group_size), _value_key(eps)),
+        operands=(input, weight, gate),
+        attributes=lambda: {
+            'group_size': _attr.i64(group_size),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, weight, gate: _op(input, weight, gate, group_size=group_size, eps=eps),
+        otherwise=lambda: _composite.otherwise(input, weight, gate, group_size=group_size, eps=eps),
+    ))
 
-    def hook(input: Tensor, weight: Tensor, gate: Tensor | None = None, *, group_size: int, eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(gate), _value_key(group_size), _value_key(eps)),
-                operands=(input, weight, gate),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'group_size': _attr.i64(group_size),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight, gate: _op(input, weight, gate, group_size=group_size, eps=eps),
-                otherwise=lambda: _otherwise(input, weight, gate, group_size=group_size, eps=eps),
-            )
-        )
 
-    return hook
-
-def cohere_layer_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def cohere_layer_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
+    """Take calls of a function as ptxla.cohere_layer_norm.
 
     composites.operators.norms:cohere_layer_norm(input: 'Tensor', weight: 'Tensor', *, normalized_shape: 'Sequence[int]', eps: 'float') -> 'Tensor'
-
-    The composite is ptxla.cohere_layer_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
+        operands=(input, weight),
+        attributes=lambda: {
+            'normalized_shape': _attr.i64_list(normalized_shape),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
+        otherwise=lambda: _composite.otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
+    ))
 
-    def hook(input: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(weight), _value_key(normalized_shape), _value_key(eps)),
-                operands=(input, weight),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'normalized_shape': _attr.i64_list(normalized_shape),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, input, weight: _op(input, weight, normalized_shape=normalized_shape, eps=eps),
-                otherwise=lambda: _otherwise(input, weight, normalized_shape=normalized_shape, eps=eps),
-            )
-        )
 
-    return hook
-
-def frozen_batch_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def frozen_batch_norm_function(_composite: CompositeFunction, input: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor) -> Any:
+    """Take calls of a function as ptxla.frozen_batch_norm.
 
     composites.operators.norms:frozen_batch_norm(input: 'Tensor', weight: 'Tensor', bias: 'Tensor', running_mean: 'Tensor', running_var: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.frozen_batch_norm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _tensor_key(running_mean), _tensor_key(running_var)),
+        operands=(input, weight, bias, running_mean, running_var),
+        call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var),
+        otherwise=lambda: _composite.otherwise(input, weight, bias, running_mean, running_var),
+    ))
 
-    def hook(input: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(weight), _tensor_key(bias), _tensor_key(running_mean), _tensor_key(running_var)),
-                operands=(input, weight, bias, running_mean, running_var),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var),
-                otherwise=lambda: _otherwise(input, weight, bias, running_mean, running_var),
-            )
-        )
 
-    return hook
-
-def drop_path_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def drop_path_function(_composite: CompositeFunction, hidden_states: Tensor, *, drop_prob: float) -> Any:
+    """Take calls of a function as ptxla.drop_path.
 
     composites.operators.dropping:drop_path(hidden_states: 'Tensor', *, drop_prob: 'float') -> 'Tensor'
-
-    The composite is ptxla.drop_path; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(hidden_states), _value_key(drop_prob)),
+        operands=(hidden_states,),
+        attributes=lambda: {'drop_prob': _attr.f32(drop_prob)},
+        call=lambda _op, hidden_states: _op(hidden_states, drop_prob=drop_prob),
+        otherwise=lambda: _composite.otherwise(hidden_states, drop_prob=drop_prob),
+    ))
 
-    def hook(hidden_states: Tensor, *, drop_prob: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(hidden_states), _value_key(drop_prob)),
-                operands=(hidden_states,),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'drop_prob': _attr.f32(drop_prob),
-                },
-                call=lambda _op, hidden_states: _op(hidden_states, drop_prob=drop_prob),
-                otherwise=lambda: _otherwise(hidden_states, drop_prob=drop_prob),
-            )
-        )
 
-    return hook
-
-def eager_attention_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def eager_attention_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scaling: float, softcap: float | None = None) -> Any:
+    """Take calls of a function as ptxla.eager_attention.
 
     composites.operators.attention:eager_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scaling: 'float', softcap: 'float | None' = None) -> 'Tensor'
-
-    The composite is ptxla.eager_attention; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scaling), _value_key(softcap)),
+        operands=(query, key, value, attention_mask),
+        attributes=lambda: {
+            'scaling': _attr.f32(scaling),
+            'softcap': None if softcap is None else _attr.f32(softcap),
+        },
+        call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scaling=scaling, softcap=softcap),
+        otherwise=lambda: _composite.otherwise(query, key, value, attention_mask, scaling=scaling, softcap=softcap),
+    ))
 
-    def hook(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scaling: float, softcap: float | None = None) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scaling), _value_key(softcap)),
-                operands=(query, key, value, attention_mask),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'scaling': _attr.f32(scaling),
-                    'softcap': None if softcap is None else _attr.f32(softcap),
-                },
-                call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scaling=scaling, softcap=softcap),
-                otherwise=lambda: _otherwise(query, key, value, attention_mask, scaling=scaling, softcap=softcap),
-            )
-        )
 
-    return hook
-
-def attention_with_sinks_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def attention_with_sinks_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, sinks: Tensor, attention_mask: Tensor | None = None, *, scaling: float) -> Any:
+    """Take calls of a function as ptxla.attention_with_sinks.
 
     composites.operators.attention:attention_with_sinks(query: 'Tensor', key: 'Tensor', value: 'Tensor', sinks: 'Tensor', attention_mask: 'Tensor | None' = None, *, scaling: 'float') -> 'Tensor'
-
-    The composite is ptxla.attention_with_sinks; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(sinks), _tensor_key(attention_mask), _value_key(scaling)),
+        operands=(query, key, value, sinks, attention_mask),
+        attributes=lambda: {'scaling': _attr.f32(scaling)},
+        call=lambda _op, query, key, value, sinks, attention_mask: _op(query, key, value, sinks, attention_mask, scaling=scaling),
+        otherwise=lambda: _composite.otherwise(query, key, value, sinks, attention_mask, scaling=scaling),
+    ))
 
-    def hook(query: Tensor, key: Tensor, value: Tensor, sinks: Tensor, attention_mask: Tensor | None = None, *, scaling: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(sinks), _tensor_key(attention_mask), _value_key(scaling)),
-                operands=(query, key, value, sinks, attention_mask),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'scaling': _attr.f32(scaling),
-                },
-                call=lambda _op, query, key, value, sinks, attention_mask: _op(query, key, value, sinks, attention_mask, scaling=scaling),
-                otherwise=lambda: _otherwise(query, key, value, sinks, attention_mask, scaling=scaling),
-            )
-        )
 
-    return hook
-
-def scaled_attention_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def scaled_attention_function(_composite: CompositeFunction, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scale_attn: float, mask_first: bool) -> Any:
+    """Take calls of a function as ptxla.scaled_attention.
 
     composites.operators.attention:scaled_attention(query: 'Tensor', key: 'Tensor', value: 'Tensor', attention_mask: 'Tensor | None' = None, *, scale_attn: 'float', mask_first: 'bool') -> 'Tensor'
-
-    The composite is ptxla.scaled_attention; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scale_attn), _value_key(mask_first)),
+        operands=(query, key, value, attention_mask),
+        attributes=lambda: {
+            'scale_attn': _attr.f32(scale_attn),
+            'mask_first': _attr.boolean(mask_first),
+        },
+        call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
+        otherwise=lambda: _composite.otherwise(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
+    ))
 
-    def hook(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, *, scale_attn: float, mask_first: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(query), _tensor_key(key), _tensor_key(value), _tensor_key(attention_mask), _value_key(scale_attn), _value_key(mask_first)),
-                operands=(query, key, value, attention_mask),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'scale_attn': _attr.f32(scale_attn),
-                    'mask_first': _attr.boolean(mask_first),
-                },
-                call=lambda _op, query, key, value, attention_mask: _op(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
-                otherwise=lambda: _otherwise(query, key, value, attention_mask, scale_attn=scale_attn, mask_first=mask_first),
-            )
-        )
 
-    return hook
-
-def relative_position_bias_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def relative_position_bias_function(_composite: CompositeFunction, relative_position_bias_table: Tensor, relative_position_index: Tensor, *, window_area: int) -> Any:
+    """Take calls of a function as ptxla.relative_position_bias.
 
     composites.operators.attention:relative_position_bias(relative_position_bias_table: 'Tensor', relative_position_index: 'Tensor', *, window_area: 'int') -> 'Tensor'
-
-    The composite is ptxla.relative_position_bias; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(relative_position_bias_table), _tensor_key(relative_position_index), _value_key(window_area)),
+        operands=(relative_position_bias_table, relative_position_index),
+        attributes=lambda: {'window_area': _attr.i64(window_area)},
+        call=lambda _op, relative_position_bias_table, relative_position_index: _op(relative_position_bias_table, relative_position_index, window_area=window_area),
+        otherwise=lambda: _composite.otherwise(relative_position_bias_table, relative_position_index, window_area=window_area),
+    ))
 
-    def hook(relative_position_bias_table: Tensor, relative_position_index: Tensor, *, window_area: int) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(relative_position_bias_table), _tensor_key(relative_position_index), _value_key(window_area)),
-                operands=(relative_position_bias_table, relative_position_index),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'window_area': _attr.i64(window_area),
-                },
-                call=lambda _op, relative_position_bias_table, relative_position_index: _op(relative_position_bias_table, relative_position_index, window_area=window_area),
-                otherwise=lambda: _otherwise(relative_position_bias_table, relative_position_index, window_area=window_area),
-            )
-        )
 
-    return hook
-
-def embedding_bag_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def embedding_bag_function(_composite: CompositeFunction, weight: Tensor, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None, *, mode: str, include_last_offset: bool, padding_idx: int | None) -> Any:
+    """Take calls of a function as ptxla.embedding_bag.
 
     composites.operators.embedding_bag:embedding_bag(weight: 'Tensor', input: 'Tensor', offsets: 'Tensor | None' = None, per_sample_weights: 'Tensor | None' = None, *, mode: 'str', include_last_offset: 'bool', padding_idx: 'int | None') -> 'Tensor'
-
-    The composite is ptxla.embedding_bag; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(weight), _tensor_key(input), _tensor_key(offsets), _tensor_key(per_sample_weights), _value_key(mode), _value_key(include_last_offset), _value_key(padding_idx)),
+        operands=(weight, input, offsets, per_sample_weights),
+        unmet=lambda: ('the operand per_sample_weights is given, and offsets is not' if not (offsets is not None or per_sample_weights is None) else None),
+        attributes=lambda: {
+            'mode': _attr.string(mode),
+            'include_last_offset': _attr.boolean(include_last_offset),
+            'padding_idx': None if padding_idx is None else _attr.i64(padding_idx),
+        },
+        call=lambda _op, weight, input, offsets, per_sample_weights: _op(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
+        otherwise=lambda: _composite.otherwise(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
+    ))
 
-    def hook(weight: Tensor, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None, *, mode: str, include_last_offset: bool, padding_idx: int | None) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(weight), _tensor_key(input), _tensor_key(offsets), _tensor_key(per_sample_weights), _value_key(mode), _value_key(include_last_offset), _value_key(padding_idx)),
-                operands=(weight, input, offsets, per_sample_weights),
-                unmet=lambda: ('the operand per_sample_weights is given, and offsets is not' if not (offsets is not None or per_sample_weights is None) else None),
-                attributes=lambda: {
-                    'mode': _attr.string(mode),
-                    'include_last_offset': _attr.boolean(include_last_offset),
-                    'padding_idx': None if padding_idx is None else _attr.i64(padding_idx),
-                },
-                call=lambda _op, weight, input, offsets, per_sample_weights: _op(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
-                otherwise=lambda: _otherwise(weight, input, offsets, per_sample_weights, mode=mode, include_last_offset=include_last_offset, padding_idx=padding_idx),
-            )
-        )
 
-    return hook
-
-def index_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def index_function(_composite: CompositeFunction, self: Tensor, index: Tensor, *, dim: int) -> Any:
+    """Take calls of a function as ptxla.index.
 
     composites.operators.indexing:index(self: 'Tensor', index: 'Tensor', *, dim: 'int') -> 'Tensor'
-
-    The composite is ptxla.index; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(self), _tensor_key(index), _value_key(dim)),
+        operands=(self, index),
+        attributes=lambda: {'dim': _attr.i64(dim)},
+        call=lambda _op, self, index: _op(self, index, dim=dim),
+        otherwise=lambda: _composite.otherwise(self, index, dim=dim),
+    ))
 
-    def hook(self: Tensor, index: Tensor, *, dim: int) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(self), _tensor_key(index), _value_key(dim)),
-                operands=(self, index),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'dim': _attr.i64(dim),
-                },
-                call=lambda _op, self, index: _op(self, index, dim=dim),
-                otherwise=lambda: _otherwise(self, index, dim=dim),
-            )
-        )
 
-    return hook
-
-def lstm_cell_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def lstm_cell_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+    """Take calls of a function as ptxla.lstm_cell.
 
     composites.operators.recurrent:lstm_cell(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
-
-    The composite is ptxla.lstm_cell; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
+        operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+        unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+        call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+        otherwise=lambda: _composite.otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+    ))
 
-    def hook(input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
-                operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-                attributes=_dict,
-                call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-                otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-            )
-        )
 
-    return hook
-
-def scanned_gru_cell_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def scanned_gru_cell_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+    """Take calls of a function as ptxla.gru_cell.
 
     composites.operators.recurrent:scanned_gru_cell(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None) -> 'Tensor'
-
-    The composite is ptxla.gru_cell; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
+        operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+        unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+        call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
+        otherwise=lambda: _composite.otherwise(input, hx, w_ih, w_hh, b_ih, b_hh),
+    ))
 
-    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh)),
-                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
-                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-                attributes=_dict,
-                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh),
-                otherwise=lambda: _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh),
-            )
-        )
 
-    return hook
-
-def lstm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def lstm_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
+    """Take calls of a function as ptxla.lstm.
 
     composites.operators.recurrent:lstm(input: 'Tensor', hx: 'Tensor', cx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'LstmResults'
-
-    The composite is ptxla.lstm; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
+        operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
+        unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+        attributes=lambda: {'reverse': _attr.boolean(reverse)},
+        call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+        otherwise=lambda: _composite.otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+    ))
 
-    def hook(input: Tensor, hx: Tensor, cx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(cx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
-                operands=(input, hx, cx, w_ih, w_hh, b_ih, b_hh),
-                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-                attributes=lambda: {
-                    'reverse': _attr.boolean(reverse),
-                },
-                call=lambda _op, input, hx, cx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
-                otherwise=lambda: _otherwise(input, hx, cx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
-            )
-        )
 
-    return hook
-
-def gru_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def gru_function(_composite: CompositeFunction, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
+    """Take calls of a function as ptxla.gru.
 
     composites.operators.recurrent:gru(input: 'Tensor', hx: 'Tensor', w_ih: 'Tensor', w_hh: 'Tensor', b_ih: 'Tensor | None' = None, b_hh: 'Tensor | None' = None, *, reverse: 'bool') -> 'tuple[Tensor, Tensor]'
-
-    The composite is ptxla.gru; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
+        operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
+        unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
+        attributes=lambda: {'reverse': _attr.boolean(reverse)},
+        call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+        otherwise=lambda: _composite.otherwise(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
+    ))
 
-    def hook(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, reverse: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(input), _tensor_key(hx), _tensor_key(w_ih), _tensor_key(w_hh), _tensor_key(b_ih), _tensor_key(b_hh), _value_key(reverse)),
-                operands=(input, hx, w_ih, w_hh, b_ih, b_hh),
-                unmet=lambda: ('the operand b_hh is given, and b_ih is not' if not (b_ih is not None or b_hh is None) else None),
-                attributes=lambda: {
-                    'reverse': _attr.boolean(reverse),
-                },
-                call=lambda _op, input, hx, w_ih, w_hh, b_ih, b_hh: _op(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
-                otherwise=lambda: _otherwise(input, hx, w_ih, w_hh, b_ih, b_hh, reverse=reverse),
-            )
-        )
 
-    return hook
-
-def causal_conv1d_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def causal_conv1d_function(_composite: CompositeFunction, hidden_states: Tensor, weight: Tensor, bias: Tensor | None = None, *, activation: str | None = None) -> Any:
+    """Take calls of a function as ptxla.causal_conv1d.
 
     composites.operators.scans:causal_conv1d(hidden_states: 'Tensor', weight: 'Tensor', bias: 'Tensor | None' = None, *, activation: 'str | None' = None) -> 'Tensor'
-
-    The composite is ptxla.causal_conv1d; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(hidden_states), _tensor_key(weight), _tensor_key(bias), _value_key(activation)),
+        operands=(hidden_states, weight, bias),
+        attributes=lambda: {'activation': None if activation is None else _attr.string(activation)},
+        call=lambda _op, hidden_states, weight, bias: _op(hidden_states, weight, bias, activation=activation),
+        otherwise=lambda: _composite.otherwise(hidden_states, weight, bias, activation=activation),
+    ))
 
-    def hook(hidden_states: Tensor, weight: Tensor, bias: Tensor | None = None, *, activation: str | None = None) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(hidden_states), _tensor_key(weight), _tensor_key(bias), _value_key(activation)),
-                operands=(hidden_states, weight, bias),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'activation': None if activation is None else _attr.string(activation),
-                },
-                call=lambda _op, hidden_states, weight, bias: _op(hidden_states, weight, bias, activation=activation),
-                otherwise=lambda: _otherwise(hidden_states, weight, bias, activation=activation),
-            )
-        )
 
-    return hook
-
-def selective_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def selective_scan_function(_composite: CompositeFunction, hidden_states: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, z: Tensor | None = None, delta_bias: Tensor | None = None, *, delta_softplus: bool = False) -> Any:
+    """Take calls of a function as ptxla.selective_scan.
 
     composites.operators.scans:selective_scan(hidden_states: 'Tensor', dt: 'Tensor', A: 'Tensor', B: 'Tensor', C: 'Tensor', D: 'Tensor | None' = None, z: 'Tensor | None' = None, delta_bias: 'Tensor | None' = None, *, delta_softplus: 'bool' = False) -> 'tuple[Tensor, Tensor]'
-
-    The composite is ptxla.selective_scan; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(hidden_states), _tensor_key(dt), _tensor_key(A), _tensor_key(B), _tensor_key(C), _tensor_key(D), _tensor_key(z), _tensor_key(delta_bias), _value_key(delta_softplus)),
+        operands=(hidden_states, dt, A, B, C, D, z, delta_bias),
+        unmet=lambda: ('the operand z is given, and D is not' if not (D is not None or z is None) else 'the operand delta_bias is given, and z is not' if not (z is not None or delta_bias is None) else None),
+        attributes=lambda: {'delta_softplus': _attr.boolean(delta_softplus)},
+        call=lambda _op, hidden_states, dt, A, B, C, D, z, delta_bias: _op(hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus),
+        otherwise=lambda: _composite.otherwise(hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus),
+    ))
 
-    def hook(hidden_states: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, z: Tensor | None = None, delta_bias: Tensor | None = None, *, delta_softplus: bool = False) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(hidden_states), _tensor_key(dt), _tensor_key(A), _tensor_key(B), _tensor_key(C), _tensor_key(D), _tensor_key(z), _tensor_key(delta_bias), _value_key(delta_softplus)),
-                operands=(hidden_states, dt, A, B, C, D, z, delta_bias),
-                unmet=lambda: ('the operand z is given, and D is not' if not (D is not None or z is None) else 'the operand delta_bias is given, and z is not' if not (z is not None or delta_bias is None) else None),
-                attributes=lambda: {
-                    'delta_softplus': _attr.boolean(delta_softplus),
-                },
-                call=lambda _op, hidden_states, dt, A, B, C, D, z, delta_bias: _op(hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus),
-                otherwise=lambda: _otherwise(hidden_states, dt, A, B, C, D, z, delta_bias, delta_softplus=delta_softplus),
-            )
-        )
 
-    return hook
-
-def chunk_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def chunk_scan_function(_composite: CompositeFunction, hidden_states: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, dt_bias: Tensor | None = None, initial_states: Tensor | None = None, *, chunk_size: int, dt_softplus: bool, dt_limit: list[float]) -> Any:
+    """Take calls of a function as ptxla.chunk_scan.
 
     composites.operators.scans:chunk_scan(hidden_states: 'Tensor', dt: 'Tensor', A: 'Tensor', B: 'Tensor', C: 'Tensor', D: 'Tensor | None' = None, dt_bias: 'Tensor | None' = None, initial_states: 'Tensor | None' = None, *, chunk_size: 'int', dt_softplus: 'bool', dt_limit: 'Sequence[float]') -> 'tuple[Tensor, Tensor]'
-
-    The composite is ptxla.chunk_scan; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(hidden_states), _tensor_key(dt), _tensor_key(A), _tensor_key(B), _tensor_key(C), _tensor_key(D), _tensor_key(dt_bias), _tensor_key(initial_states), _value_key(chunk_size), _value_key(dt_softplus), _value_key(dt_limit)),
+        operands=(hidden_states, dt, A, B, C, D, dt_bias, initial_states),
+        unmet=lambda: ('the operand dt_bias is given, and D is not' if not (D is not None or dt_bias is None) else 'the operand initial_states is given, and dt_bias is not' if not (dt_bias is not None or initial_states is None) else None),
+        attributes=lambda: {
+            'chunk_size': _attr.i64(chunk_size),
+            'dt_softplus': _attr.boolean(dt_softplus),
+            'dt_limit': _attr.f32_list(dt_limit),
+        },
+        call=lambda _op, hidden_states, dt, A, B, C, D, dt_bias, initial_states: _op(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
+        otherwise=lambda: _composite.otherwise(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
+    ))
 
-    def hook(hidden_states: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, dt_bias: Tensor | None = None, initial_states: Tensor | None = None, *, chunk_size: int, dt_softplus: bool, dt_limit: list[float]) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(hidden_states), _tensor_key(dt), _tensor_key(A), _tensor_key(B), _tensor_key(C), _tensor_key(D), _tensor_key(dt_bias), _tensor_key(initial_states), _value_key(chunk_size), _value_key(dt_softplus), _value_key(dt_limit)),
-                operands=(hidden_states, dt, A, B, C, D, dt_bias, initial_states),
-                unmet=lambda: ('the operand dt_bias is given, and D is not' if not (D is not None or dt_bias is None) else 'the operand initial_states is given, and dt_bias is not' if not (dt_bias is not None or initial_states is None) else None),
-                attributes=lambda: {
-                    'chunk_size': _attr.i64(chunk_size),
-                    'dt_softplus': _attr.boolean(dt_softplus),
-                    'dt_limit': _attr.f32_list(dt_limit),
-                },
-                call=lambda _op, hidden_states, dt, A, B, C, D, dt_bias, initial_states: _op(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
-                otherwise=lambda: _otherwise(hidden_states, dt, A, B, C, D, dt_bias, initial_states, chunk_size=chunk_size, dt_softplus=dt_softplus, dt_limit=dt_limit),
-            )
-        )
 
-    return hook
-
-def rnn_scan_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def rnn_scan_function(_composite: CompositeFunction, hidden_states: Tensor, recurrent_gate: Tensor, reset: Tensor, recurrent_states: Tensor | None = None) -> Any:
+    """Take calls of a function as ptxla.rnn_scan.
 
     composites.operators.scans:rnn_scan(hidden_states: 'Tensor', recurrent_gate: 'Tensor', reset: 'Tensor', recurrent_states: 'Tensor | None' = None) -> 'tuple[Tensor, Tensor]'
-
-    The composite is ptxla.rnn_scan; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(hidden_states), _tensor_key(recurrent_gate), _tensor_key(reset), _tensor_key(recurrent_states)),
+        operands=(hidden_states, recurrent_gate, reset, recurrent_states),
+        call=lambda _op, hidden_states, recurrent_gate, reset, recurrent_states: _op(hidden_states, recurrent_gate, reset, recurrent_states),
+        otherwise=lambda: _composite.otherwise(hidden_states, recurrent_gate, reset, recurrent_states),
+    ))
 
-    def hook(hidden_states: Tensor, recurrent_gate: Tensor, reset: Tensor, recurrent_states: Tensor | None = None) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(hidden_states), _tensor_key(recurrent_gate), _tensor_key(reset), _tensor_key(recurrent_states)),
-                operands=(hidden_states, recurrent_gate, reset, recurrent_states),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, hidden_states, recurrent_gate, reset, recurrent_states: _op(hidden_states, recurrent_gate, reset, recurrent_states),
-                otherwise=lambda: _otherwise(hidden_states, recurrent_gate, reset, recurrent_states),
-            )
-        )
 
-    return hook
-
-def wkv_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def wkv_function(_composite: CompositeFunction, time_decay: Tensor, time_first: Tensor, key: Tensor, value: Tensor) -> Any:
+    """Take calls of a function as ptxla.wkv.
 
     composites.operators.scans:wkv(time_decay: 'Tensor', time_first: 'Tensor', key: 'Tensor', value: 'Tensor') -> 'Tensor'
-
-    The composite is ptxla.wkv; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(time_decay), _tensor_key(time_first), _tensor_key(key), _tensor_key(value)),
+        operands=(time_decay, time_first, key, value),
+        call=lambda _op, time_decay, time_first, key, value: _op(time_decay, time_first, key, value),
+        otherwise=lambda: _composite.otherwise(time_decay, time_first, key, value),
+    ))
 
-    def hook(time_decay: Tensor, time_first: Tensor, key: Tensor, value: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(time_decay), _tensor_key(time_first), _tensor_key(key), _tensor_key(value)),
-                operands=(time_decay, time_first, key, value),
-                unmet=lambda: None,
-                attributes=_dict,
-                call=lambda _op, time_decay, time_first, key, value: _op(time_decay, time_first, key, value),
-                otherwise=lambda: _otherwise(time_decay, time_first, key, value),
-            )
-        )
 
-    return hook
-
-def top_k_routing_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def top_k_routing_function(_composite: CompositeFunction, router_logits: Tensor, *, top_k: int, norm_topk_prob: bool) -> Any:
+    """Take calls of a function as ptxla.top_k_routing.
 
     composites.operators.experts:top_k_routing(router_logits: 'Tensor', *, top_k: 'int', norm_topk_prob: 'bool') -> 'tuple[Tensor, Tensor]'
-
-    The composite is ptxla.top_k_routing; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(router_logits), _value_key(top_k), _value_key(norm_topk_prob)),
+        operands=(router_logits,),
+        attributes=lambda: {
+            'top_k': _attr.i64(top_k),
+            'norm_topk_prob': _attr.boolean(norm_topk_prob),
+        },
+        call=lambda _op, router_logits: _op(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
+        otherwise=lambda: _composite.otherwise(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
+    ))
 
-    def hook(router_logits: Tensor, *, top_k: int, norm_topk_prob: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(router_logits), _value_key(top_k), _value_key(norm_topk_prob)),
-                operands=(router_logits,),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'top_k': _attr.i64(top_k),
-                    'norm_topk_prob': _attr.boolean(norm_topk_prob),
-                },
-                call=lambda _op, router_logits: _op(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
-                otherwise=lambda: _otherwise(router_logits, top_k=top_k, norm_topk_prob=norm_topk_prob),
-            )
-        )
 
-    return hook
-
-def experts_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def experts_function(_composite: CompositeFunction, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, down_proj: Tensor, *, activation: str) -> Any:
+    """Take calls of a function as ptxla.experts.
 
     composites.operators.experts:experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', down_proj: 'Tensor', *, activation: 'str') -> 'Tensor'
-
-    The composite is ptxla.experts; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(down_proj), _value_key(activation)),
+        operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj),
+        attributes=lambda: {'activation': _attr.string(activation)},
+        call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
+        otherwise=lambda: _composite.otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
+    ))
 
-    def hook(hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, down_proj: Tensor, *, activation: str) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(down_proj), _value_key(activation)),
-                operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'activation': _attr.string(activation),
-                },
-                call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
-                otherwise=lambda: _otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj, activation=activation),
-            )
-        )
 
-    return hook
-
-def gpt_oss_experts_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def gpt_oss_experts_function(_composite: CompositeFunction, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, gate_up_proj_bias: Tensor, down_proj: Tensor, down_proj_bias: Tensor, *, alpha: float, limit: float) -> Any:
+    """Take calls of a function as ptxla.gpt_oss_experts.
 
     composites.operators.experts:gpt_oss_experts(hidden_states: 'Tensor', top_k_index: 'Tensor', top_k_weights: 'Tensor', gate_up_proj: 'Tensor', gate_up_proj_bias: 'Tensor', down_proj: 'Tensor', down_proj_bias: 'Tensor', *, alpha: 'float', limit: 'float') -> 'Tensor'
-
-    The composite is ptxla.gpt_oss_experts; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(gate_up_proj_bias), _tensor_key(down_proj), _tensor_key(down_proj_bias), _value_key(alpha), _value_key(limit)),
+        operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias),
+        attributes=lambda: {
+            'alpha': _attr.f32(alpha),
+            'limit': _attr.f32(limit),
+        },
+        call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
+        otherwise=lambda: _composite.otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
+    ))
 
-    def hook(hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor, gate_up_proj_bias: Tensor, down_proj: Tensor, down_proj_bias: Tensor, *, alpha: float, limit: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(hidden_states), _tensor_key(top_k_index), _tensor_key(top_k_weights), _tensor_key(gate_up_proj), _tensor_key(gate_up_proj_bias), _tensor_key(down_proj), _tensor_key(down_proj_bias), _value_key(alpha), _value_key(limit)),
-                operands=(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'alpha': _attr.f32(alpha),
-                    'limit': _attr.f32(limit),
-                },
-                call=lambda _op, hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias: _op(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
-                otherwise=lambda: _otherwise(hidden_states, top_k_index, top_k_weights, gate_up_proj, gate_up_proj_bias, down_proj, down_proj_bias, alpha=alpha, limit=limit),
-            )
-        )
 
-    return hook
-
-def adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def adamw_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
+    """Take calls of a function as ptxla.adamw.
 
     composites.operators.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool', capturable: 'bool' = False) -> 'list[Tensor]'
-
-    The composite is ptxla.adamw; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
+        operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
+        attributes=lambda: {
+            'beta1': _attr.f32(beta1),
+            'beta2': _attr.f32(beta2),
+            'eps': _attr.f32(eps),
+            'weight_decay': _attr.f32(weight_decay),
+            'maximize': _attr.boolean(maximize),
+        },
+        call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
+        otherwise=lambda: _composite.otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
+    ))
 
-    def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
-                operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'beta1': _attr.f32(beta1),
-                    'beta2': _attr.f32(beta2),
-                    'eps': _attr.f32(eps),
-                    'weight_decay': _attr.f32(weight_decay),
-                    'maximize': _attr.boolean(maximize),
-                },
-                call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
-                otherwise=lambda: _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
-            )
-        )
 
-    return hook
-
-def adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def adam_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
+    """Take calls of a function as ptxla.adam.
 
     composites.operators.optimizers:adam_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', exp_avg_sq: 'Tensor', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', max_exp_avg_sq: 'Tensor | None' = None, *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool', capturable: 'bool' = False) -> 'list[Tensor]'
-
-    The composite is ptxla.adam; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
+        operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
+        attributes=lambda: {
+            'beta1': _attr.f32(beta1),
+            'beta2': _attr.f32(beta2),
+            'eps': _attr.f32(eps),
+            'weight_decay': _attr.f32(weight_decay),
+            'maximize': _attr.boolean(maximize),
+        },
+        call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
+        otherwise=lambda: _composite.otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
+    ))
 
-    def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, max_exp_avg_sq: Tensor | None = None, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool, capturable: bool = False) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(exp_avg_sq), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _tensor_key(max_exp_avg_sq), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize), _value_key(capturable)),
-                operands=(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'beta1': _attr.f32(beta1),
-                    'beta2': _attr.f32(beta2),
-                    'eps': _attr.f32(eps),
-                    'weight_decay': _attr.f32(weight_decay),
-                    'maximize': _attr.boolean(maximize),
-                },
-                call=lambda _op, param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq: _op(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
-                otherwise=lambda: _otherwise(param, grad, exp_avg, exp_avg_sq, step_size, bias_correction2_sqrt, decay, max_exp_avg_sq, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable),
-            )
-        )
 
-    return hook
-
-def sgd_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def sgd_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, lr: Tensor, momentum_buffer: Tensor | None = None, *, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> Any:
+    """Take calls of a function as ptxla.sgd.
 
     composites.operators.optimizers:sgd_update(param: 'Tensor', grad: 'Tensor', lr: 'Tensor', momentum_buffer: 'Tensor | None' = None, *, momentum: 'float', dampening: 'float', weight_decay: 'float', nesterov: 'bool', maximize: 'bool') -> 'list[Tensor]'
-
-    The composite is ptxla.sgd; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(param), _tensor_key(grad), _tensor_key(lr), _tensor_key(momentum_buffer), _value_key(momentum), _value_key(dampening), _value_key(weight_decay), _value_key(nesterov), _value_key(maximize)),
+        operands=(param, grad, lr, momentum_buffer),
+        attributes=lambda: {
+            'momentum': _attr.f32(momentum),
+            'dampening': _attr.f32(dampening),
+            'weight_decay': _attr.f32(weight_decay),
+            'nesterov': _attr.boolean(nesterov),
+            'maximize': _attr.boolean(maximize),
+        },
+        call=lambda _op, param, grad, lr, momentum_buffer: _op(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize),
+        otherwise=lambda: _composite.otherwise(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize),
+    ))
 
-    def hook(param: Tensor, grad: Tensor, lr: Tensor, momentum_buffer: Tensor | None = None, *, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(lr), _tensor_key(momentum_buffer), _value_key(momentum), _value_key(dampening), _value_key(weight_decay), _value_key(nesterov), _value_key(maximize)),
-                operands=(param, grad, lr, momentum_buffer),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'momentum': _attr.f32(momentum),
-                    'dampening': _attr.f32(dampening),
-                    'weight_decay': _attr.f32(weight_decay),
-                    'nesterov': _attr.boolean(nesterov),
-                    'maximize': _attr.boolean(maximize),
-                },
-                call=lambda _op, param, grad, lr, momentum_buffer: _op(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize),
-                otherwise=lambda: _otherwise(param, grad, lr, momentum_buffer, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize),
-            )
-        )
 
-    return hook
-
-def lion_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def lion_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, exp_avg: Tensor, lr: Tensor, decay: Tensor, *, beta1: float, beta2: float) -> Any:
+    """Take calls of a function as ptxla.lion.
 
     composites.operators.optimizers:lion_update(param: 'Tensor', grad: 'Tensor', exp_avg: 'Tensor', lr: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float') -> 'list[Tensor]'
-
-    The composite is ptxla.lion; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(lr), _tensor_key(decay), _value_key(beta1), _value_key(beta2)),
+        operands=(param, grad, exp_avg, lr, decay),
+        attributes=lambda: {
+            'beta1': _attr.f32(beta1),
+            'beta2': _attr.f32(beta2),
+        },
+        call=lambda _op, param, grad, exp_avg, lr, decay: _op(param, grad, exp_avg, lr, decay, beta1=beta1, beta2=beta2),
+        otherwise=lambda: _composite.otherwise(param, grad, exp_avg, lr, decay, beta1=beta1, beta2=beta2),
+    ))
 
-    def hook(param: Tensor, grad: Tensor, exp_avg: Tensor, lr: Tensor, decay: Tensor, *, beta1: float, beta2: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(exp_avg), _tensor_key(lr), _tensor_key(decay), _value_key(beta1), _value_key(beta2)),
-                operands=(param, grad, exp_avg, lr, decay),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'beta1': _attr.f32(beta1),
-                    'beta2': _attr.f32(beta2),
-                },
-                call=lambda _op, param, grad, exp_avg, lr, decay: _op(param, grad, exp_avg, lr, decay, beta1=beta1, beta2=beta2),
-                otherwise=lambda: _otherwise(param, grad, exp_avg, lr, decay, beta1=beta1, beta2=beta2),
-            )
-        )
 
-    return hook
-
-def adafactor_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def adafactor_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, rho: Tensor, one_minus_beta2: Tensor, decay: Tensor, row_var: Tensor, col_var: Tensor | None = None, *, d: float, eps1: float, eps2: float, maximize: bool) -> Any:
+    """Take calls of a function as ptxla.adafactor.
 
     composites.operators.adafactor:adafactor_update(param: 'Tensor', grad: 'Tensor', rho: 'Tensor', one_minus_beta2: 'Tensor', decay: 'Tensor', row_var: 'Tensor', col_var: 'Tensor | None' = None, *, d: 'float', eps1: 'float', eps2: 'float', maximize: 'bool') -> 'list[Tensor]'
-
-    The composite is ptxla.adafactor; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(param), _tensor_key(grad), _tensor_key(rho), _tensor_key(one_minus_beta2), _tensor_key(decay), _tensor_key(row_var), _tensor_key(col_var), _value_key(d), _value_key(eps1), _value_key(eps2), _value_key(maximize)),
+        operands=(param, grad, rho, one_minus_beta2, decay, row_var, col_var),
+        attributes=lambda: {
+            'd': _attr.f32(d),
+            'eps1': _attr.f32(eps1),
+            'eps2': _attr.f32(eps2),
+            'maximize': _attr.boolean(maximize),
+        },
+        call=lambda _op, param, grad, rho, one_minus_beta2, decay, row_var, col_var: _op(param, grad, rho, one_minus_beta2, decay, row_var, col_var, d=d, eps1=eps1, eps2=eps2, maximize=maximize),
+        otherwise=lambda: _composite.otherwise(param, grad, rho, one_minus_beta2, decay, row_var, col_var, d=d, eps1=eps1, eps2=eps2, maximize=maximize),
+    ))
 
-    def hook(param: Tensor, grad: Tensor, rho: Tensor, one_minus_beta2: Tensor, decay: Tensor, row_var: Tensor, col_var: Tensor | None = None, *, d: float, eps1: float, eps2: float, maximize: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(rho), _tensor_key(one_minus_beta2), _tensor_key(decay), _tensor_key(row_var), _tensor_key(col_var), _value_key(d), _value_key(eps1), _value_key(eps2), _value_key(maximize)),
-                operands=(param, grad, rho, one_minus_beta2, decay, row_var, col_var),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'd': _attr.f32(d),
-                    'eps1': _attr.f32(eps1),
-                    'eps2': _attr.f32(eps2),
-                    'maximize': _attr.boolean(maximize),
-                },
-                call=lambda _op, param, grad, rho, one_minus_beta2, decay, row_var, col_var: _op(param, grad, rho, one_minus_beta2, decay, row_var, col_var, d=d, eps1=eps1, eps2=eps2, maximize=maximize),
-                otherwise=lambda: _otherwise(param, grad, rho, one_minus_beta2, decay, row_var, col_var, d=d, eps1=eps1, eps2=eps2, maximize=maximize),
-            )
-        )
 
-    return hook
-
-def muon_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def muon_function(_composite: CompositeFunction, param: Tensor, grad: Tensor, momentum_buffer: Tensor, step_size: Tensor, decay: Tensor, *, momentum: float, nesterov: bool, ns_coefficients: list[float], ns_steps: int, eps: float) -> Any:
+    """Take calls of a function as ptxla.muon.
 
     composites.operators.muon:muon_update(param: 'Tensor', grad: 'Tensor', momentum_buffer: 'Tensor', step_size: 'Tensor', decay: 'Tensor', *, momentum: 'float', nesterov: 'bool', ns_coefficients: 'Sequence[float]', ns_steps: 'int', eps: 'float') -> 'list[Tensor]'
-
-    The composite is ptxla.muon; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(param), _tensor_key(grad), _tensor_key(momentum_buffer), _tensor_key(step_size), _tensor_key(decay), _value_key(momentum), _value_key(nesterov), _value_key(ns_coefficients), _value_key(ns_steps), _value_key(eps)),
+        operands=(param, grad, momentum_buffer, step_size, decay),
+        attributes=lambda: {
+            'momentum': _attr.f32(momentum),
+            'nesterov': _attr.boolean(nesterov),
+            'ns_coefficients': _attr.f32_list(ns_coefficients),
+            'ns_steps': _attr.i64(ns_steps),
+            'eps': _attr.f32(eps),
+        },
+        call=lambda _op, param, grad, momentum_buffer, step_size, decay: _op(param, grad, momentum_buffer, step_size, decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, ns_steps=ns_steps, eps=eps),
+        otherwise=lambda: _composite.otherwise(param, grad, momentum_buffer, step_size, decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, ns_steps=ns_steps, eps=eps),
+    ))
 
-    def hook(param: Tensor, grad: Tensor, momentum_buffer: Tensor, step_size: Tensor, decay: Tensor, *, momentum: float, nesterov: bool, ns_coefficients: list[float], ns_steps: int, eps: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(param), _tensor_key(grad), _tensor_key(momentum_buffer), _tensor_key(step_size), _tensor_key(decay), _value_key(momentum), _value_key(nesterov), _value_key(ns_coefficients), _value_key(ns_steps), _value_key(eps)),
-                operands=(param, grad, momentum_buffer, step_size, decay),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'momentum': _attr.f32(momentum),
-                    'nesterov': _attr.boolean(nesterov),
-                    'ns_coefficients': _attr.f32_list(ns_coefficients),
-                    'ns_steps': _attr.i64(ns_steps),
-                    'eps': _attr.f32(eps),
-                },
-                call=lambda _op, param, grad, momentum_buffer, step_size, decay: _op(param, grad, momentum_buffer, step_size, decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, ns_steps=ns_steps, eps=eps),
-                otherwise=lambda: _otherwise(param, grad, momentum_buffer, step_size, decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, ns_steps=ns_steps, eps=eps),
-            )
-        )
 
-    return hook
-
-def fused_adamw_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def fused_adamw_function(_composite: CompositeFunction, params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+    """Take calls of a function as ptxla.fused_adamw.
 
     composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
-
-    The composite is ptxla.fused_adamw; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+        operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+        attributes=lambda: {
+            'beta1': _attr.f32(beta1),
+            'beta2': _attr.f32(beta2),
+            'eps': _attr.f32(eps),
+            'weight_decay': _attr.f32(weight_decay),
+            'maximize': _attr.boolean(maximize),
+            'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+        },
+        call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+        otherwise=lambda: _composite.otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+    ))
 
-    def hook(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
-                operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'beta1': _attr.f32(beta1),
-                    'beta2': _attr.f32(beta2),
-                    'eps': _attr.f32(eps),
-                    'weight_decay': _attr.f32(weight_decay),
-                    'maximize': _attr.boolean(maximize),
-                    'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
-                },
-                call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
-                otherwise=lambda: _otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
-            )
-        )
 
-    return hook
-
-def fused_adam_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def fused_adam_function(_composite: CompositeFunction, params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
+    """Take calls of a function as ptxla.fused_adam.
 
     composites.operators.fused_adam:fused_adam_update(params: 'list[Tensor]', grads: 'list[Tensor]', exp_avgs: 'list[Tensor]', exp_avg_sqs: 'list[Tensor]', max_exp_avg_sqs: 'list[Tensor]', step_size: 'Tensor', bias_correction2_sqrt: 'Tensor', decay: 'Tensor', *, beta1: 'float', beta2: 'float', eps: 'float', weight_decay: 'float', maximize: 'bool') -> 'list[Tensor]'
-
-    The composite is ptxla.fused_adam; autograd sees it as one operation.
     """
+    return _composite(_Arguments(
+        key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
+        operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+        attributes=lambda: {
+            'beta1': _attr.f32(beta1),
+            'beta2': _attr.f32(beta2),
+            'eps': _attr.f32(eps),
+            'weight_decay': _attr.f32(weight_decay),
+            'maximize': _attr.boolean(maximize),
+            'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
+        },
+        call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+        otherwise=lambda: _composite.otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
+    ))
 
-    def hook(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], step_size: Tensor, bias_correction2_sqrt: Tensor, decay: Tensor, *, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(params), _tensor_key(grads), _tensor_key(exp_avgs), _tensor_key(exp_avg_sqs), _tensor_key(max_exp_avg_sqs), _tensor_key(step_size), _tensor_key(bias_correction2_sqrt), _tensor_key(decay), _value_key(beta1), _value_key(beta2), _value_key(eps), _value_key(weight_decay), _value_key(maximize)),
-                operands=(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'beta1': _attr.f32(beta1),
-                    'beta2': _attr.f32(beta2),
-                    'eps': _attr.f32(eps),
-                    'weight_decay': _attr.f32(weight_decay),
-                    'maximize': _attr.boolean(maximize),
-                    'operand_segment_sizes': _attr.segment_sizes(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay),
-                },
-                call=lambda _op, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay: _op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
-                otherwise=lambda: _otherwise(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step_size, bias_correction2_sqrt, decay, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize),
-            )
-        )
 
-    return hook
-
-def clip_grad_norm_function(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """The composite as a function.
+def clip_grad_norm_function(_composite: CompositeFunction, grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -> Any:
+    """Take calls of a function as ptxla.clip_grad_norm.
 
     composites.operators.clipping:clip_grad_norm(grads: 'list[Tensor]', max_norm: 'Tensor', *, norm_type: 'float') -> 'list[Tensor]'
-
-    The composite is ptxla.clip_grad_norm; autograd sees it as one operation.
     """
-
-    def hook(grads: list[Tensor], max_norm: Tensor, *, norm_type: float) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(grads), _tensor_key(max_norm), _value_key(norm_type)),
-                operands=(grads, max_norm),
-                unmet=lambda: None,
-                attributes=lambda: {
-                    'norm_type': _attr.f32(norm_type),
-                },
-                call=lambda _op, grads, max_norm: _op(grads, max_norm, norm_type=norm_type),
-                otherwise=lambda: _otherwise(grads, max_norm, norm_type=norm_type),
-            )
-        )
-
-    return hook
+    return _composite(_Arguments(
+        key=(_tensor_key(grads), _tensor_key(max_norm), _value_key(norm_type)),
+        operands=(grads, max_norm),
+        attributes=lambda: {'norm_type': _attr.f32(norm_type)},
+        call=lambda _op, grads, max_norm: _op(grads, max_norm, norm_type=norm_type),
+        otherwise=lambda: _composite.otherwise(grads, max_norm, norm_type=norm_type),
+    ))
 
 
 BACKEND_HOOKS = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.util import find_spec
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -44,7 +44,7 @@ from lowering.codegen import loader, source
 from lowering.copies.search import Copy, Search, is_in
 from lowering.dispatch.autograd.definition import Definition, ExplicitBackward
 from lowering.dispatch.autograd.function import CompositeFunction, OwnOperator
-from lowering.dispatch.backend import EntryLowering, make_lowering
+from lowering.dispatch.backend import make_lowering
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.dynamo.functions import Replacement, traced_function
@@ -247,8 +247,7 @@ class _Installer:
         stock = dispatching.stock_kernel(operator, dispatching.dispatch_key)
         kernel: Kernel = stock
         for entry in reversed(claims):
-            hook = self._hooks(entry).BACKEND_HOOKS[self._key(entry)]
-            kernel = hook(self._lowering(entry, operator, stock), kernel)
+            kernel = self._lowered(entry, operator, stock, kernel)
         kernel = self._for_tensors(operator, claims[0], kernel, stock)
         self.overrides.append(dispatching.override(operator, dispatching.dispatch_key, kernel))
 
@@ -272,7 +271,8 @@ class _Installer:
                     kernel = self._tried(claim, self._adapter(claim), kernel, keys=1)
                 else:
                     hook = self._hooks(claim).AUTOGRAD_HOOKS[self._key(claim)]
-                    kernel = hook(self._composite(claim, stock, owns[claim.identity]), kernel)
+                    own = owns[claim.identity]
+                    kernel = MethodType(hook, self._composite(claim, stock, kernel, own))
             kernel = self._for_tensors(
                 operator, _entry_of(claims[0]), kernel, stock.call_boxed, keys=1
             )
@@ -310,7 +310,7 @@ class _Installer:
         stock = self.frontend.dispatching.stock_kernel(operator, key)
         own = self._own_operator(operator, entry)
         hook = self._hooks(entry).AUTOGRAD_HOOKS[self._key(entry)]
-        kernel = hook(self._composite(entry, stock, own), _decline)
+        kernel = MethodType(hook, self._composite(entry, stock, _decline, own))
         return written_into(claim.variant, kernel, otherwise)
 
     def _own_operator(self, operator: Operator, entry: Composite) -> OwnOperator | None:
@@ -333,10 +333,9 @@ class _Installer:
         own = compiled_graphs.define_operator(name, operator, meaning)
         dispatching = self.frontend.dispatching
         stock = dispatching.stock_kernel(operator, dispatching.autograd_key)
-        lowering = self._lowering(entry, operator, stock)
         # The hook at autograd's key has checked the entry's conditions. Calls that cannot be
         # lowered fall back to the stock kernel.
-        kernel = self._hooks(entry).BACKEND_HOOKS[self._key(entry)](lowering, stock)
+        kernel = self._lowered(entry, operator, stock, stock)
         self.overrides.append(dispatching.implement(name, kernel))
         draws = torch.Tag.nondeterministic_seeded in overload.tags
         return OwnOperator(own, draws)
@@ -378,8 +377,9 @@ class _Installer:
             else:
                 registry = self.registries[claim.identity]
                 hook = _function_hook(claim, original, target, registry)
-                composite = self._composite(claim, original)
-                taken, node = hook(composite, called), hook(composite, original)
+                composite = self._composite(claim, original, called)
+                taken: Kernel = MethodType(hook, composite)
+                node = MethodType(hook, replace(composite, otherwise=original))
                 owns = self.frontend.tensors.owns
                 traced_taken = traced_function(
                     claim, original, target, node, traced, owns, self.statistics.of(claim)
@@ -416,20 +416,31 @@ class _Installer:
         """The composite as a function with its decomposition's signature."""
         target = entry.decomposition.target
         assert target is not None
-        composite = self._composite(entry, find_function(target))
-        hook: Kernel = self._hooks(entry).FUNCTION_HOOKS[self._key(entry)](composite, otherwise)
-        return hook
+        hook = self._hooks(entry).FUNCTION_HOOKS[self._key(entry)]
+        return MethodType(hook, self._composite(entry, find_function(target), otherwise))
 
-    def _lowering(self, entry: Composite, operator: Operator, stock: Kernel) -> EntryLowering:
-        computations = self.computations.of(entry, stock)
-        statistics = self.statistics.of(entry)
-        chosen = self.chosen.get(entry.identity, ())
-        return make_lowering(
-            entry, operator, self.frontend, stock, computations, statistics, chosen
+    def _lowered(
+        self, entry: Composite, operator: Operator, stock: Kernel, otherwise: Kernel
+    ) -> Kernel:
+        """A kernel at the backend. Calls that the entry does not claim go to `otherwise`."""
+        lowering = make_lowering(
+            entry,
+            operator,
+            self.frontend,
+            stock,
+            otherwise,
+            self.computations.of(entry, stock),
+            self.statistics.of(entry),
+            self.chosen.get(entry.identity, ()),
         )
+        return MethodType(self._hooks(entry).BACKEND_HOOKS[self._key(entry)], lowering)
 
     def _composite(
-        self, entry: Composite, native: Kernel, operator: OwnOperator | None = None
+        self,
+        entry: Composite,
+        native: Kernel,
+        otherwise: Kernel,
+        operator: OwnOperator | None = None,
     ) -> CompositeFunction:
         backward = source.explicit_backward(entry, self.registries[entry.identity])
         explicit = None if backward is None else self._backward(backward)
@@ -438,7 +449,7 @@ class _Installer:
         statistics.caches |= {"forward": forward, "derived backward": derived}
         chosen = self.chosen.get(entry.identity, ())
         definition = Definition(entry, self.frontend, statistics, native, explicit, derived, chosen)
-        return CompositeFunction(definition, self.compiled_calls, operator, forward)
+        return CompositeFunction(definition, self.compiled_calls, otherwise, operator, forward)
 
     def _backward(self, entry: Composite) -> ExplicitBackward:
         target = entry.decomposition.target

@@ -64,10 +64,10 @@ class Call:
 
         signature = self.definition.signature
         keyword_only = {a.name for a in signature.arguments if a.keyword_only}
-        factory, keyed = self.definition.hook
+        hook, keyed = self.definition.hook
         found = capture(
             self.definition.entry,
-            factory,
+            hook,
             keyed,
             [tensor(v) for name, v in self.values.items() if name not in keyword_only],
             {name: tensor(v) for name, v in self.values.items() if name in keyword_only},

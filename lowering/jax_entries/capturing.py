@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import torch
@@ -17,10 +16,7 @@ from composites.registry.model import Composite
 from lowering.dispatch.autograd.function import Arguments
 from lowering.dispatch.backend import condition_holds
 from lowering.dispatch.decomposition import Call
-from lowering.dispatch.operand_lists import Groups
-
-Factory = Callable[[Any, Any], Callable[..., Any]]
-"""Makes the hook of an entry: of a lowering, and a kernel for calls that it does not claim."""
+from lowering.dispatch.operand_lists import Groups, grouped, ungrouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +49,19 @@ class _Capture:
     """What hooks take for an `EntryLowering`, or for a `CompositeFunction`."""
 
     entry: Composite
-    computations: dict[Any, Any] = field(default_factory=dict)
-    statistics: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(caught=0))
+    kernels: dict[Any, Any] = field(default_factory=dict)
 
     def lower(
         self,
         key: Any,
         *,
-        unmet: str | None,
-        operands: Sequence[torch.Tensor | None],
-        attributes: Callable[[], Mapping[str, str | None]],
+        operands: Sequence[Any],
         call: Call,
+        unmet: str | None = None,
+        attributes: Callable[[], Mapping[str, str | None]] = dict,
     ) -> NoReturn:
-        raise _Reached(Captured(tuple(operands), unmet, attributes, call, None, {}))
-
-    def insert(self, *_: Any) -> NoReturn:
-        raise AssertionError("`lower` has ended the hook")
+        flat, groups = ungrouped(operands)
+        raise _Reached(Captured(flat, unmet, attributes, grouped(groups, call), None, {}))
 
     def __call__(self, arguments: Arguments) -> NoReturn:
         flat = arguments if arguments.is_flat else arguments.flat()
@@ -88,7 +81,7 @@ class _Capture:
 
 def capture(
     entry: Composite,
-    factory: Factory,
+    hook: Callable[..., Any],
     keyed: bool,
     positional: Sequence[Any],
     keywords: Mapping[str, Any],
@@ -101,10 +94,9 @@ def capture(
     Raises:
         LoweringError: a condition of the entry cannot be evaluated for the call.
     """
-    hook = factory(_Capture(entry), None)
     first = (None,) if keyed else ()
     try:
-        hook(*first, *positional, **keywords)
+        hook(_Capture(entry), *first, *positional, **keywords)
     except _Reached as reached:
         return reached.captured
     raise AssertionError("a hook passes its call on")

@@ -13,7 +13,7 @@ from composites.registry.model import Composite, Registry
 from composites.registry.operators import Operator, find_operator, find_overload
 from composites.registry.signatures import describe_function
 from lowering.codegen.loader import load_function_hook, load_hooks
-from lowering.jax_entries.capturing import Factory
+from lowering.frontends.protocols import Kernel
 from lowering.jax_entries.lock_free_property import lock_free_property
 
 
@@ -79,7 +79,7 @@ class Definition:
         return self.entry.decomposition.kind == "jax"
 
     @lock_free_property
-    def hook(self) -> tuple[Factory, bool]:
+    def hook(self) -> tuple[Kernel, bool]:
         """The entry's hook, and whether it takes dispatch keys first."""
         return self.hooks.of(self)
 
@@ -96,7 +96,7 @@ class Hooks:
     def __init__(self) -> None:
         self._modules: dict[str, Any] = {}
 
-    def of(self, definition: Definition) -> tuple[Factory, bool]:
+    def of(self, definition: Definition) -> tuple[Kernel, bool]:
         """See `Definition.hook`."""
         entry, registry = definition.entry, definition.registry
         key = registry.key(entry)

@@ -118,7 +118,7 @@ def test_a_builtin_entry() -> None:
         "results": ["Tensor"],
         "decomposition": ["native: the stock lowering"],
         "backward": ["ptxla.gelu_backward"],
-        "hook": ["28 lines of Python; --hook prints them"],
+        "hook": ["13 lines of Python; --hook prints them"],
     }
     assert "\nmodule @gelu {\n" in result.stdout
     call = next(line for line in result.stdout.splitlines() if "stablehlo.composite " in line)

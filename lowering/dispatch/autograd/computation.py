@@ -36,15 +36,15 @@ class Arguments:
     operands: Sequence[Any]
     """In the composite's order; None for an absent operand. A hook passes lists of tensors as they
     are, and `flat` takes them apart."""
-    unmet: Callable[[], str | None]
-    """Returns the condition of the entry that the call does not meet; None if it meets all."""
-    attributes: Attributes
-    """Returns the attributes as MLIR text."""
     call: Call
     """Calls a function of the same signature with other tensors as operands. It must not hold a
     tensor."""
     otherwise: Callable[[], Any]
     """Runs the stock operator or function."""
+    unmet: Callable[[], str | None] = lambda: None
+    """Returns the condition of the entry that the call does not meet; None if it meets all."""
+    attributes: Attributes = dict
+    """Returns the attributes as MLIR text."""
     values: Callable[[], Mapping[str, Any]] = dict
     """Returns the arguments that are not operands, by name, for an explicit backward."""
     groups: Groups | None = None

@@ -66,6 +66,8 @@ class CompositeFunction:
 
     definition: Definition
     compiled_calls: CompiledCalls
+    otherwise: Kernel
+    """Takes the calls that the entry does not claim."""
     operator: OwnOperator | None = None
     """The node that torch.compile keeps if there are no gradients."""
     forward: dict[Hashable, Any] = field(default_factory=dict)

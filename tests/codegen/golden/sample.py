@@ -2,11 +2,11 @@
 # Template: lowering/codegen/hooks.py.jinja
 """Hooks of the sample composites, generated from the schemas of their operators.
 
-The arguments of a hook are the lowering of its entry and the kernel for calls that the entry does
-not claim. It returns a kernel with the operator's signature.
+A hook has the arguments of what it catches. Before them it takes the lowering of its entry, to
+which it is bound as a method is to an object.
 """
 
-# ruff: noqa: B006, E501, E713
+# ruff: noqa: B006, E501, E713, F401
 from __future__ import annotations
 
 from typing import Any
@@ -24,300 +24,164 @@ from lowering.dispatch.guarded_self import guarded_self as _guarded_self
 from lowering.dispatch.keys import owner_key as _owner_key
 from lowering.dispatch.keys import tensor_key as _tensor_key
 from lowering.dispatch.keys import value_key as _value_key
-from lowering.dispatch.operand_lists import grouped as _grouped
-from lowering.dispatch.operand_lists import ungrouped as _ungrouped
-from lowering.dispatch.statistics import Fallback as _Fallback
-from lowering.frontends.protocols import Kernel
-
-__all__ = [
-    "AUTOGRAD_HOOKS",
-    "BACKEND_HOOKS",
-    "FUNCTION_HOOKS",
-    "Any",
-    "CompositeFunction",
-    "EntryLowering",
-    "Kernel",
-    "Number",
-    "Tensor",
-    "_Arguments",
-    "_Fallback",
-    "_all",
-    "_attr",
-    "_dict",
-    "_grouped",
-    "_guarded_self",
-    "_key_of",
-    "_list",
-    "_owner_key",
-    "_tensor_key",
-    "_tuple",
-    "_type",
-    "_ungrouped",
-    "_value_key",
-    "torch",
-]
 
 # Arguments can have the names of these.
-_all, _dict, _list, _tuple, _type = all, dict, list, tuple, type
+_all, _tuple, _type = all, tuple, type
 
 
-def gelu_tanh(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def gelu_tanh(_lowering: EntryLowering, self: Tensor, *, approximate: str = 'none') -> Any:
     """Lower calls as sample.gelu_tanh, version 2.
 
     aten::gelu(Tensor self, *, str approximate="none") -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, approximate)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=(f"approximate is {approximate!r}; the entry takes 'tanh'" if not (approximate in ('tanh',)) else 'the rank of self is not 2 or 3' if not (self.dim() in (2, 3)) else 'the dtype of self is not one that the entry takes: float32, bfloat16' if not (self.dtype in (torch.float32, torch.bfloat16)) else None),
+        operands=(self,),
+        attributes=lambda: {
+            'approximate': _attr.string(approximate),
+            'flavour': _attr.string('fast'),
+        },
+        call=lambda _op, self: _op(self, approximate=approximate),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, *, approximate: str = 'none') -> Tensor:
-        _key = (self.shape, self.dtype, approximate)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=(f"approximate is {approximate!r}; the entry takes 'tanh'" if not (approximate in ('tanh',)) else 'the rank of self is not 2 or 3' if not (self.dim() in (2, 3)) else 'the dtype of self is not one that the entry takes: float32, bfloat16' if not (self.dtype in (torch.float32, torch.bfloat16)) else None),
-                operands=(self,),
-                attributes=lambda: {
-                    'approximate': _attr.string(approximate),
-                    'flavour': _attr.string('fast'),
-                },
-                call=lambda _op, self: _op(self, approximate=approximate),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, approximate=approximate)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('sample::gelu_tanh', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def batch_norm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def batch_norm(_lowering: EntryLowering, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Any:
     """Lower calls as sample.batch_norm, version 1.
 
     aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), training, momentum, eps)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else 'the operand running_mean is given, and bias is not' if not (bias is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else None),
+        operands=(input, weight, bias, running_mean, running_var),
+        attributes=lambda: {
+            'eps': _attr.f32(eps),
+            'training': _attr.boolean(training),
+        },
+        call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
+    )
+    return _kernel(input, weight, bias, running_mean, running_var)
 
-    def hook(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), training, momentum, eps)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else 'the operand running_mean is given, and bias is not' if not (bias is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else None),
-                operands=(input, weight, bias, running_mean, running_var),
-                attributes=lambda: {
-                    'eps': _attr.f32(eps),
-                    'training': _attr.boolean(training),
-                },
-                call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(input, weight, bias, running_mean, running_var, training, momentum, eps)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('sample::batch_norm', [t for t in (input, weight, bias, running_mean, running_var) if t is not None], _computation))
 
-    return hook
-
-def batch_norm_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def batch_norm_backward(_lowering: EntryLowering, grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> Any:
     """Lower calls as sample.batch_norm_backward, version 1.
 
     aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, _tuple(output_mask))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the operand running_mean is given, and weight is not' if not (weight is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else 'the operand save_mean is given, and running_var is not' if not (running_var is not None or save_mean is None) else 'the operand save_invstd is given, and save_mean is not' if not (save_mean is not None or save_invstd is None) else None),
+        operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
+        attributes=lambda: {
+            'eps': _attr.f32(eps),
+            'output_mask': _attr.boolean_list(output_mask),
+        },
+        call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
+    )
+    return _kernel(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd)
 
-    def hook(grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> tuple[Tensor, Tensor, Tensor]:
-        _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, _tuple(output_mask))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the operand running_mean is given, and weight is not' if not (weight is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else 'the operand save_mean is given, and running_var is not' if not (running_var is not None or save_mean is None) else 'the operand save_invstd is given, and save_mean is not' if not (save_mean is not None or save_invstd is None) else None),
-                operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
-                attributes=lambda: {
-                    'eps': _attr.f32(eps),
-                    'output_mask': _attr.boolean_list(output_mask),
-                },
-                call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('sample::batch_norm_backward', [t for t in (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd) if t is not None], _computation))
 
-    return hook
-
-def mean(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def mean(_lowering: EntryLowering, self: Tensor, dim: list[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
     """Lower calls as sample.mean, version 1.
 
     aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), keepdim, dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {'dims': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim()))},
+        call=lambda _op, self: _op(self, dim, keepdim, dtype=dtype),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, dim: list[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
-        _key = (self.shape, self.dtype, None if dim is None else _tuple(dim), keepdim, dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'dims': None if dim is None else _attr.i64_list(_attr.dims(dim, self.dim())),
-                },
-                call=lambda _op, self: _op(self, dim, keepdim, dtype=dtype),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('sample::mean', (self,), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def topk(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def topk(_lowering: EntryLowering, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Lower calls as sample.topk, version 1.
 
     aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, k, dim, largest, sorted)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(self,),
+        attributes=lambda: {
+            'k': _attr.i32(k),
+            'dim': _attr.i64(_attr.dim(dim, self.dim())),
+        },
+        call=lambda _op, self: _op(self, k, dim, largest, sorted),
+    )
+    return _kernel(self)
 
-    def hook(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
-        _key = (self.shape, self.dtype, k, dim, largest, sorted)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(self,),
-                attributes=lambda: {
-                    'k': _attr.i32(k),
-                    'dim': _attr.i64(_attr.dim(dim, self.dim())),
-                },
-                call=lambda _op, self: _op(self, k, dim, largest, sorted),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, k, dim, largest, sorted)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _tuple(_insert('sample::topk', (self,), _computation))
 
-    return hook
-
-def addmm(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def addmm(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """Lower calls as sample.addmm, version 1.
 
     aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, _key_of(beta), _key_of(alpha))
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(mat1, mat2, self),
+        attributes=lambda: {
+            'beta': _attr.f32(beta),
+            'alpha': _attr.f64(alpha),
+        },
+        call=lambda _op, mat1, mat2, self: _op(self, mat1, mat2, beta=beta, alpha=alpha),
+    )
+    return _kernel(mat1, mat2, self)
 
-    def hook(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-        _key = (self.shape, self.dtype, mat1.shape, mat1.dtype, mat2.shape, mat2.dtype, _key_of(beta), _key_of(alpha))
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(mat1, mat2, self),
-                attributes=lambda: {
-                    'beta': _attr.f32(beta),
-                    'alpha': _attr.f64(alpha),
-                },
-                call=lambda _op, mat1, mat2, self: _op(self, mat1, mat2, beta=beta, alpha=alpha),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(self, mat1, mat2, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('sample::addmm', (mat1, mat2, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def silu_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def silu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor) -> Any:
     """Lower calls as sample.silu_backward, version 1.
 
     aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        unmet=('the dtype of grad_output is not one that the entry takes: float32' if not (grad_output.dtype in (torch.float32,)) else 'the dtype of self is not one that the entry takes: float32' if not (self.dtype in (torch.float32,)) else None),
+        operands=(grad_output, self),
+        call=lambda _op, grad_output, self: _op(grad_output, self),
+    )
+    return _kernel(grad_output, self)
 
-    def hook(grad_output: Tensor, self: Tensor) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=('the dtype of grad_output is not one that the entry takes: float32' if not (grad_output.dtype in (torch.float32,)) else 'the dtype of self is not one that the entry takes: float32' if not (self.dtype in (torch.float32,)) else None),
-                operands=(grad_output, self),
-                attributes=_dict,
-                call=lambda _op, grad_output, self: _op(grad_output, self),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, self)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('sample::silu_backward', (grad_output, self), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def softmax_backward(_lowering: EntryLowering, _otherwise: Kernel) -> Kernel:
+def softmax_backward(_lowering: EntryLowering, grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Any:
     """Lower calls as sample.softmax_backward, version 1.
 
     aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
     """
-    _computations, _lower, _insert = _lowering.computations, _lowering.lower, _lowering.insert
-    _statistics = _lowering.statistics
+    _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
+    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
+        _key,
+        operands=(grad_output, output),
+        attributes=lambda: {
+            'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
+            'input_dtype': _attr.string(_attr.element_type(input_dtype)),
+        },
+        call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
+    )
+    return _kernel(grad_output, output)
 
-    def hook(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
-        _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
-        _computation = _computations.get(_key)
-        if _computation is None:
-            _computation = _lower(
-                _key,
-                unmet=None,
-                operands=(grad_output, output),
-                attributes=lambda: {
-                    'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
-                    'input_dtype': _attr.string(_attr.element_type(input_dtype)),
-                },
-                call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
-            )
-        if _computation.__class__ is _Fallback:
-            _computation.count_call()
-            return _otherwise(grad_output, output, dim, input_dtype)  # type: ignore[no-any-return]
-        _statistics.caught += 1
-        return _insert('sample::softmax_backward', (grad_output, output), _computation)[0]  # type: ignore[no-any-return]
 
-    return hook
-
-def silu_backward_at_autograd(_composite: CompositeFunction, _otherwise: Kernel) -> Kernel:
-    """Catch aten::silu_backward before PyTorch decomposes it.
+def silu_backward_at_autograd(_composite: CompositeFunction, _keys: Any, grad_output: Tensor, self: Tensor) -> Any:
+    """Catch aten::silu_backward as sample.silu_backward before PyTorch decomposes it.
 
     aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
-
-    The composite is sample.silu_backward; autograd sees it as one operation.
     """
-
-    def hook(_keys: Any, grad_output: Tensor, self: Tensor) -> Any:
-        return _composite(
-            _Arguments(
-                key=(_tensor_key(grad_output), _tensor_key(self)),
-                operands=(grad_output, self),
-                unmet=lambda: ('the dtype of grad_output is not one that the entry takes: float32' if not (grad_output.dtype in (torch.float32,)) else 'the dtype of self is not one that the entry takes: float32' if not (self.dtype in (torch.float32,)) else None),
-                attributes=_dict,
-                call=lambda _op, grad_output, self: _op(grad_output, self),
-                otherwise=lambda: _otherwise(_keys, grad_output, self),
-            )
-        )
-
-    return hook
+    return _composite(_Arguments(
+        key=(_tensor_key(grad_output), _tensor_key(self)),
+        operands=(grad_output, self),
+        unmet=lambda: ('the dtype of grad_output is not one that the entry takes: float32' if not (grad_output.dtype in (torch.float32,)) else 'the dtype of self is not one that the entry takes: float32' if not (self.dtype in (torch.float32,)) else None),
+        call=lambda _op, grad_output, self: _op(grad_output, self),
+        otherwise=lambda: _composite.otherwise(_keys, grad_output, self),
+    ))
 
 
 BACKEND_HOOKS = {
