@@ -151,11 +151,13 @@ class EntryLowering:
         return insert_one if is_one and is_plain and not entry.results else insert_any
 
     def _falling_back(self, fallback: Fallback, call: Call) -> Kernel:
-        """A kernel that counts a call and leaves it to `otherwise`."""
-        otherwise = self.otherwise
+        """A kernel that counts a call of the program and leaves it to `otherwise`."""
+        otherwise, graph = self.otherwise, self.frontend.graph
 
         def fall_back(*tensors: Any) -> Any:
-            fallback.count_call()
+            # The stock lowering of a call that another entry claims makes calls of its own.
+            if not graph.is_decomposition:
+                fallback.count_call()
             return call(otherwise, *tensors)
 
         return fall_back

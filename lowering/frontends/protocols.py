@@ -144,6 +144,10 @@ class Graph(Protocol):
         """The purpose of the graph. Computations for one target are not used for another."""
 
     @property
+    def is_decomposition(self) -> bool:
+        """Whether this thread traces a decomposition. Calls are then not those of the program."""
+
+    @property
     def guards_products(self) -> bool:
         """Whether the graph's compiler needs a barrier after a product of narrow operands with a
         wide result."""

@@ -55,6 +55,10 @@ class FxGraph:
         """Whether this thread is tracing a decomposition."""
 
     @property
+    def is_decomposition(self) -> bool:
+        return self.tracing.active
+
+    @property
     def target(self) -> Target:
         return Target(self.tracing.active, self.is_shared)
 

@@ -68,6 +68,10 @@ class XlaGraph:
         """Whether this thread is tracing a decomposition."""
 
     @property
+    def is_decomposition(self) -> bool:
+        return self.tracing.active
+
+    @property
     def target(self) -> Target:
         device = None if self.is_recorded else self.device
         return Target(device, self.tracing.active, self.is_recorded_to_share)
