@@ -192,6 +192,19 @@ def test_every_page_is_in_the_navigation() -> None:
         assert f": {page.relative_to(DOCS).as_posix()}\n" in text, page.name
 
 
+def test_architecture_has_every_package_and_module() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    missing = [
+        name
+        for top in ("composites", "lowering")
+        for path in (ROOT / top).iterdir()
+        if path.suffix == ".py" or any(path.glob("*.py"))
+        for name in [f"`{top}/{path.name}{'' if path.suffix else '/'}`"]
+        if path.stem not in ("__init__", "__main__") and name not in text
+    ]
+    assert missing == []
+
+
 def test_public_names_are_on_the_api_page() -> None:
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     names = [name for name in composites.__all__ if not name.startswith("__")]
