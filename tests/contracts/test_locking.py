@@ -21,11 +21,10 @@ from composites.contracts.model import Lock
 from composites.errors import MissingPackageError
 from composites.registry.catalog import (
     builtin_lock_path,
-    builtin_registry_path,
+    builtin_registry,
     load_catalog,
 )
 from composites.registry.contracts import contracts
-from composites.registry.validation import load_registry
 from lowering import activation
 from lowering.locking import lock_of
 
@@ -61,7 +60,7 @@ def lock(file: str) -> Lock:
 
 def test_the_builtin_lock_says_what_the_registry_says() -> None:
     """Without decompositions, which `composites lock --check` compares."""
-    registry = load_registry(builtin_registry_path(), builtin=True)
+    registry = builtin_registry()
     now = Lock(registry.namespace, {}, tuple(contracts(registry)))
     found = changes(read_lock(builtin_lock_path()), now)
     wrong = [str(c) for c in found if c.verdict is not Verdict.UNKNOWN]
@@ -73,7 +72,7 @@ def test_every_builtin_contract_has_a_canonical_call() -> None:
 
 
 def test_a_changed_builtin_entry_asks_for_a_version() -> None:
-    registry = load_registry(builtin_registry_path(), builtin=True)
+    registry = builtin_registry()
     entries = tuple(
         replace(e, attributes=()) if e.name == "gelu" else e for e in registry.composites
     )

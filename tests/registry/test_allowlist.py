@@ -6,10 +6,10 @@ import pytest
 
 from composites.allowlist import resolve, split_allowlist
 from composites.errors import AllowlistError, RegistryError
-from composites.registry.catalog import Catalog, builtin_registry_path
-from composites.registry.validation import load_registry, parse_registry
+from composites.registry.catalog import Catalog, builtin_registry
+from composites.registry.validation import parse_registry
 
-BUILTIN = load_registry(builtin_registry_path(), builtin=True)
+BUILTIN = builtin_registry()
 
 
 def vendor(namespace: str, *names: str) -> str:

@@ -21,12 +21,12 @@ from composites import attribute_types
 from composites.allowlist import resolve, split_allowlist
 from composites.attribute_types import UnsupportedValueError
 from composites.errors import CompositesError
-from composites.registry.catalog import Catalog, builtin_registry_path
+from composites.registry.catalog import Catalog, builtin_registry, builtin_registry_path
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import Registry
 from composites.registry.operators import find_operator
 from composites.registry.printing import registry_yaml
-from composites.registry.validation import load_registry, parse_registry
+from composites.registry.validation import parse_registry
 from lowering.codegen.source import generate
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "registries"
@@ -261,7 +261,7 @@ def test_attribute_values(type_: attribute_types.AttributeType, value: Any) -> N
 def catalog() -> Catalog:
     text = "schema: 1\nnamespace: acme\ncomposites:\n  gelu: {op: aten::gelu}\n"
     vendor = parse_registry(text, "acme.yaml")
-    return Catalog((vendor, load_registry(builtin_registry_path(), builtin=True)))
+    return Catalog((vendor, builtin_registry()))
 
 
 ITEMS = st.sampled_from(

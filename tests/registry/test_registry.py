@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from composites.registry.catalog import builtin_registry_path
+from composites.registry.catalog import builtin_registry
 from composites.registry.document import json_schema
 from composites.registry.model import Attribute, Decomposition, Registry, When
 from composites.registry.printing import entry_document, registry_yaml
-from composites.registry.validation import load_registry, parse_registry
+from composites.registry.validation import parse_registry
 
 
 @pytest.fixture(scope="module")
 def builtin() -> Registry:
-    return load_registry(builtin_registry_path(), builtin=True)
+    return builtin_registry()
 
 
 def test_every_forward_has_its_backward(builtin: Registry) -> None:
@@ -112,7 +112,7 @@ def test_json_schema_names_every_key_of_an_entry() -> None:
 
 
 def test_group_and_rewrites_read_back() -> None:
-    builtin = load_registry(builtin_registry_path(), builtin=True)
+    builtin = builtin_registry()
     mm = builtin.get("mm")
     assert mm is not None
     assert mm.group == "matmul_out_dtype"

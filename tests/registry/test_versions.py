@@ -6,12 +6,12 @@ import pytest
 
 from composites.allowlist import resolve, split_allowlist
 from composites.errors import AllowlistError, RegistryError
-from composites.registry.catalog import Catalog, builtin_registry_path
+from composites.registry.catalog import Catalog, builtin_registry
 from composites.registry.model import Registry, split_version
 from composites.registry.printing import registry_yaml
-from composites.registry.validation import load_registry, parse_registry
+from composites.registry.validation import parse_registry
 
-BUILTIN = load_registry(builtin_registry_path(), builtin=True)
+BUILTIN = builtin_registry()
 TWO = """
   gelu: {op: aten::gelu, version: 2, backward: gelu_backward}
   gelu_backward: {op: aten::gelu_backward, version: 2}
