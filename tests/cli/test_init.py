@@ -110,6 +110,7 @@ def test_a_directory(folder: str, tmp_path: Path) -> None:
     assert (tmp_path / folder / "src" / "acme" / "registry.yaml").exists()
 
 
+@pytest.mark.process
 def test_neither_torch_nor_jax_is_needed() -> None:
     done = run_python(
         "import sys\n"

@@ -94,6 +94,7 @@ def test_the_builtin_lock_is_current() -> None:
         assert lock_text(replace(new, retired=old.retired)) == builtin_lock_path().read_text()
 
 
+@pytest.mark.process
 def test_a_lock_is_the_same_in_every_process(write: Callable[..., str], tmp_path: Path) -> None:
     entries = (
         GELU + "  norm: {op: aten::native_layer_norm, attributes: {eps: eps}, backward: derive,"
@@ -110,6 +111,7 @@ def test_a_lock_is_the_same_in_every_process(write: Callable[..., str], tmp_path
     assert output.read_text() == expected
 
 
+@pytest.mark.slow
 def test_a_lock_does_not_depend_on_other_graphs(write: Callable[..., str]) -> None:
     file = write(GELU)
     before = lock_text(lock(file))
@@ -197,6 +199,7 @@ def test_a_changed_decomposition(
     ]
 
 
+@pytest.mark.slow
 def test_lock_refuses_a_changed_meaning(write: Callable[..., str], tmp_path: Path) -> None:
     output = str(tmp_path / "umbra.lock")
     assert invoke("lock", write(GELU), "-o", output).stdout == (
@@ -235,6 +238,7 @@ def test_check_of_a_lock_that_is_not_there(write: Callable[..., str], tmp_path: 
     assert "is stale; run: composites lock" in result.stderr
 
 
+@pytest.mark.slow
 def test_diff_of_files_and_locks(write: Callable[..., str], tmp_path: Path) -> None:
     old, bare = write(GELU, "old.yaml"), write("  gelu: {op: aten::gelu}\n", "bare.yaml")
     raised = write("  gelu: {op: aten::gelu, version: 2}\n", "raised.yaml")
@@ -359,6 +363,7 @@ def test_calls_with_lists_against_a_lock(
     assert reason is None or reason in " ".join(result.stdout.split())
 
 
+@pytest.mark.slow
 def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
     model = torch.nn.Sequential(
         torch.nn.Linear(4, 8),
@@ -386,6 +391,7 @@ def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, ""), result.stdout
 
 
+@pytest.mark.process
 def test_against_a_lock_needs_no_torch(tmp_path: Path) -> None:
     file = tmp_path / "module.mlir"
     file.write_text(

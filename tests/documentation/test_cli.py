@@ -28,6 +28,7 @@ def invoke(*arguments: str, env: dict[str, str] | None = None) -> Result:
     return CliRunner().invoke(app, list(arguments), env={**NARROW, **(env or {})})
 
 
+@pytest.mark.process
 def test_codegen_writes_and_checks(tmp_path: Path) -> None:
     output = tmp_path / "hooks.py"
     registry = str(ROOT / "registry.yaml")
@@ -162,6 +163,7 @@ def test_run_shows_what_was_preserved(tmp_path: Path) -> None:
     assert "2 different graphs, 2 runs" in result.stdout
 
 
+@pytest.mark.process
 def test_run_of_a_compiled_script(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -85,12 +85,14 @@ def printed(fences: Any) -> dict[Any, tuple[bool, str]]:
     return dict(zip(snippets, map(tuple, outputs), strict=True))
 
 
+@pytest.mark.process
 def test_snippets_run(printed: dict[Any, tuple[bool, str]]) -> None:
     assert printed
     for snippet, (succeeded, output) in printed.items():
         assert succeeded, f"{snippet}: {output}"
 
 
+@pytest.mark.process
 def test_snippets_print_what_their_comments_promise(printed: dict[Any, tuple[bool, str]]) -> None:
     for snippet, (_, output) in printed.items():
         promised = [
@@ -102,6 +104,7 @@ def test_snippets_print_what_their_comments_promise(printed: dict[Any, tuple[boo
         assert not missing, f"{snippet}: {missing} not in\n{output}"
 
 
+@pytest.mark.process
 def test_wide_products_cast_nothing(printed: dict[Any, tuple[bool, str]]) -> None:
     outputs = [
         output for snippet, (_, output) in printed.items() if snippet.page.endswith("precision.md")

@@ -10,6 +10,13 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["index.md", "vendor-tutorial.md", "compiler-tutorial.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "index.md",
+        pytest.param("vendor-tutorial.md", marks=pytest.mark.process),
+        pytest.param("compiler-tutorial.md", marks=pytest.mark.process),
+    ],
+)
 def test_tutorial(page: str, reader: Any) -> None:
     reader.follow(DOCS / page)

@@ -101,7 +101,7 @@ def mutants(draw: st.DrawFn) -> str:
     return text
 
 
-@budget(small=60, large=1000)
+@budget(small=20, large=1000)
 @given(mutants())
 def test_mutated_files(text: str) -> None:
     load(text)
@@ -207,7 +207,7 @@ ENTRIES = st.fixed_dictionaries(
 )
 
 
-@budget(small=80, large=1000)
+@budget(small=40, large=1000)
 @given(st.fixed_dictionaries({"e": ENTRIES}, optional={"f": ENTRIES}))
 def test_structured_files(entries: dict[str, Any]) -> None:
     # Most keys do not fit the operator, so entries with few keys get further.
@@ -218,7 +218,7 @@ def test_structured_files(entries: dict[str, Any]) -> None:
         assert registry_yaml(parse_registry(printed, "printed.yaml")) == printed
 
 
-@budget(small=100, large=1000)
+@budget(small=40, large=1000)
 @given(OPERATORS, st.dictionaries(NAMES, FLOATS | SCALARS, min_size=1, max_size=1))
 def test_values_of_conditions(operator: str, values: dict[str, Any]) -> None:
     entry = {"op": operator, "when": values}
@@ -226,7 +226,7 @@ def test_values_of_conditions(operator: str, values: dict[str, Any]) -> None:
     load(yaml.safe_dump(document))
 
 
-@budget(small=100, large=3000)
+@budget(small=50, large=3000)
 @given(conditions() | st.text(max_size=30))
 def test_conditions(text: str) -> None:
     """A condition that is accepted compiles, and evaluates without side effects."""
@@ -238,7 +238,7 @@ def test_conditions(text: str) -> None:
         compile(written, "condition", "eval")
 
 
-@budget(small=300, large=10_000)
+@budget(small=100, large=10_000)
 @given(
     st.sampled_from([*attribute_types.TABLE, *ARRAYS]),
     VALUES
@@ -270,7 +270,7 @@ ITEMS = st.sampled_from(
 ) | st.text(max_size=8)  # fmt: skip
 
 
-@budget(small=150, large=1000)
+@budget(small=60, large=1000)
 @given(st.lists(ITEMS, max_size=4).map(",".join))
 def test_allowlist(text: str) -> None:
     try:

@@ -64,6 +64,7 @@ def test_the_file_of_an_installed_package(form: str, tmp_path: Path) -> None:
     assert_good(check(*files[form]), len(files[form]))
 
 
+@pytest.mark.slow
 def test_the_builtin_registry() -> None:
     """It stands in for itself, and its entries for functions of transformers are tried too."""
     assert_good(check(os.path.relpath(builtin_registry_path())))

@@ -356,6 +356,7 @@ def test_exports(enable: Callable[[str], None]) -> None:
     assert program.composites == {"umbra.planted": 1, "umbra.planted_backward": 1}
 
 
+@pytest.mark.slow
 def test_verify(enable: Callable[[str], None], tmp_path: Path) -> None:
     (tmp_path / "umbra.yaml").write_text(
         HEAD

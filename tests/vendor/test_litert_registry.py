@@ -178,6 +178,7 @@ def test_forms() -> None:
     check_forms(FORMS, "litert")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("litert")
 def test_compiled_forms() -> None:
     # torch.compile has decompositions of its own for interpolation.

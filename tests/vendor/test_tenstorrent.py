@@ -153,12 +153,14 @@ def test_forms_of_september_2026() -> None:
     check_forms(NEWER_FORMS, "tenstorrent")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tenstorrent")
 def test_compiled_forms() -> None:
     others = (torch.topk, torch.argmax, torch.gather)
     check_forms({n: one for n, one in FORMS.items() if one.call not in others}, compiled=True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("newer")
 def test_compiled_forms_of_september_2026() -> None:
     check_forms(NEWER_FORMS, compiled=True)
