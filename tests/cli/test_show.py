@@ -198,16 +198,9 @@ def test_a_vendors_entry(way: str, file: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_vendors_entry_comes_before_the_builtin_one(file: Path) -> None:
     entry = shown("softmax", "--registry", str(file))
     assert entry["name"] == "umbra.softmax"
-    assert entry["attributes"] == [
-        {
-            "name": "axis",
-            "type": "i64",
-            "argument": "dim",
-            "value": None,
-            "normalized": True,
-            "optional": False,
-        }
-    ]
+    (attribute,) = entry["attributes"]
+    assert (attribute["name"], attribute["type"], attribute["argument"]) == ("axis", "i64", "dim")
+    assert (attribute["normalized"], attribute["optional"]) == (True, False)
     assert shown("ptxla.softmax", "--registry", str(file))["name"] == "ptxla.softmax"
 
 
@@ -311,20 +304,14 @@ def test_a_composite_of_several_entries_and_a_group(file: Path) -> None:
     assert [entry["name"] for entry in found] == ["umbra.pow", "umbra.root"]
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
+def test_a_wrong_name_and_a_wrong_file(tmp_path: Path) -> None:
+    for name, message in (
         ("gelo", "there is no composite 'gelo'; did you mean 'gelu'?"),
         ("ptxlo.*", "there is no namespace 'ptxlo'; did you mean 'ptxla'?"),
-    ],
-)
-def test_a_misspelled_name(name: str, message: str) -> None:
-    result = invoke(name, XLA_COMPOSITE_OP="sofmax")
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"error: {message}")
-
-
-def test_an_invalid_file(tmp_path: Path) -> None:
+    ):
+        result = invoke(name, XLA_COMPOSITE_OP="sofmax")
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"error: {message}")
     file = tmp_path / "wrong.yaml"
     file.write_text("schema: 1\nnamespace: umbra\ncomposites: {a: {op: aten::gellu}}\n")
     result = invoke("a", "--registry", str(file))
