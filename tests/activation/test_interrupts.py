@@ -182,7 +182,7 @@ print(tried)
     ("changes", "calls"),
     [
         (701, 401),
-        pytest.param(151, 97, marks=pytest.mark.slow),
+        pytest.param(301, 199, marks=pytest.mark.slow),
         pytest.param(19, 7, marks=pytest.mark.exhaustive),
     ],
 )
