@@ -14,7 +14,7 @@ from composites_testing.vendor_calls import umbra_composites, values_and_gradien
 from torch import Tensor
 
 import composites
-from composites.errors import AllowlistError, LoweringError, RegistryError
+from composites.errors import LoweringError
 from lowering.stablehlo import BindError, bind
 from lowering.stablehlo import compare as compare_kernels
 
@@ -350,29 +350,6 @@ def test_absent_tensors_of_a_list_with_adapt(enable: Enable) -> None:
     assert umbra_composites(found) == ["index"]
     assert "present = dense<[false, true]> : tensor<2xi1>" in text_of(found)
     assert torch.equal(found.cpu(), numbers(2, 4)[:, [0, 2]])
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("{op: aten::index.Tensor}", "some can be absent \\(indices\\).*`adapt`"),
-        ("{op: aten::split.Tensor}", "writes to an argument or returns a view"),
-        ("{op: aten::cat, attributes: {t: tensors}}", "a list of tensors; list it in `operands`"),
-        ("{op: aten::cat, when: {tensors: 1}}", "no argument 'tensors' that is not a tensor"),
-        ("{op: aten::cat, when: {where: [len(dim) == 1]}}", "'dim' has no length"),
-        ("{op: aten::cat, example: {tensors: 2x3xf32}}", "not a list of types of tensors"),
-        ("{op: aten::cat, example: {tensors: [2x3xf32, 4]}}", "not a list of types of tensors"),
-        ("{op: aten::gelu, example: {self: [2x3xf32]}}", "is not the type of a tensor"),
-        ("{op: aten::unbind_copy.int, results: [0]}", "returns a list, whose length depends"),
-        (
-            "{op: aten::cat, attributes: {operand_segment_sizes: dim}}",
-            "how many tensors each list has",
-        ),
-    ],
-)
-def test_mistakes(enable: Enable, entry: str, message: str) -> None:
-    with pytest.raises((RegistryError, AllowlistError), match=message):
-        enable(f"  wrong: {entry}\n")
 
 
 def test_in_graphs_of_torch_compile(enable: Enable) -> None:
