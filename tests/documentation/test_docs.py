@@ -1,7 +1,4 @@
-"""Snippets of README and docs run, and what the pages say of commands, keys and files is true.
-
-The tutorials are run as a whole in test_docs_tutorials.py.
-"""
+"""Snippets and tutorials run, and what the pages say of commands, keys and files is true."""
 
 from __future__ import annotations
 
@@ -86,15 +83,12 @@ def printed(fences: Any) -> dict[Any, tuple[bool, str]]:
 
 
 @pytest.mark.process
-def test_snippets_run(printed: dict[Any, tuple[bool, str]]) -> None:
+def test_snippets_run_and_print_what_their_comments_promise(
+    printed: dict[Any, tuple[bool, str]],
+) -> None:
     assert printed
     for snippet, (succeeded, output) in printed.items():
         assert succeeded, f"{snippet}: {output}"
-
-
-@pytest.mark.process
-def test_snippets_print_what_their_comments_promise(printed: dict[Any, tuple[bool, str]]) -> None:
-    for snippet, (_, output) in printed.items():
         promised = [
             name
             for comment in re.findall(r"#(.*)", snippet.text)
@@ -113,6 +107,15 @@ def test_wide_products_cast_nothing(printed: dict[Any, tuple[bool, str]]) -> Non
     for output in outputs:
         assert "stablehlo.dot" in output
         assert "stablehlo.convert" not in output
+
+
+@pytest.mark.parametrize(
+    "page",
+    [TUTORIALS[-1], *(pytest.param(page, marks=pytest.mark.process) for page in TUTORIALS[:-1])],
+)
+def test_tutorial(page: str, reader: Any) -> None:
+    """From its first line to its last, in an empty folder."""
+    reader.follow(DOCS / page)
 
 
 def test_registries(fences: Any, reader: Any) -> None:
