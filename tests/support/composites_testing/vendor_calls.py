@@ -45,8 +45,10 @@ class Form:
         """The inputs; on the CPU, bf16 is computed in f32."""
         tensors = {}
         for number, (name, given) in enumerate(self.inputs.items()):
-            is_shape = isinstance(given, tuple)
-            tensor = wave(*given, dtype=self.dtype, shift=number) if is_shape else given.clone()
+            if isinstance(given, tuple):
+                tensor = wave(*given, dtype=self.dtype, shift=number)
+            else:
+                tensor = given.clone()
             if device == "cpu" and self.dtype == torch.bfloat16 and tensor.is_floating_point():
                 tensor = tensor.float()
             tensors[name] = tensor.to(device).requires_grad_(name in self.trained)
