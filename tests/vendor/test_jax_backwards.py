@@ -161,44 +161,45 @@ def test_derived(enable: Enable, approximate: str) -> None:
         same_as_cpu(lambda x: F.gelu(x, approximate=approximate), [x], BOTH, rtol)
 
 
-def test_an_absent_operand(enable: Enable) -> None:
-    enable(derived("aten::linear", "linear"))
-    x, w, b = numbers(4, 3), numbers(5, 3, seed=1), numbers(5, seed=2)
-    same_as_cpu(F.linear, [x, w, b], BOTH)
-    same_as_cpu(F.linear, [x, w], BOTH)
+ADAPTED = (
+    "  planted:\n    op: aten::pow.Tensor_Scalar\n    adapt: umbra_ops:to_root\n"
+    "    decomposition: jax:umbra_ops:root\n    attributes: {power: power}\n    backward: derive\n"
+)
+VARIANCE = derived(
+    "aten::var_mean.correction",
+    "var_mean",
+    ", attributes: {keepdim: keepdim}, when: {where: [dim is not None]}",
+)
+LINEAR = derived("aten::linear", "linear")
+WEIGHTS = [numbers(4, 3), numbers(5, 3, seed=1), numbers(5, seed=2)]
+CALLS: dict[str, tuple[str, Callable[..., Any], list[Tensor]]] = {
+    "a bias": (LINEAR, F.linear, WEIGHTS),
+    "an absent operand": (LINEAR, F.linear, WEIGHTS[:2]),
+    "several results": (VARIANCE, lambda t: torch.var_mean(t, dim=[1]), WEIGHTS[:1]),
+    "no gradient of the first": (VARIANCE, lambda t: torch.var_mean(t, dim=[1])[1], WEIGHTS[:1]),
+    "a result of integers": (
+        derived("aten::topk", "topk", ", attributes: {k: k}"), lambda t: t.topk(2), [numbers(4, 6)],
+    ),
+    "an operand of integers": (
+        derived("aten::embedding", "embedding"), lambda i, w: F.embedding(i, w),
+        [torch.tensor([[1, 2], [2, 0]]), numbers(4, 3)],
+    ),
+    "complex numbers": (
+        derived("aten::exp", "exp"), torch.exp, [torch.complex(numbers(4), numbers(4, seed=1))],
+    ),
+    "lists of tensors": (
+        derived("aten::cat", "cat", ", attributes: {dim: dim}"), lambda *t: torch.cat(t, 1),
+        [numbers(2, n, seed=n) for n in (1, 2, 3)],
+    ),
+    "adapted arguments": (ADAPTED, lambda x: torch.pow(x, 3), [numbers(4)]),
+}  # fmt: skip
 
 
-def test_several_results(enable: Enable) -> None:
-    enable(
-        derived(
-            "aten::var_mean.correction", "var_mean", ", attributes: {keepdim: keepdim},"
-            " when: {where: [dim is not None]}",
-        )
-    )  # fmt: skip
-    x = numbers(4, 3)
-    same_as_cpu(lambda t: torch.var_mean(t, dim=[1]), [x], BOTH)
-    same_as_cpu(lambda t: torch.var_mean(t, dim=[1])[1], [x], BOTH)  # no gradient of the first
-
-
-def test_a_result_of_integers(enable: Enable) -> None:
-    enable(derived("aten::topk", "topk", ", attributes: {k: k}"))
-    same_as_cpu(lambda t: t.topk(2), [numbers(4, 6)], BOTH)
-
-
-def test_an_operand_of_integers(enable: Enable) -> None:
-    enable(derived("aten::embedding", "embedding"))
-    indices = torch.tensor([[1, 2], [2, 0]])
-    same_as_cpu(lambda i, w: F.embedding(i, w), [indices, numbers(4, 3)], BOTH)
-
-
-def test_complex_numbers(enable: Enable) -> None:
-    enable(derived("aten::exp", "exp"))
-    same_as_cpu(torch.exp, [torch.complex(numbers(4), numbers(4, seed=1))], BOTH)
-
-
-def test_lists_of_tensors(enable: Enable) -> None:
-    enable(derived("aten::cat", "cat", ", attributes: {dim: dim}"))
-    same_as_cpu(lambda *t: torch.cat(t, 1), [numbers(2, n, seed=n) for n in (1, 2, 3)], BOTH)
+@pytest.mark.parametrize("case", CALLS)
+def test_calls(enable: Enable, case: str) -> None:
+    entry, call, given = CALLS[case]
+    enable(entry)
+    same_as_cpu(call, given, BOTH)
 
 
 def test_only_what_is_asked_for(enable: Enable) -> None:
@@ -260,15 +261,8 @@ def test_a_python_function(enable: Enable) -> None:
     same_as_cpu(lambda x, y: umbra_ops.scale(x, y, 3.0), [numbers(4), numbers(4, seed=1)], BOTH)
 
 
-ADAPTED = (
-    "  planted:\n    op: aten::pow.Tensor_Scalar\n    adapt: umbra_ops:to_root\n"
-    "    decomposition: jax:umbra_ops:root\n    attributes: {power: power}\n    backward: derive\n"
-)
-
-
-def test_adapted_arguments(enable: Enable) -> None:
+def test_a_second_derivative_of_adapted_arguments_is_an_error(enable: Enable) -> None:
     enable(ADAPTED)
-    same_as_cpu(lambda x: torch.pow(x, 3), [numbers(4)], BOTH)
     x = numbers(4).to("xla").requires_grad_()
     with pytest.raises(LoweringError, match=r"differentiated too .*; write the decomposition in"):
         torch.autograd.grad(torch.pow(x, 3).sum(), [x], create_graph=True)
