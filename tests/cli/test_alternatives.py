@@ -125,7 +125,6 @@ def test_run(capfd: pytest.CaptureFixture[str]) -> None:
     assert "where alternatives are chosen" not in invoke("run", "train.py").stdout
 
 
-@pytest.mark.slow
 def test_export(tmp_path: Path) -> None:
     Path("model.py").write_text(
         "import torch\n\n\ndef relu():\n    return torch.nn.ReLU(), (torch.ones(2, 2),)\n"
