@@ -72,11 +72,11 @@ def codes(*shape: int, least: int = 0, kinds: int = 256) -> torch.Tensor:
 
 
 ENDS = torch.tensor([3, 3, 8], dtype=torch.int32)
-SCALES = {
+SCALES: dict[str, Any] = {
     "lhs_scale": codes(4, 2, least=125, kinds=5),
     "rhs_scale": codes(8, 2, least=126, kinds=3),
 }
-GROUPED = {"lhs": (8, 16), "rhs": (3, 16, 8), "ends": ENDS}
+GROUPED: dict[str, Any] = {"lhs": (8, 16), "rhs": (3, 16, 8), "ends": ENDS}
 FORMS: dict[str, Form] = {
     **{name: form(getattr(torch, name), {"input": within(name)}, f"chlo.{name}") for name in UNARY},
     "erf_in_training": form(torch.erf, {"input": (2, 3)}, "chlo.erf", trained=("input",)),
@@ -260,7 +260,8 @@ def test_scales_of_rows_and_a_bias() -> None:
     rows, columns = torch.linspace(0.5, 2, 16).unsqueeze(1), torch.linspace(1, 3, 48).unsqueeze(0)
     bias = torch.linspace(-4, 4, 48)
     tensors = (lhs, rhs.t(), rows, columns, bias.to(BF16))
-    result = torch._scaled_mm(*(tensor.to("xla") for tensor in tensors), out_dtype=BF16)
+    a, b, scale_a, scale_b, added = (tensor.to("xla") for tensor in tensors)
+    result = torch._scaled_mm(a, b, scale_a, scale_b, added, out_dtype=BF16)
     (call,) = emitted_by(result)
     assert call.startswith('"xla.scaled_dot"')
     assert "preferred_element_type = f32}" in call  # the bias comes before the rounding
