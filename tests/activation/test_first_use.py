@@ -55,7 +55,12 @@ for name, first in json.loads(sys.argv[1]).items():
 
 
 @pytest.mark.parametrize(
-    "names", [["enable"], pytest.param([*FIRST], id="all", marks=pytest.mark.process)]
+    "names",
+    [
+        ["enable"],
+        pytest.param(["disable", "export"], marks=pytest.mark.process),
+        pytest.param([*FIRST], id="all", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_the_variable_works_whatever_is_first(names: list[str]) -> None:
     uses = json.dumps({name: FIRST[name][0] for name in names})
