@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from composites.errors import AllowlistError, Problem, RegistryError, did_you_mean
@@ -21,6 +22,7 @@ from composites.settings import registry_files, warn_of_unknown_variables
 __all__ = [
     "Catalog",
     "builtin_lock_path",
+    "builtin_registry",
     "builtin_registry_path",
     "load_catalog",
     "load_file",
@@ -162,6 +164,12 @@ class Catalog:
         return "".join(f"\n{left_out}" for left_out in self.left_out)
 
 
+@cache
+def builtin_registry() -> Registry:
+    """The registry that comes with the package. It is read once in a process."""
+    return load_registry(builtin_registry_path(), builtin=True)
+
+
 def load_file(path: str | Path) -> Registry:
     """Load a file that the user has named. It may name operators of installed packages, which
     register them when they are asked for their registries.
@@ -190,10 +198,9 @@ def load_catalog(files: Iterable[str] | None = None, *, in_place: bool = False) 
     warn_of_unknown_variables()
     packages = tuple(announced())  # first: a package registers operators here that files may name
     named = _load_files(registry_files() if files is None else files)
-    builtin_path = builtin_registry_path()
     paths = {Path(registry.source).resolve() for registry in named}
     namespaces = {registry.namespace for registry in named} if in_place else set()
-    builtin = load_registry(builtin_path, builtin=True)
+    builtin = builtin_registry()
     # Without `in_place`, naming the built-in registry is a mistake, which `Catalog` reports.
     last = () if builtin.namespace in namespaces else (builtin,)
     installed: list[Registry] = []

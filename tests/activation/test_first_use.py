@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from composites_testing.processes import run, run_python
 
 ROOT = Path(__file__).parents[2]
 COMPOSITE = """
@@ -18,78 +16,68 @@ def twice(x: torch.Tensor) -> torch.Tensor:
     return x + x
 twice(torch.ones(2))
 """
-FIRST = {
-    "export": "composites.export(torch.nn.GELU(), (torch.ones(2),))",
-    "enable": "composites.enable('silu')",
-    "enabled": "with composites.enabled('silu'): pass",
-    "active": "composites.active()",
-    "nn": "composites.nn.accumulate_gradients_in_fp32(torch.nn.Linear(2, 2))",
-    "decorator": COMPOSITE,
-    "nothing": "",
+GELU = {
+    "ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu", "ptxla.fast_gelu",
+    "ptxla.bloom_gelu", "ptxla.bloom_gelu_backward",
+}  # fmt: skip
+SILU = {"ptxla.silu", "ptxla.silu_backward"}
+FIRST: dict[str, tuple[str, set[str]]] = {
+    "enable": ("composites.enable('silu')", GELU | SILU),
+    "enabled": ("with composites.enabled('silu'): pass", GELU),
+    "disable": ("composites.disable()", set()),
+    "active": ("composites.active()", GELU),
+    "export": ("composites.export(torch.nn.GELU(), (torch.ones(2),))", GELU),
+    "nn": (
+        "composites.nn.accumulate_gradients_in_fp32(torch.nn.Linear(2, 2))",
+        GELU | {"ptxla.mm", "ptxla.matmul_accumulate"},
+    ),
+    "decorator": (COMPOSITE, GELU),
+    "nothing": ("", GELU),
 }
-"""The first use of the package, before `import torch_xla`."""
+"""The first use of the package, before `import torch_xla`, and the composites that are on then."""
 
+# Each use is the first one of a child process.
 SCRIPT = """
-import json, sys, torch, composites
-{first}
-import torch_xla
-on = composites.active()
-program = composites.export(torch.nn.GELU(), (torch.ones(2),))
-composites.disable()
-print(json.dumps(dict(on=on, exported=program.composites, off=composites.active())))
+import json, os, sys, torch
+for name, first in json.loads(sys.argv[1]).items():
+    child = os.fork()
+    if not child:
+        import composites
+        exec(first)
+        import torch_xla
+        on = composites.active()
+        program = composites.export(torch.nn.GELU(), (torch.ones(2),))
+        composites.disable()
+        print(json.dumps([name, on, program.composites, composites.active()]), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
 """
 
 
-def facts(script: str, **environment: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | {"PJRT_DEVICE": "CPU"} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.mark.parametrize(
-    "first",
+    "names",
     [
-        first
-        if first in ("export", "enable")
-        else pytest.param(first, marks=pytest.mark.exhaustive)
-        for first in FIRST
+        ["enable"],
+        pytest.param(["disable", "export"], marks=pytest.mark.process),
+        pytest.param([*FIRST], id="all", marks=pytest.mark.exhaustive),
     ],
 )
-def test_the_variable_works_whatever_is_first(first: str) -> None:
-    found = facts(SCRIPT.format(first=FIRST[first]), XLA_COMPOSITE_OP="gelu")
-    added = {
-        "enable": ["ptxla.silu", "ptxla.silu_backward"],
-        "nn": ["ptxla.mm", "ptxla.matmul_accumulate"],
-    }.get(first, [])
-    gelu = {
-        "ptxla.gelu", "ptxla.gelu_backward", "ptxla.new_gelu", "ptxla.fast_gelu",
-        "ptxla.bloom_gelu", "ptxla.bloom_gelu_backward",
-    }  # fmt: skip
-    assert set(found["on"]) == gelu.union(added)
-    assert found["exported"] == {"ptxla.gelu": 1}
-    assert found["off"] == []
+def test_the_variable_works_whatever_is_first(names: list[str]) -> None:
+    uses = json.dumps({name: FIRST[name][0] for name in names})
+    script = SCRIPT.replace("sys.argv[1]", repr(uses))
+    done = run_python(script, XLA_COMPOSITE_OP="gelu", PJRT_DEVICE="CPU")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [name for name, *_ in rows] == names, done.stderr
+    for name, on, exported, off in rows:
+        assert set(on) == FIRST[name][1], name
+        assert exported == {"ptxla.gelu": 1}, name
+        assert off == [], name
 
 
-def test_turning_off_before_torch_xla_is_imported() -> None:
-    script = "import composites, json\ncomposites.disable()\nimport torch_xla\n"
-    found = facts(f"{script}print(json.dumps(composites.active()))", XLA_COMPOSITE_OP="gelu")
-    assert found == []
-
-
+@pytest.mark.process
 def test_a_command_with_the_variable_set(tmp_path: Path) -> None:
     model = f"{ROOT / 'examples' / 'models.py'}:conv_net"
-    done = subprocess.run(
-        [sys.executable, "-m", "composites", "export", model, "-o", str(tmp_path / "out")],
-        env=os.environ | {"XLA_COMPOSITE_OP": "hardswish"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    command = ["export", model, "-o", str(tmp_path / "out")]
+    done = run(sys.executable, "-m", "composites", *command, XLA_COMPOSITE_OP="hardswish")
+    assert done.code == 0, done.stderr
     assert "ptxla.hardswish" in done.stdout

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
-import subprocess
 import sys
 
-from composites_testing.processes import run_python
+import pytest
+from composites_testing.processes import run, run_python
 
 import composites
 
@@ -32,6 +32,7 @@ for script in {ORDERS}:
 """
 
 
+@pytest.mark.process
 def test_export_is_the_function() -> None:
     """In processes that have imported nothing else."""
     done = run_python(FORKS)
@@ -77,6 +78,7 @@ main()
 """
 
 
+@pytest.mark.process
 def test_hooks_and_export_work_without_the_packages_of_the_command_line() -> None:
     done = run_python(WITHOUT_THE_COMMAND_LINE)
     version = importlib.metadata.version("torch-xla-composites")
@@ -93,6 +95,5 @@ def test_dir_is_the_api() -> None:
 
 
 def test_the_module_is_the_command() -> None:
-    command = [sys.executable, "-m", "composites", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, f"composites {composites.__version__}\n")
+    done = run(sys.executable, "-m", "composites", "--version")
+    assert (done.code, done.stdout) == (0, f"composites {composites.__version__}\n")

@@ -75,15 +75,15 @@ print(failed, *composites.active())
 """
 
 
-def test_the_first_use_in_several_threads() -> None:
-    done = run_python(f"import torch_xla\n{FIRST}")
-    assert sorted(done.stdout.split()) == ["[]", *sorted(GELU)], done.stderr
-
-
-@pytest.mark.exhaustive
-def test_the_first_use_in_several_threads_imports_torch_xla() -> None:
-    done = run_python(FIRST, XLA_COMPOSITE_OP="silu")
-    assert set(done.stdout.split()) == {"[]", *GELU, *SILU}, done.stderr
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("imports", "variable", "expected"),
+    [("import torch_xla", "", GELU), ("", "silu", GELU | SILU)],
+)
+def test_the_first_use_in_several_threads(imports: str, variable: str, expected: set[str]) -> None:
+    """The first use imports torch_xla if nothing has done so before."""
+    done = run_python(f"{imports}\n{FIRST}", XLA_COMPOSITE_OP=variable)
+    assert set(done.stdout.split()) == {"[]", *expected}, done.stderr
 
 
 def step(seed: int) -> list[torch.Tensor]:
@@ -106,7 +106,10 @@ def tidied() -> None:
         composites.disable()
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(60, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "rounds",
+    [2, pytest.param(6, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.exhaustive)],
+)
 def test_tracing_and_toggling_in_eight_threads(rounds: int) -> None:
     stock = [step(seed) for seed in range(8)]
     with composites.enabled("gelu"):  # the guard of traces stays registered

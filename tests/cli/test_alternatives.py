@@ -114,6 +114,7 @@ def test_check_of_what_a_file_adds() -> None:
     assert "umbra.yaml:5: silu: alternatives: a: umbra_f:pair(one, two) does not" in result.stderr
 
 
+@pytest.mark.process
 def test_run(capfd: pytest.CaptureFixture[str]) -> None:
     variables = {"XLA_COMPOSITE_OP": "umbra.e", "XLA_COMPOSITE_DECOMPOSITION": "fast"}
     result = invoke("run", "train.py", **variables)
@@ -139,6 +140,7 @@ def test_export(tmp_path: Path) -> None:
     assert "there is no decomposition 'fats'" in result.stderr
 
 
+@pytest.mark.slow
 def test_verify_takes_one_alternative() -> None:
     request = Request(alternatives=choose("umbra.e=b", activation.catalog()))
     again = read_request(json.dumps(asdict(request)))

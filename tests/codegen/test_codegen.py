@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from composites.errors import RegistryError
-from composites.registry.catalog import builtin_registry_path
+from composites.registry.catalog import builtin_registry
 from composites.registry.operators import find_operator
 from composites.registry.reference import reference
 from composites.registry.validation import load_registry, parse_registry
@@ -26,12 +26,12 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def test_builtin_hooks_are_current() -> None:
-    text = generate(load_registry(builtin_registry_path(), builtin=True), "registry.yaml")
+    text = generate(builtin_registry(), "registry.yaml")
     assert GENERATED.read_text() == text, "stale; run: composites generate"
 
 
 def test_builtin_reference_is_current() -> None:
-    text = reference(load_registry(builtin_registry_path(), builtin=True), "registry.yaml")
+    text = reference(builtin_registry(), "registry.yaml")
     assert (ROOT / "docs" / "operators.md").read_text() == text, "stale; run: composites generate"
 
 
@@ -43,7 +43,7 @@ def test_sample_registry_matches_its_golden_output() -> None:
 
 
 def test_every_hook_has_its_operators_signature() -> None:
-    registry = load_registry(builtin_registry_path(), builtin=True)
+    registry = builtin_registry()
     tree = ast.parse(GENERATED.read_text())
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     for entry in registry.composites:

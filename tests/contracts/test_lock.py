@@ -113,6 +113,7 @@ def test_the_schema_describes_the_file() -> None:
     assert set(schema["required"]) == {"format", "namespace", "made_with", "contracts"}
 
 
+@pytest.mark.process
 def test_reading_needs_no_torch() -> None:
     done = run_python(
         "import sys\n"

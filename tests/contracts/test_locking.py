@@ -21,11 +21,10 @@ from composites.contracts.model import Lock
 from composites.errors import MissingPackageError
 from composites.registry.catalog import (
     builtin_lock_path,
-    builtin_registry_path,
+    builtin_registry,
     load_catalog,
 )
 from composites.registry.contracts import contracts
-from composites.registry.validation import load_registry
 from lowering import activation
 from lowering.locking import lock_of
 
@@ -61,7 +60,7 @@ def lock(file: str) -> Lock:
 
 def test_the_builtin_lock_says_what_the_registry_says() -> None:
     """Without decompositions, which `composites lock --check` compares."""
-    registry = load_registry(builtin_registry_path(), builtin=True)
+    registry = builtin_registry()
     now = Lock(registry.namespace, {}, tuple(contracts(registry)))
     found = changes(read_lock(builtin_lock_path()), now)
     wrong = [str(c) for c in found if c.verdict is not Verdict.UNKNOWN]
@@ -73,7 +72,7 @@ def test_every_builtin_contract_has_a_canonical_call() -> None:
 
 
 def test_a_changed_builtin_entry_asks_for_a_version() -> None:
-    registry = load_registry(builtin_registry_path(), builtin=True)
+    registry = builtin_registry()
     entries = tuple(
         replace(e, attributes=()) if e.name == "gelu" else e for e in registry.composites
     )
@@ -95,6 +94,7 @@ def test_the_builtin_lock_is_current() -> None:
         assert lock_text(replace(new, retired=old.retired)) == builtin_lock_path().read_text()
 
 
+@pytest.mark.process
 def test_a_lock_is_the_same_in_every_process(write: Callable[..., str], tmp_path: Path) -> None:
     entries = (
         GELU + "  norm: {op: aten::native_layer_norm, attributes: {eps: eps}, backward: derive,"
@@ -111,6 +111,7 @@ def test_a_lock_is_the_same_in_every_process(write: Callable[..., str], tmp_path
     assert output.read_text() == expected
 
 
+@pytest.mark.slow
 def test_a_lock_does_not_depend_on_other_graphs(write: Callable[..., str]) -> None:
     file = write(GELU)
     before = lock_text(lock(file))
@@ -198,6 +199,7 @@ def test_a_changed_decomposition(
     ]
 
 
+@pytest.mark.slow
 def test_lock_refuses_a_changed_meaning(write: Callable[..., str], tmp_path: Path) -> None:
     output = str(tmp_path / "umbra.lock")
     assert invoke("lock", write(GELU), "-o", output).stdout == (
@@ -236,6 +238,7 @@ def test_check_of_a_lock_that_is_not_there(write: Callable[..., str], tmp_path: 
     assert "is stale; run: composites lock" in result.stderr
 
 
+@pytest.mark.slow
 def test_diff_of_files_and_locks(write: Callable[..., str], tmp_path: Path) -> None:
     old, bare = write(GELU, "old.yaml"), write("  gelu: {op: aten::gelu}\n", "bare.yaml")
     raised = write("  gelu: {op: aten::gelu, version: 2}\n", "raised.yaml")
@@ -273,41 +276,44 @@ func.func private @impl(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "attributes", "version", "reason"),
-    [
-        ("ptxla.gelu", '{approximate = "none"}', 1, None),
-        # Another entry makes the same composite with a constant.
-        ("ptxla.gelu", '{approximate = "tanh"}', 1, None),
-        ("ptxla.gelu", '{approximate = "none"}', 2, "version 2 is not in the lock, which has 1"),
-        ("ptxla.sofmax", "{}", 1, "no composite ptxla.sofmax; did you mean 'ptxla.softmax'?"),
-        ("ptxla.gelu", "{}", 1, "attribute approximate is missing"),
-        ("ptxla.gelu", "{approximate = 1 : i64}", 1, "is not of type string"),
-        ("ptxla.gelu", '{approximate = "none", fast = true}', 1, "has no attribute fast"),
-        ("ptxla.silu_backward", "{}", 1, "it has 1 operands, and the lock has 2"),
-        ("ptxla.var_mean", "{keepdim = false}", 1, "it has 1 results, and the lock has 2"),
-        ("ptxla.softmax", "{dim = 0 : i64}", 1, None),
-        ("ptxla.softmax", "{dim = true}", 1, "attribute dim = True is not of type i64"),
-        ("ptxla.dropout", "{p = 5.0e-01 : f32}", 1, None),
-    ],
-)
-def test_inspect_against_a_lock(
-    name: str, attributes: str, version: int, reason: str | None, tmp_path: Path
-) -> None:
+def module(name: str, attributes: str, version: int = 1) -> str:
     text = MODULE.replace("NAME", f'"{name}"').replace("ATTRIBUTES", attributes)
+    return text.replace("VERSION", str(version))
+
+
+CALLS: list[tuple[str, str, int, str | None]] = [
+    ("ptxla.gelu", '{approximate = "none"}', 1, None),
+    # Another entry makes the same composite with a constant.
+    ("ptxla.gelu", '{approximate = "tanh"}', 1, None),
+    ("ptxla.gelu", '{approximate = "none"}', 2, "version 2 is not in the lock, which has 1"),
+    ("ptxla.sofmax", "{}", 1, "no composite ptxla.sofmax; did you mean 'ptxla.softmax'?"),
+    ("ptxla.gelu", "{}", 1, "attribute approximate is missing"),
+    ("ptxla.gelu", "{approximate = 1 : i64}", 1, "is not of type string"),
+    ("ptxla.gelu", '{approximate = "none", fast = true}', 1, "has no attribute fast"),
+    ("ptxla.silu_backward", "{}", 1, "it has 1 operands, and the lock has 2"),
+    ("ptxla.var_mean", "{keepdim = false}", 1, "it has 1 results, and the lock has 2"),
+    ("ptxla.softmax", "{dim = 0 : i64}", 1, None),
+    ("ptxla.softmax", "{dim = true}", 1, "attribute dim = True is not of type i64"),
+    ("ptxla.dropout", "{p = 5.0e-01 : f32}", 1, None),
+]
+
+
+def test_inspect_against_a_lock(tmp_path: Path) -> None:
     file = tmp_path / "module.mlir"
-    file.write_text(text.replace("VERSION", str(version)))
-    result = invoke("inspect", str(file), "--against", str(builtin_lock_path()))
-    if reason is None:
-        assert (result.exit_code, result.stderr) == (0, "")
-        assert result.stdout == f"all 1 composites are those of {builtin_lock_path()}\n"
-        return
-    assert result.exit_code == 1
-    assert reason in result.stdout
-    shown = invoke("inspect", str(file), "--against", str(builtin_lock_path()), "--json")
-    (row,) = json.loads(shown.stdout)["not_understood"]
-    assert (row["composite"], row["version"], row["count"]) == (name, version, 1)
-    assert reason in row["reason"]
+    against = ("--against", str(builtin_lock_path()))
+    for name, attributes, version, reason in CALLS:
+        file.write_text(module(name, attributes, version))
+        result = invoke("inspect", str(file), *against)
+        if reason is None:
+            assert (result.exit_code, result.stderr) == (0, ""), name
+            assert result.stdout == f"all 1 composites are those of {builtin_lock_path()}\n"
+            continue
+        assert result.exit_code == 1
+        assert reason in result.stdout
+        shown = invoke("inspect", str(file), *against, "--json")
+        (row,) = json.loads(shown.stdout)["not_understood"]
+        assert (row["composite"], row["version"], row["count"]) == (name, version, 1)
+        assert reason in row["reason"]
 
 
 LISTS = """\
@@ -328,38 +334,36 @@ def test_lists_are_locked_as_such(write: Callable[..., str], tmp_path: Path) -> 
     assert read_lock(tmp_path / "lists.lock") == made
 
 
-@pytest.mark.parametrize(
-    ("count", "sizes", "reason"),
-    [
-        (4, "dense<[2, 2]> : tensor<2xi64>", None),
-        (4, "dense<[1, 3]> : tensor<2xi64>", None),
-        (3, "dense<[2, 2]> : tensor<2xi64>", "has 3 operands, and operand_segment_sizes says 4"),
-        (4, "dense<[2, 1, 1]> : tensor<3xi64>", "has 3 sizes, and the lock has 2 operands"),
-        (4, None, "attribute operand_segment_sizes is missing"),
-    ],
-)
-def test_calls_with_lists_against_a_lock(
-    write: Callable[..., str], tmp_path: Path, count: int, sizes: str | None, reason: str | None
-) -> None:
+WITH_LISTS: list[tuple[int, str | None, str | None]] = [
+    (4, "dense<[2, 2]> : tensor<2xi64>", None),
+    (4, "dense<[1, 3]> : tensor<2xi64>", None),
+    (3, "dense<[2, 2]> : tensor<2xi64>", "has 3 operands, and operand_segment_sizes says 4"),
+    (4, "dense<[2, 1, 1]> : tensor<3xi64>", "has 3 sizes, and the lock has 2 operands"),
+    (4, None, "attribute operand_segment_sizes is missing"),
+]
+
+
+def test_calls_with_lists_against_a_lock(write: Callable[..., str], tmp_path: Path) -> None:
     made, file = tmp_path / "lists.lock", tmp_path / "module.mlir"
     write_lock(lock(write(LISTS)), made)
-    attributes = "{alpha = 1.0 : f32" + (f", operand_segment_sizes = {sizes}}}" if sizes else "}")
-    text = MODULE.replace("NAME", '"umbra.add"').replace("VERSION", "1")
-    text = text.replace("ATTRIBUTES", attributes)
-    text = text.replace(" %x {", f" {', '.join(['%x'] * count)} {{").replace(
-        ": (tensor<2xf32>)", f": ({', '.join(['tensor<2xf32>'] * count)})"
-    )
-    parameters = ", ".join(f"%x{n}: tensor<2xf32>" for n in range(count))
-    text = text.replace(
-        "@impl(%x: tensor<2xf32>) -> tensor<2xf32> { return %x",
-        f"@impl({parameters}) -> tensor<2xf32> {{ return %x0",
-    )
-    file.write_text(text)
-    result = invoke("inspect", str(file), "--against", str(made))
-    assert (result.exit_code == 0) == (reason is None), result.stdout + result.stderr
-    assert reason is None or reason in " ".join(result.stdout.split())
+    for count, sizes, reason in WITH_LISTS:
+        of_sizes = f", operand_segment_sizes = {sizes}" if sizes else ""
+        text = module("umbra.add", f"{{alpha = 1.0 : f32{of_sizes}}}")
+        text = text.replace(" %x {", f" {', '.join(['%x'] * count)} {{").replace(
+            ": (tensor<2xf32>)", f": ({', '.join(['tensor<2xf32>'] * count)})"
+        )
+        parameters = ", ".join(f"%x{n}: tensor<2xf32>" for n in range(count))
+        text = text.replace(
+            "@impl(%x: tensor<2xf32>) -> tensor<2xf32> { return %x",
+            f"@impl({parameters}) -> tensor<2xf32> {{ return %x0",
+        )
+        file.write_text(text)
+        result = invoke("inspect", str(file), "--against", str(made))
+        assert (result.exit_code == 0) == (reason is None), result.stdout + result.stderr
+        assert reason is None or reason in " ".join(result.stdout.split())
 
 
+@pytest.mark.slow
 def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
     model = torch.nn.Sequential(
         torch.nn.Linear(4, 8),
@@ -387,11 +391,10 @@ def test_exports_are_understood_with_the_lock(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, ""), result.stdout
 
 
+@pytest.mark.process
 def test_against_a_lock_needs_no_torch(tmp_path: Path) -> None:
     file = tmp_path / "module.mlir"
-    file.write_text(
-        MODULE.replace("NAME", '"ptxla.silu"').replace("ATTRIBUTES", "{}").replace("VERSION", "1")
-    )
+    file.write_text(module("ptxla.silu", "{}"))
     command = ["inspect", str(file), "--against", str(builtin_lock_path())]
     done = run_python(
         "import sys\n"

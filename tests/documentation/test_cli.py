@@ -28,6 +28,7 @@ def invoke(*arguments: str, env: dict[str, str] | None = None) -> Result:
     return CliRunner().invoke(app, list(arguments), env={**NARROW, **(env or {})})
 
 
+@pytest.mark.process
 def test_codegen_writes_and_checks(tmp_path: Path) -> None:
     output = tmp_path / "hooks.py"
     registry = str(ROOT / "registry.yaml")
@@ -40,36 +41,24 @@ def test_codegen_writes_and_checks(tmp_path: Path) -> None:
     assert invoke("codegen", registry, "-o", str(output), "--check").exit_code == 0
 
 
-def test_codegen_of_a_wrong_file_writes_nothing(tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong.yaml"
-    wrong.write_text("schema: 1\nnamespace: acme\ncomposites: {a: {op: aten::gellu}}\n")
-    output = tmp_path / "hooks.py"
-    result = invoke("codegen", str(wrong), "-o", str(output))
-    assert result.exit_code == 1
-    assert "PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?" in result.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["wrong.yaml"]
-
-
-def test_codegen_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    result = invoke("codegen", str(ROOT / "registry.yaml"), "-o", str(tmp_path / "no" / "hooks.py"))
-    assert result.exit_code == 1
-    assert result.stderr == f"error: there is no folder {tmp_path / 'no'}\n"
-
-
-def test_check_reports_every_problem(tmp_path: Path) -> None:
+def test_a_wrong_file_or_folder_writes_nothing(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(
         "schema: 1\nnamespace: acme\ncomposites:\n  a: {op: aten::gellu}\n  b: {opp: aten::gelu}\n"
     )
-    result = invoke("check", str(wrong))
-    assert result.exit_code == 1
-    assert result.stderr.splitlines() == [
-        f"{wrong}:4: a: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?",
-        f"{wrong}:5: b: unknown key 'opp'; did you mean 'op'? (the keys are op, function,"
-        " copies, composite, version, operands, attributes, when, adapt, decomposition, backward,"
-        " results, saves, intermediates, gradients, group, rewrites, jax, example, samples,"
-        " alternatives, kernels)",
-    ]
+    checked = invoke("check", str(wrong))
+    assert checked.exit_code == 1
+    first, second = checked.stderr.splitlines()
+    assert first == f"{wrong}:4: a: PyTorch has no operator aten::gellu; did you mean 'aten::gelu'?"
+    assert second.startswith(f"{wrong}:5: b: unknown key 'opp'; did you mean 'op'? (the keys are ")
+    written = invoke("codegen", str(wrong), "-o", str(tmp_path / "hooks.py"))
+    assert (written.exit_code, written.stderr) == (1, checked.stderr)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["wrong.yaml"]
+    nowhere = invoke(
+        "codegen", str(ROOT / "registry.yaml"), "-o", str(tmp_path / "no" / "hooks.py")
+    )
+    assert nowhere.exit_code == 1
+    assert nowhere.stderr == f"error: there is no folder {tmp_path / 'no'}\n"
 
 
 def test_check_of_a_good_file() -> None:
@@ -77,19 +66,14 @@ def test_check_of_a_good_file() -> None:
     assert (result.exit_code, result.stdout) == (0, "1 file checked, no problems found\n")
 
 
-def test_list_says_what_is_on() -> None:
+def test_list() -> None:
+    names = ["ptxla.silu", "ptxla.silu_backward"]
     result = invoke("list", env={"XLA_COMPOSITE_OP": "silu"})
     on = [line for line in result.stdout.splitlines() if line.endswith("│ yes │")]
-    assert [line.split()[1] for line in on] == ["ptxla.silu", "ptxla.silu_backward"]
-
-
-def test_list_as_json() -> None:
+    assert [line.split()[1] for line in on] == names
     result = invoke("list", "--json", env={"XLA_COMPOSITE_OP": "silu"})
     entries = {entry["name"]: entry for entry in json.loads(result.stdout)["composites"]}
-    assert [name for name in entries if entries[name]["on"]] == [
-        "ptxla.silu",
-        "ptxla.silu_backward",
-    ]
+    assert [name for name in entries if entries[name]["on"]] == names
     assert entries["ptxla.gelu"] | {"line": 0} == {
         "name": "ptxla.gelu",
         "composite": "ptxla.gelu",
@@ -104,6 +88,9 @@ def test_list_as_json() -> None:
         "file": str(builtin_registry_path()),
         "line": 0,
     }
+    wrong = invoke("list", env={"XLA_COMPOSITE_OP": "sofmax"})
+    assert wrong.exit_code == 1
+    assert "there is no composite 'sofmax'; did you mean 'softmax'?" in wrong.stderr
 
 
 def test_a_table_in_a_pipe_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,12 +120,6 @@ def test_both_modules_are_the_command_line(
         assert capsys.readouterr().out == f"composites {composites.__version__}\n"
 
 
-def test_list_with_an_unknown_name() -> None:
-    result = invoke("list", env={"XLA_COMPOSITE_OP": "sofmax"})
-    assert result.exit_code == 1
-    assert "there is no composite 'sofmax'; did you mean 'softmax'?" in result.stderr
-
-
 def test_schema_is_json_schema() -> None:
     schema = json.loads(invoke("schema").stdout)
     assert schema["required"] == ["schema", "namespace", "composites"]
@@ -162,6 +143,7 @@ def test_run_shows_what_was_preserved(tmp_path: Path) -> None:
     assert "2 different graphs, 2 runs" in result.stdout
 
 
+@pytest.mark.process
 def test_run_of_a_compiled_script(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
@@ -189,12 +171,9 @@ def test_run_counts_one_graph_as_one() -> None:
     assert composites_table(Watched(0, (graph,), Stats({}))).caption == "1 graph, 1 run"
 
 
-def test_run_of_a_script_that_is_not_there() -> None:
+def test_run_of_what_runs_no_graph(tmp_path: Path) -> None:
     result = invoke("run", "nowhere.py")
     assert (result.exit_code, result.stderr) == (1, "error: there is no file nowhere.py\n")
-
-
-def test_run_of_a_script_without_a_graph(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("")
     result = invoke("run", str(script))
@@ -202,10 +181,6 @@ def test_run_of_a_script_without_a_graph(tmp_path: Path) -> None:
     assert "ran no graph on an XLA device" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"]])
-def test_help(arguments: list[str]) -> None:
-    assert "codegen" in invoke(*arguments).output
-
-
-def test_the_command_is_installed() -> None:
-    assert (Path(sys.executable).parent / "composites").exists()
+def test_help() -> None:
+    for arguments in ([], ["--help"]):
+        assert "codegen" in invoke(*arguments).output

@@ -1,7 +1,4 @@
-"""Snippets of README and docs run, and what the pages say of commands, keys and files is true.
-
-The tutorials are run as a whole in test_docs_tutorials.py.
-"""
+"""Snippets and tutorials run, and what the pages say of commands, keys and files is true."""
 
 from __future__ import annotations
 
@@ -62,16 +59,15 @@ print(json.dumps(printed))
 """
 
 
-@pytest.fixture(scope="module")
-def printed(fences: Any) -> dict[Any, tuple[bool, str]]:
-    """For each snippet whether it ran, and what it printed."""
-    snippets = [
-        fence
-        for page in PAGES
-        if page.name not in TUTORIALS
-        for fence in fences(page, "python")
-        if fence.title is None
-    ]
+README, *OTHERS = [page for page in PAGES if page.name not in TUTORIALS]
+
+
+@pytest.mark.parametrize(
+    "pages", [[README], pytest.param(OTHERS, id="others", marks=pytest.mark.process)]
+)
+def test_snippets_run_and_print_what_their_comments_promise(pages: list[Path], fences: Any) -> None:
+    snippets = [s for page in pages for s in fences(page, "python") if s.title is None]
+    assert snippets
     result = subprocess.run(
         [sys.executable, "-c", DRIVER],
         input=json.dumps([(str(snippet), snippet.text) for snippet in snippets]),
@@ -82,17 +78,8 @@ def printed(fences: Any) -> dict[Any, tuple[bool, str]]:
         check=True,
     )
     outputs = json.loads(result.stdout.splitlines()[-1])
-    return dict(zip(snippets, map(tuple, outputs), strict=True))
-
-
-def test_snippets_run(printed: dict[Any, tuple[bool, str]]) -> None:
-    assert printed
-    for snippet, (succeeded, output) in printed.items():
+    for snippet, (succeeded, output) in zip(snippets, outputs, strict=True):
         assert succeeded, f"{snippet}: {output}"
-
-
-def test_snippets_print_what_their_comments_promise(printed: dict[Any, tuple[bool, str]]) -> None:
-    for snippet, (_, output) in printed.items():
         promised = [
             name
             for comment in re.findall(r"#(.*)", snippet.text)
@@ -100,16 +87,16 @@ def test_snippets_print_what_their_comments_promise(printed: dict[Any, tuple[boo
         ]
         missing = [name for name in promised if name not in output]
         assert not missing, f"{snippet}: {missing} not in\n{output}"
+        if snippet.page.endswith("precision.md"):  # wide products cast nothing
+            assert "stablehlo.dot" in output, snippet
+            assert "stablehlo.convert" not in output, snippet
 
 
-def test_wide_products_cast_nothing(printed: dict[Any, tuple[bool, str]]) -> None:
-    outputs = [
-        output for snippet, (_, output) in printed.items() if snippet.page.endswith("precision.md")
-    ]
-    assert outputs
-    for output in outputs:
-        assert "stablehlo.dot" in output
-        assert "stablehlo.convert" not in output
+@pytest.mark.process
+@pytest.mark.parametrize("page", TUTORIALS)
+def test_tutorial(page: str, reader: Any) -> None:
+    """From its first line to its last, in an empty folder."""
+    reader.follow(DOCS / page)
 
 
 def test_registries(fences: Any, reader: Any) -> None:
@@ -190,6 +177,19 @@ def test_every_page_is_in_the_navigation() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for page in DOCS.rglob("*.md"):
         assert f": {page.relative_to(DOCS).as_posix()}\n" in text, page.name
+
+
+def test_architecture_has_every_package_and_module() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    missing = [
+        name
+        for top in ("composites", "lowering")
+        for path in (ROOT / top).iterdir()
+        if path.suffix == ".py" or any(path.glob("*.py"))
+        for name in [f"`{top}/{path.name}{'' if path.suffix else '/'}`"]
+        if path.stem not in ("__init__", "__main__") and name not in text
+    ]
+    assert missing == []
 
 
 def test_public_names_are_on_the_api_page() -> None:

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_exported.py"
 
 
+@pytest.mark.process
 def test_losses_of_pytorch(tmp_path: Path) -> None:
     example = runpy.run_path(str(EXAMPLE))
     torch.manual_seed(0)

@@ -25,65 +25,7 @@ def entry(alternatives: str, more: str = "backward: derive") -> str:
     return f"{HEAD}  e:\n    op: aten::gelu\n    {more}\n    alternatives: {{{alternatives}}}\n"
 
 
-def messages(text: str) -> list[str]:
-    with pytest.raises(RegistryError) as raised:
-        parse_registry(text, "acme.yaml")
-    return [str(problem).removeprefix("acme.yaml:") for problem in raised.value.problems]
-
-
 F = "decomposition: 'a:f'"
-
-
-@pytest.mark.parametrize(
-    ("alternatives", "message"),
-    [
-        ("fast: {decomposition: 'a:f'}", "'fast' cannot be the name of an alternative"),
-        ("'x y': {decomposition: 'a:f'}", "'x y' is not the name of an alternative: letters"),
-        ("a: {goals: fast}", "an alternative needs `decomposition`, `backward`, or both"),
-        (f"a: {{goals: quick, {F}}}", "must be 'fast', 'small', 'shared' or 'stock', not 'quick'"),
-        (f"a: {{not_for: ire, {F}}}", "must be 'cuda', 'iree' or 'litert', not 'ire'"),
-        (f"a: {{only_for: gpu, {F}}}", "must be 'cuda', 'iree' or 'litert', not 'gpu'"),
-        (f"a: {{only_for: cuda, {F}}}", "only_for: is for goals, and this alternative is chosen"),
-        (f"a: {{goals: stock, only_for: cuda, {F}}}", "only_for: an alternative for stock takes"),
-        (
-            f"a: {{goals: fast, not_for: iree, only_for: cuda, {F}}}",
-            "write `not_for` or `only_for`, not both",
-        ),
-        (f"a: {{not_for: iree, {F}}}", "not_for: is for goals, and this alternative is chosen by"),
-        (f"a: {{goals: stock, not_for: iree, {F}}}", "not_for: an alternative for stock takes"),
-        (f"a: {{gaols: fast, {F}}}", "unknown key 'gaols'; did you mean 'goals'? (the keys are"),
-        ("a: {decomposition: native}", "'native' is not a function; write package.module:"),
-        ("a: {backward: derive}", "backward: derive needs `decomposition`"),
-        ("a: {backward: 'a:b'}", "write both `backward: package.module:function` and `gradients`"),
-        (f"a: {{{F}, gradients: [self]}}", "write both `backward: package.module:function` and"),
-        (f"a: {{{F}, backward: 'a:b', gradients: [slef]}}", "no operand 'slef'; did you mean"),
-        (f"a: {{{F}, tolerance: {{f23: 0.1}}}}", "'f23' is not an element type; did you mean"),
-        (f"a: {{{F}, tolerance: {{f32: -0.1}}}}", "-0.1 is not an error; write a number"),
-        (f"a: {{{F}, when: {{aproximate: none}}}}", "has no argument 'aproximate' that is not a"),
-        (f"a: {{{F}, when: {{approximate: 3}}}}", "approximate is of kind string; 3 is not"),
-        (f"a: {{{F}, when: {{where: ['slef.dim()']}}}}", "there is no argument 'slef'"),
-        (f"a: {{{F}, when: {{dtypes: [f23]}}}}", "'f23' is not an element type"),
-        (f"a: {{goals: [fast, stock], {F}}}", "goals: stock stands alone, because such an"),
-        (
-            f"a: {{goals: stock, {F}, tolerance: {{f32: 0.1}}}}",
-            "tolerance: an alternative for",
-        ),
-        (f"a: {{goals: stock, {F}, samples: 'a:b'}}", "samples: an alternative for stock has"),
-        (f"a: {{goals: [shared, small], {F}}}", "goals: shared stands alone, because such an"),
-        (f"a: {{goals: shared, {F}, samples: 'a:b'}}", "samples: an alternative for shared has"),
-    ],
-)
-def test_what_is_wrong(alternatives: str, message: str) -> None:
-    (found,) = messages(entry(alternatives))
-    assert message in found
-    assert found.startswith("7: e: ")
-
-
-def test_a_backward_needs_a_derived_one() -> None:
-    function = "a: {backward: 'a:b', gradients: [self]}"
-    assert "acme.e has no derived backward" in messages(entry(function, "version: 1"))[0]
-    text = entry(function, "backward: back") + "  back: {op: aten::gelu_backward}\n"
-    assert "write an alternative of back, which is its backward" in messages(text)[0]
 
 
 def test_the_printed_text_reads_back() -> None:
@@ -126,36 +68,25 @@ def many(*values): ...
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ("decomposition: 'alt_f:fits', backward: 'alt_f:backward', gradients: [self]", None),
+        ("decomposition: 'alt_f:fits', backward: 'alt_f:backward', gradients: [self]", ""),
         ("decomposition: 'alt_f:short'", "does not take the arguments of aten::gelu"),
         ("backward: 'alt_f:unknown', gradients: [self]", "nothing of that name; did you mean"),
         ("backward: 'alt_f:many', gradients: [self]", "a backward takes its values by name"),
+        ("backward: 'alt_f:backward', gradients: [self]", r"takes self, which acme\.e does not"),
     ],
 )
 def test_functions_fit(
-    keys: str, message: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    keys: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "alt_f.py").write_text(FUNCTIONS)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "alt_f", raising=False)
-    (e,) = parse_registry(entry(f"a: {{{keys}}}"), "acme.yaml").composites
-    if message is None:
+    more = "backward: derive" + ("\n    saves: [result]" if message.startswith("takes") else "")
+    (e,) = parse_registry(entry(f"a: {{{keys}}}", more), "acme.yaml").composites
+    if not message:
         check_functions(e.alternatives[0], e)
         return
     with pytest.raises(UnusableFunctionError, match=message):
-        check_functions(e.alternatives[0], e)
-
-
-def test_a_backward_takes_only_what_is_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "alt_f.py").write_text(FUNCTIONS)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "alt_f", raising=False)
-    keys = "a: {backward: 'alt_f:backward', gradients: [self]}"
-    text = entry(keys, "backward: derive\n    saves: [result]")
-    (e,) = parse_registry(text, "acme.yaml").composites
-    with pytest.raises(UnusableFunctionError, match=r"takes self, which acme\.e does not save"):
         check_functions(e.alternatives[0], e)
 
 
@@ -226,29 +157,29 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return catalog(tmp_path_factory.mktemp("two"), text)
 
 
-@pytest.mark.parametrize(
-    ("text", "gelu", "e"),
-    [
-        ("fast", "fast", None),
-        ("small", None, "small"),
-        ("a", "a", "a"),
-        ("b", "b", None),
-        ("stock", "stock", "stock"),
-        ("", None, None),
-        ("gelu=b", "b", None),
-        (" gelu = b , small", "b", "small"),
-        ("gelu=b,fast", "b", None),
-        ("fast,gelu=stock", "stock", None),
-        ("gelu=b,gelu=fast", "fast", None),
-        ("all=a", "a", "a"),
-        ("acme.*=small", None, "small"),
-        ("small,a", "a", "a"),
-    ],
-)
-def test_the_choice(two: Catalog, text: str, gelu: str | None, e: str | None) -> None:
-    words = dict(choose(text, two))
-    assert words.get("ptxla.gelu@1") == gelu
-    assert words.get("acme.e@1") == e
+CHOICES: dict[str, tuple[str | None, str | None]] = {
+    "fast": ("fast", None),
+    "small": (None, "small"),
+    "a": ("a", "a"),
+    "b": ("b", None),
+    "stock": ("stock", "stock"),
+    "": (None, None),
+    "gelu=b": ("b", None),
+    " gelu = b , small": ("b", "small"),
+    "gelu=b,fast": ("b", None),
+    "fast,gelu=stock": ("stock", None),
+    "gelu=b,gelu=fast": ("fast", None),
+    "all=a": ("a", "a"),
+    "acme.*=small": (None, "small"),
+    "small,a": ("a", "a"),
+}
+"""What a text chooses for ptxla.gelu and for acme.e."""
+
+
+def test_the_choice(two: Catalog) -> None:
+    chosen = {text: dict(choose(text, two)) for text in CHOICES}
+    found = {t: (w.get("ptxla.gelu@1"), w.get("acme.e@1")) for t, w in chosen.items()}
+    assert found == CHOICES
 
 
 @pytest.mark.parametrize(

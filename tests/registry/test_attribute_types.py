@@ -15,7 +15,6 @@ from composites.attribute_types import (
     types_of_argument,
     types_of_constant,
 )
-from composites.errors import RegistryError
 from composites.registry.printing import registry_yaml
 from composites.registry.validation import parse_registry
 from lowering.codegen.source import generate
@@ -133,19 +132,3 @@ def test_hooks_write_arrays() -> None:
     assert "_attr.mlir_type(_attr.element_type(dtype))" in source
     assert "_attr.array(_attr.array(_attr.i64_list))((((1,), ()), ()))" in source
     assert "_attr.array(_attr.string)(('A', 'B'))" in source
-
-
-@pytest.mark.parametrize(
-    ("attribute", "message"),
-    [
-        ("{from: dim, optional: true, type: array<string>}", "cannot be of type array<string>"),
-        ("{from: dim, optional: true, type: array<i31>}", "'array<i31>' is not an attribute type"),
-        ("{value: [1, a], type: array<i64>}", "cannot be of type array<i64>"),
-        ("{value: f33, type: type}", "'f33' is not an element type"),
-        ("{value: [[1]]}", "or have a `type` such as array<string>"),
-    ],
-)
-def test_mistakes(attribute: str, message: str) -> None:
-    text = "schema: 1\nnamespace: acme\ncomposites: {mean: {op: aten::mean.dim, attributes: {a: "
-    with pytest.raises(RegistryError, match=re.escape(message)):
-        parse_registry(f"{text}{attribute}}}}}}}\n", "acme.yaml")

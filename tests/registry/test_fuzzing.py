@@ -21,12 +21,12 @@ from composites import attribute_types
 from composites.allowlist import resolve, split_allowlist
 from composites.attribute_types import UnsupportedValueError
 from composites.errors import CompositesError
-from composites.registry.catalog import Catalog, builtin_registry_path
+from composites.registry.catalog import Catalog, builtin_registry, builtin_registry_path
 from composites.registry.conditions import ConditionError, compile_condition
 from composites.registry.model import Registry
 from composites.registry.operators import find_operator
 from composites.registry.printing import registry_yaml
-from composites.registry.validation import load_registry, parse_registry
+from composites.registry.validation import parse_registry
 from lowering.codegen.source import generate
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "registries"
@@ -101,7 +101,7 @@ def mutants(draw: st.DrawFn) -> str:
     return text
 
 
-@budget(small=60, large=1000)
+@budget(small=20, large=1000)
 @given(mutants())
 def test_mutated_files(text: str) -> None:
     load(text)
@@ -207,7 +207,7 @@ ENTRIES = st.fixed_dictionaries(
 )
 
 
-@budget(small=80, large=1000)
+@budget(small=40, large=1000)
 @given(st.fixed_dictionaries({"e": ENTRIES}, optional={"f": ENTRIES}))
 def test_structured_files(entries: dict[str, Any]) -> None:
     # Most keys do not fit the operator, so entries with few keys get further.
@@ -218,7 +218,7 @@ def test_structured_files(entries: dict[str, Any]) -> None:
         assert registry_yaml(parse_registry(printed, "printed.yaml")) == printed
 
 
-@budget(small=100, large=1000)
+@budget(small=40, large=1000)
 @given(OPERATORS, st.dictionaries(NAMES, FLOATS | SCALARS, min_size=1, max_size=1))
 def test_values_of_conditions(operator: str, values: dict[str, Any]) -> None:
     entry = {"op": operator, "when": values}
@@ -226,7 +226,7 @@ def test_values_of_conditions(operator: str, values: dict[str, Any]) -> None:
     load(yaml.safe_dump(document))
 
 
-@budget(small=100, large=3000)
+@budget(small=50, large=3000)
 @given(conditions() | st.text(max_size=30))
 def test_conditions(text: str) -> None:
     """A condition that is accepted compiles, and evaluates without side effects."""
@@ -238,7 +238,7 @@ def test_conditions(text: str) -> None:
         compile(written, "condition", "eval")
 
 
-@budget(small=300, large=10_000)
+@budget(small=100, large=10_000)
 @given(
     st.sampled_from([*attribute_types.TABLE, *ARRAYS]),
     VALUES
@@ -261,7 +261,7 @@ def test_attribute_values(type_: attribute_types.AttributeType, value: Any) -> N
 def catalog() -> Catalog:
     text = "schema: 1\nnamespace: acme\ncomposites:\n  gelu: {op: aten::gelu}\n"
     vendor = parse_registry(text, "acme.yaml")
-    return Catalog((vendor, load_registry(builtin_registry_path(), builtin=True)))
+    return Catalog((vendor, builtin_registry()))
 
 
 ITEMS = st.sampled_from(
@@ -270,7 +270,7 @@ ITEMS = st.sampled_from(
 ) | st.text(max_size=8)  # fmt: skip
 
 
-@budget(small=150, large=1000)
+@budget(small=60, large=1000)
 @given(st.lists(ITEMS, max_size=4).map(",".join))
 def test_allowlist(text: str) -> None:
     try:

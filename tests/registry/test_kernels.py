@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from composites.cli.app import app
-from composites.errors import RegistryError
 from composites.registry.kernels import listed_in
 from composites.registry.printing import registry_yaml
 from composites.registry.validation import load_registry, parse_registry
@@ -142,43 +141,3 @@ def test_check_of_kernels_for_others(kernels: str, tmp_path: Path) -> None:
     said = OF_OTHERS[kernels].format(f"{path}:5")
     assert result.stderr.rstrip("\n") == said
     assert result.exit_code == (1 if "attribute" in said else 0)
-
-
-MISTAKES = {
-    "{function: acme:f, target: t}": "a kernel needs either `function` or `target`",
-    "{priority: 1}": "a kernel needs either `function` or `target`",
-    "{function: acme:f, library: acme:l}": "library: is for a `target`",
-    "{function: nonsense}": "'nonsense' is not a function",
-    "{target: t, wen: {}}": "unknown key 'wen'; did you mean 'when'",
-    "{target: t, version: -1}": "greater than or equal to 0",
-    "{target: t, when: {dim: 1}}": "has no attribute 'dim' (it has approximate)",
-    "{target: t, ignores: [aproximate]}": "did you mean 'approximate'",
-    "{target: t, when: {dtypes: f33}}": "f33",
-    "{target: t, when: {where: ['import os']}}": "is not an expression",
-    "{target: t, when: {where: [1]}}": "when: where: 1 is not an expression",
-    "{target: t, when: {where: true}}": "when: where: True is not an expression",
-    "{target: t, when: {where: ['x.shape[0]']}, operands: [y.z]}": "a name such as x",
-    "{target: t, operands: [x], when: {where: ['x.shape < 3']}}": "x.shape < 3",
-    "{target: t, operands: [x], when: {where: ['open(x)']}}": "is not allowed in a condition",
-}
-
-
-@pytest.mark.parametrize("kernel", MISTAKES)
-def test_mistakes(kernel: str, tmp_path: Path) -> None:
-    text = (
-        "schema: 1\nnamespace: acme\ncomposites:\n  gelu:\n    op: aten::gelu\n"
-        "    attributes: {approximate: approximate}\n"
-        f"    kernels:\n      cpu:\n        - {kernel}\n"
-    )
-    with pytest.raises(RegistryError) as caught:
-        parse_registry(text, "acme.yaml")
-    assert MISTAKES[kernel] in str(caught.value)
-    assert str(caught.value).startswith("acme.yaml:9: gelu: ")
-
-
-def test_platforms_and_names() -> None:
-    head = "schema: 1\nnamespace: acme\ncomposites: {}\nkernels:\n"
-    with pytest.raises(RegistryError, match="'cpu', 'cuda', 'rocm' or 'tpu'"):
-        parse_registry(f"{head}  ptxla.gelu: {{gpu: []}}\n", "acme.yaml")
-    with pytest.raises(RegistryError, match="a composite with its namespace"):
-        parse_registry(f"{head}  gelu: {{cpu: []}}\n", "acme.yaml")

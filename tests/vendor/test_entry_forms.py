@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
+from composites_testing.vendor_calls import umbra_composites
 
-import composites
 from composites.errors import LoweringError, UnsupportedCallError
-from lowering import activation
 
-HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
-
-
-@pytest.fixture
-def enable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Turns on the entries of a registry text."""
-
-    def turn_on(text: str) -> None:
-        path = tmp_path / "umbra.yaml"
-        path.write_text(HEAD + text)
-        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-        activation.catalog.cache_clear()
-        composites.enable("umbra.*")
-
-    composites.disable()
-    yield turn_on
-    composites.disable()
-    activation.catalog.cache_clear()
-
-
-def emitted(*tensors: torch.Tensor) -> list[str]:
-    return re.findall(r'stablehlo.composite "umbra\.([^"]+)"', xm.get_stablehlo(list(tensors)))
+Enable = Callable[[str], None]
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -46,17 +22,17 @@ def leaf(*shape: int) -> torch.Tensor:
     return torch.randn(*shape).to("xla").requires_grad_()
 
 
-def test_some_results_of_a_backend_operator(enable: Callable[[str], None]) -> None:
+def test_some_results_of_a_backend_operator(enable: Enable) -> None:
     enable("  values: {op: aten::topk, results: [0], attributes: {k: k}}\n")
     x = leaf(4, 8)
     values, indices = x.topk(2)
-    assert (emitted(values), emitted(indices)) == (["values"], [])
+    assert (umbra_composites(values), umbra_composites(indices)) == (["values"], [])
     expected = x.detach().cpu().topk(2)
     assert torch.equal(values.detach().cpu(), expected.values)
     assert torch.equal(indices.cpu(), expected.indices)
 
 
-def test_some_results_where_autograd_sees_the_operator(enable: Callable[[str], None]) -> None:
+def test_some_results_where_autograd_sees_the_operator(enable: Enable) -> None:
     enable(
         "  norm:\n    op: aten::native_layer_norm\n    results: [0]\n    backward: derive\n"
         "    attributes: {normalized_shape: normalized_shape, eps: eps}\n"
@@ -64,7 +40,7 @@ def test_some_results_where_autograd_sees_the_operator(enable: Callable[[str], N
     x = leaf(4, 8)
     output, mean, _ = torch.native_layer_norm(x, (8,), None, None, 1e-5)
     (gradient,) = torch.autograd.grad(output.square().sum() + mean.sum(), [x])
-    assert sorted(emitted(output, gradient)) == ["norm", "norm_backward"]
+    assert sorted(umbra_composites(output, gradient)) == ["norm", "norm_backward"]
     on_cpu = x.detach().cpu().requires_grad_()
     expected, means, _ = torch.native_layer_norm(on_cpu, (8,), None, None, 1e-5)
     (theirs,) = torch.autograd.grad(expected.square().sum() + means.sum(), [on_cpu])
@@ -81,7 +57,7 @@ def test_some_results_where_autograd_sees_the_operator(enable: Callable[[str], N
         ("len(query.shape) == 4 if is_causal else attn_mask is None", [True, True, False]),
     ],
 )
-def test_conditions(enable: Callable[[str], None], condition: str, claims: list[bool]) -> None:
+def test_conditions(enable: Enable, condition: str, claims: list[bool]) -> None:
     enable(
         "  sdpa:\n    op: aten::scaled_dot_product_attention\n    backward: derive\n"
         f"    when: {{where: [{condition!r}]}}\n"
@@ -92,16 +68,16 @@ def test_conditions(enable: Callable[[str], None], condition: str, claims: list[
         F.scaled_dot_product_attention(q, k, k, is_causal=True),
         F.scaled_dot_product_attention(q, k, k, mask),
     ]
-    assert [bool(emitted(result)) for result in results] == claims
+    assert [bool(umbra_composites(result)) for result in results] == claims
 
 
 @pytest.mark.parametrize("backward", ["", ", backward: derive"])
 def test_a_condition_that_cannot_be_evaluated_names_its_entry(
-    enable: Callable[[str], None], tmp_path: Path, backward: str
+    enable: Enable, tmp_path: Path, backward: str
 ) -> None:
     condition = "self.shape[1] > 2"
     enable(f"  gelu: {{op: aten::gelu, when: {{where: [{condition!r}]}}{backward}}}\n")
-    assert emitted(F.gelu(leaf(2, 8))) == ["gelu"]
+    assert umbra_composites(F.gelu(leaf(2, 8))) == ["gelu"]
     with pytest.raises(LoweringError) as raised:
         F.gelu(leaf(8))
     assert str(raised.value) == (
@@ -109,10 +85,10 @@ def test_a_condition_that_cannot_be_evaluated_names_its_entry(
         " for this call (IndexError: tuple index out of range); begin it with a condition under"
         " which it can be, as in `self.dim() == 2 and …`"
     )
-    assert emitted(F.gelu(leaf(2, 8))) == ["gelu"]
+    assert umbra_composites(F.gelu(leaf(2, 8))) == ["gelu"]
 
 
-FUNCTION = """\
+FUNCTIONS = """\
 import torch
 def doubled(a: torch.Tensor, note: str | None = None) -> torch.Tensor:
     return torch.sin(a) * 2
@@ -121,46 +97,41 @@ def doubled(a: torch.Tensor, note: str | None = None) -> torch.Tensor:
 
 @pytest.mark.parametrize("condition", ["a.shape[1] > 2", "len(note) > 2"])
 def test_a_condition_that_cannot_be_evaluated_names_its_entry_when_compiled(
-    enable: Callable[[str], None],
-    condition: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    enable: Enable, condition: str
 ) -> None:
-    (tmp_path / "umbra_functions.py").write_text(FUNCTION)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "umbra_functions", raising=False)
-    module = importlib.import_module("umbra_functions")
     enable(
-        "  f:\n    function: umbra_functions:doubled\n    operands: [a]\n"
+        "  f:\n    function: umbra_ops:doubled\n    operands: [a]\n"
         "    attributes: {note: {from: note, optional: true}}\n"
         f"    when: {{where: [{condition!r}]}}\n    backward: derive\n"
     )
+    import umbra_ops  # type: ignore[import-not-found]
+
     torch._dynamo.reset()
-    compiled = torch.compile(lambda a, note: module.doubled(a, note) + 1, backend="openxla")
+    compiled = torch.compile(lambda a, note: umbra_ops.doubled(a, note) + 1, backend="openxla")
     with pytest.raises(LoweringError, match=re.escape(f"umbra.f: when: where: {condition!r}")):
         compiled(leaf(4), None)
     result = compiled(leaf(4, 4), "much")
-    torch.testing.assert_close(result.cpu(), module.doubled(leaf(4, 4).cpu()) + 1)
+    torch.testing.assert_close(result.cpu(), umbra_ops.doubled(leaf(4, 4).cpu()) + 1)
 
 
-def test_infinity_in_a_condition_and_a_constant(enable: Callable[[str], None]) -> None:
+def test_infinity_in_a_condition_and_a_constant(enable: Enable) -> None:
     enable(
         "  clip:\n    op: aten::leaky_relu\n    when: {negative_slope: .inf}\n"
         "    attributes: {slope: {value: .inf}}\n"
     )
     x = leaf(4).detach()
     claimed, stock = F.leaky_relu(x, float("inf")), F.leaky_relu(x, 0.5)
-    assert (emitted(claimed), emitted(stock)) == (["clip"], [])
+    assert (umbra_composites(claimed), umbra_composites(stock)) == (["clip"], [])
     assert "slope = 0x7F800000 : f32" in xm.get_stablehlo([claimed])
 
 
 def test_an_absent_operand_before_a_present_one_takes_the_stock_route(
-    enable: Callable[[str], None],
+    enable: Enable,
 ) -> None:
     enable("  norm: {op: aten::native_layer_norm, backward: derive}\n")
     x, bias = leaf(4, 8), leaf(8)
-    assert emitted(F.layer_norm(x, (8,), None, bias)) == []
-    assert emitted(F.layer_norm(x, (8,), bias, None)) == ["norm"]
+    assert umbra_composites(F.layer_norm(x, (8,), None, bias)) == []
+    assert umbra_composites(F.layer_norm(x, (8,), bias, None)) == ["norm"]
     torch.testing.assert_close(
         F.layer_norm(x, (8,), None, bias).cpu(), F.layer_norm(x.cpu(), (8,), None, bias.cpu())
     )
@@ -182,7 +153,7 @@ def rows_backward(grad_output: torch.Tensor, input: torch.Tensor, *, power: int)
 
 
 @pytest.mark.parametrize("backward", ["derive", "rows_backward"])
-def test_adapted_arguments(enable: Callable[[str], None], backward: str) -> None:
+def test_adapted_arguments(enable: Enable, backward: str) -> None:
     here = __name__
     enable(
         f"  rows:\n    op: aten::relu\n    adapt: {here}:scale_to_unit\n"
@@ -194,15 +165,15 @@ def test_adapted_arguments(enable: Callable[[str], None], backward: str) -> None
     x = leaf(2, 3, 4)
     result = torch.relu(x)
     (gradient,) = torch.autograd.grad(result.sum(), [x])
-    assert sorted(emitted(result, gradient)) == ["rows", "rows_backward"]
+    assert sorted(umbra_composites(result, gradient)) == ["rows", "rows_backward"]
     assert "tensor<6x4xf32>" in xm.get_stablehlo([result])
     torch.testing.assert_close(result.detach().cpu(), torch.relu(x.detach().cpu()) ** 2)
     torch.testing.assert_close(gradient.cpu(), 2 * torch.relu(x.detach().cpu()))
     with torch.inference_mode():
-        assert emitted(torch.relu(leaf(2, 4).detach())) == ["rows"]
+        assert umbra_composites(torch.relu(leaf(2, 4).detach())) == ["rows"]
     scalar = torch.tensor(2.0, device="xla")
     assert torch.relu(scalar).item() == 2.0
-    assert emitted(torch.relu(scalar)) == []
+    assert umbra_composites(torch.relu(scalar)) == []
 
 
 def jax_silu_backward(grad_output: object, input: object) -> object:
@@ -211,25 +182,25 @@ def jax_silu_backward(grad_output: object, input: object) -> object:
     return jax.vjp(jax.nn.silu, input)[1](grad_output)[0]
 
 
-def test_a_jax_decomposition_above_the_backend(enable: Callable[[str], None]) -> None:
+def test_a_jax_decomposition_above_the_backend(enable: Enable) -> None:
     enable(
         "  silu_backward:\n    op: aten::silu_backward\n"
         f"    decomposition: jax:{__name__}:jax_silu_backward\n"
     )
     x = leaf(4, 8)
     (gradient,) = torch.autograd.grad(F.silu(x).sum(), [x])
-    assert emitted(gradient) == ["silu_backward"]
+    assert umbra_composites(gradient) == ["silu_backward"]
     on_cpu = x.detach().cpu().requires_grad_()
     (expected,) = torch.autograd.grad(F.silu(on_cpu).sum(), [on_cpu])
     torch.testing.assert_close(gradient.cpu(), expected)
 
 
-def test_a_random_operator_at_the_backend_stays_stock(enable: Callable[[str], None]) -> None:
+def test_a_random_operator_at_the_backend_stays_stock(enable: Enable) -> None:
     x = torch.ones(4, 8, device="xla")
     xm.set_rng_state(3)
     expected = torch.ops.aten.native_dropout(x, 0.5, True)[0].cpu()
     enable("  noise: {op: aten::native_dropout, attributes: {p: p}}\n")
     xm.set_rng_state(3)
     result = torch.ops.aten.native_dropout(x, 0.5, True)[0]
-    assert emitted(result) == []
+    assert umbra_composites(result) == []
     assert torch.equal(result.cpu(), expected)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
+from composites_testing import tensors
+from composites_testing.modules import CallingWithWeight
+from composites_testing.vendor_calls import umbra_composites, values_and_gradients
 from torch import Tensor
 
 import composites
 from composites.errors import LoweringError, RegistryError
 from composites.registry.catalog import load_catalog
-from lowering import activation
 from lowering.verification.results import Check, Verdict
 from lowering.verification.targets import targets_of
 from lowering.verification.verify import verify
@@ -122,120 +123,86 @@ def untyped_grad(grad_output, self):
 """
 
 
-@pytest.fixture
-def enable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Turns on the entries of a registry text."""
-    (tmp_path / "umbra_jax.py").write_text(FUNCTIONS)
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def turn_on(text: str) -> None:
-        path = tmp_path / "umbra.yaml"
-        path.write_text(HEAD + text)
-        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-        activation.catalog.cache_clear()
-        composites.enable("umbra.*")
-
-    composites.disable()
-    yield turn_on
-    composites.disable()
-    activation.catalog.cache_clear()
-    sys.modules.pop("umbra_jax", None)
-
-
-def emitted(*tensors: Tensor) -> list[str]:
-    return re.findall(r'stablehlo.composite "umbra\.([^"]+)"', xm.get_stablehlo(list(tensors)))
+Enable = Callable[[str], None]
 
 
 def derived(op: str, function: str, more: str = "") -> str:
-    keys = f"op: {op}, decomposition: 'jax:umbra_jax:{function}', backward: derive{more}"
+    keys = f"op: {op}, decomposition: 'jax:umbra_ops:{function}', backward: derive{more}"
     return f"  planted: {{{keys}}}\n"
 
 
 def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
-
-
-def values(call: Callable[..., Any], device: str, given: Sequence[Tensor]) -> list[Tensor]:
-    """Results and gradients of a call."""
-    leaves = [t.to(device).requires_grad_(t.is_floating_point() or t.is_complex()) for t in given]
-    results = call(*leaves)
-    results = list(results) if isinstance(results, list | tuple) else [results]
-    reached = [result for result in results if result.requires_grad]
-    grads = [numbers(*r.shape, seed=9, dtype=r.dtype).to(device) for r in reached]
-    wanted = [leaf for leaf in leaves if leaf.requires_grad]
-    found = torch.autograd.grad(reached, wanted, grads) if reached else ()
-    return [*(r.detach() for r in results), *found]
+    return tensors.values(*shape, seed=seed, dtype=dtype, device="cpu")
 
 
 def same_as_cpu(
     call: Callable[..., Any], given: Sequence[Tensor], names: Sequence[str], rtol: float = 1e-5
 ) -> None:
-    ours = values(call, "xla", given)
-    assert sorted(set(emitted(*ours))) == list(names)
-    expected = values(call, "cpu", given)
-    assert len(ours) == len(expected)
-    for mine, theirs in zip(ours, expected, strict=True):
+    results, grads = values_and_gradients(call, "xla", given)
+    assert sorted(set(umbra_composites(*results, *grads))) == list(names)
+    expected, expected_grads = values_and_gradients(call, "cpu", given)
+    for mine, theirs in zip(results + grads, expected + expected_grads, strict=True):
         torch.testing.assert_close(mine.cpu(), theirs, rtol=rtol, atol=rtol)
 
 
 BOTH = ("planted", "planted_backward")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_derived(enable: Callable[[str], None], dtype: torch.dtype, approximate: str) -> None:
+def test_derived(enable: Enable, approximate: str) -> None:
     enable(derived("aten::gelu", "gelu", ", attributes: {approximate: approximate}"))
-    narrow = {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float64: 1e-12}
-    same_as_cpu(
-        lambda x: F.gelu(x, approximate=approximate),
-        [numbers(4, 3, dtype=dtype)],
-        BOTH,
-        narrow.get(dtype, 1e-5),
-    )
+    for dtype, rtol in (
+        (torch.float32, 1e-5),
+        (torch.bfloat16, 2e-2),
+        (torch.float16, 2e-3),
+        (torch.float64, 1e-12),
+    ):
+        x = numbers(4, 3, dtype=dtype)
+        same_as_cpu(lambda x: F.gelu(x, approximate=approximate), [x], BOTH, rtol)
 
 
-def test_an_absent_operand(enable: Callable[[str], None]) -> None:
-    enable(derived("aten::linear", "linear"))
-    x, w, b = numbers(4, 3), numbers(5, 3, seed=1), numbers(5, seed=2)
-    same_as_cpu(F.linear, [x, w, b], BOTH)
-    same_as_cpu(F.linear, [x, w], BOTH)
+ADAPTED = (
+    "  planted:\n    op: aten::pow.Tensor_Scalar\n    adapt: umbra_ops:to_root\n"
+    "    decomposition: jax:umbra_ops:root\n    attributes: {power: power}\n    backward: derive\n"
+)
+VARIANCE = derived(
+    "aten::var_mean.correction",
+    "var_mean",
+    ", attributes: {keepdim: keepdim}, when: {where: [dim is not None]}",
+)
+LINEAR = derived("aten::linear", "linear")
+WEIGHTS = [numbers(4, 3), numbers(5, 3, seed=1), numbers(5, seed=2)]
+CALLS: dict[str, tuple[str, Callable[..., Any], list[Tensor]]] = {
+    "a bias": (LINEAR, F.linear, WEIGHTS),
+    "an absent operand": (LINEAR, F.linear, WEIGHTS[:2]),
+    "several results": (VARIANCE, lambda t: torch.var_mean(t, dim=[1]), WEIGHTS[:1]),
+    "no gradient of the first": (VARIANCE, lambda t: torch.var_mean(t, dim=[1])[1], WEIGHTS[:1]),
+    "a result of integers": (
+        derived("aten::topk", "topk", ", attributes: {k: k}"), lambda t: t.topk(2), [numbers(4, 6)],
+    ),
+    "an operand of integers": (
+        derived("aten::embedding", "embedding"), lambda i, w: F.embedding(i, w),
+        [torch.tensor([[1, 2], [2, 0]]), numbers(4, 3)],
+    ),
+    "complex numbers": (
+        derived("aten::exp", "exp"), torch.exp, [torch.complex(numbers(4), numbers(4, seed=1))],
+    ),
+    "lists of tensors": (
+        derived("aten::cat", "cat", ", attributes: {dim: dim}"), lambda *t: torch.cat(t, 1),
+        [numbers(2, n, seed=n) for n in (1, 2, 3)],
+    ),
+    "adapted arguments": (ADAPTED, lambda x: torch.pow(x, 3), [numbers(4)]),
+}  # fmt: skip
 
 
-def test_several_results(enable: Callable[[str], None]) -> None:
-    enable(
-        derived(
-            "aten::var_mean.correction", "var_mean", ", attributes: {keepdim: keepdim},"
-            " when: {where: [dim is not None]}",
-        )
-    )  # fmt: skip
-    x = numbers(4, 3)
-    same_as_cpu(lambda t: torch.var_mean(t, dim=[1]), [x], BOTH)
-    same_as_cpu(lambda t: torch.var_mean(t, dim=[1])[1], [x], BOTH)  # no gradient of the first
+@pytest.mark.parametrize("case", CALLS)
+def test_calls(enable: Enable, case: str) -> None:
+    entry, call, given = CALLS[case]
+    enable(entry)
+    same_as_cpu(call, given, BOTH)
 
 
-def test_a_result_of_integers(enable: Callable[[str], None]) -> None:
-    enable(derived("aten::topk", "topk", ", attributes: {k: k}"))
-    same_as_cpu(lambda t: t.topk(2), [numbers(4, 6)], BOTH)
-
-
-def test_an_operand_of_integers(enable: Callable[[str], None]) -> None:
-    enable(derived("aten::embedding", "embedding"))
-    indices = torch.tensor([[1, 2], [2, 0]])
-    same_as_cpu(lambda i, w: F.embedding(i, w), [indices, numbers(4, 3)], BOTH)
-
-
-def test_complex_numbers(enable: Callable[[str], None]) -> None:
-    enable(derived("aten::exp", "exp"))
-    same_as_cpu(torch.exp, [torch.complex(numbers(4), numbers(4, seed=1))], BOTH)
-
-
-def test_lists_of_tensors(enable: Callable[[str], None]) -> None:
-    enable(derived("aten::cat", "cat", ", attributes: {dim: dim}"))
-    same_as_cpu(lambda *t: torch.cat(t, 1), [numbers(2, n, seed=n) for n in (1, 2, 3)], BOTH)
-
-
-def test_only_what_is_asked_for(enable: Callable[[str], None]) -> None:
+def test_only_what_is_asked_for(enable: Enable) -> None:
     enable(derived("aten::linear", "linear", ", saves: [weight]"))
     x, w = numbers(4, 3).to("xla").requires_grad_(), numbers(5, 3, seed=1).to("xla")
     (found,) = torch.autograd.grad(F.linear(x, w).sum(), [x])
@@ -246,7 +213,7 @@ def test_only_what_is_asked_for(enable: Callable[[str], None]) -> None:
 
 
 def test_a_backward_that_reads_what_is_not_saved_is_an_error(
-    enable: Callable[[str], None],
+    enable: Enable,
 ) -> None:
     enable(derived("aten::linear", "linear", ", saves: [input]"))
     x, w = numbers(4, 3).to("xla").requires_grad_(), numbers(5, 3, seed=1).to("xla")
@@ -254,7 +221,7 @@ def test_a_backward_that_reads_what_is_not_saved_is_an_error(
         torch.autograd.grad(F.linear(x, w).sum(), [x])
 
 
-def test_a_value_that_the_function_names(enable: Callable[[str], None]) -> None:
+def test_a_value_that_the_function_names(enable: Enable) -> None:
     enable(derived("aten::silu", "named_silu", ", intermediates: [product]"))
     same_as_cpu(F.silu, [numbers(4, 3)], BOTH)
     x = numbers(4, 3).to("xla").requires_grad_()
@@ -262,17 +229,17 @@ def test_a_value_that_the_function_names(enable: Callable[[str], None]) -> None:
     assert text.count("stablehlo.dot") == 2  # one each way
 
 
-def test_a_gradient_that_is_zero(enable: Callable[[str], None]) -> None:
+def test_a_gradient_that_is_zero(enable: Enable) -> None:
     enable(derived("aten::atan2", "atan2"))
     x, y = (numbers(4, seed=n).to("xla").requires_grad_() for n in range(2))
     grads = torch.autograd.grad(torch.atan2(x, y).sum(), [x, y])
-    assert emitted(*grads) == ["planted_backward"]
+    assert umbra_composites(*grads) == ["planted_backward"]
     assert [g.dtype for g in grads] == [torch.float32] * 2
     assert all(torch.equal(g.cpu(), torch.zeros(4)) for g in grads)
 
 
 def test_a_gradient_of_the_gradient_is_that_of_the_operator(
-    enable: Callable[[str], None],
+    enable: Enable,
 ) -> None:
     enable(derived("aten::gelu", "gelu"))
     found = []
@@ -283,80 +250,64 @@ def test_a_gradient_of_the_gradient_is_that_of_the_operator(
     torch.testing.assert_close(*found)
 
 
-def test_a_python_function(enable: Callable[[str], None]) -> None:
+def test_a_python_function(enable: Enable) -> None:
     enable(
-        "  planted:\n    function: umbra_jax:scale\n    operands: [x, y]\n"
-        "    attributes: {factor: factor}\n    decomposition: jax:umbra_jax:jax_scale\n"
+        "  planted:\n    function: umbra_ops:scale\n    operands: [x, y]\n"
+        "    attributes: {factor: factor}\n    decomposition: jax:umbra_ops:jax_scale\n"
         "    backward: derive\n"
     )
-    import umbra_jax  # type: ignore[import-not-found]
+    import umbra_ops  # type: ignore[import-not-found]
 
-    same_as_cpu(lambda x, y: umbra_jax.scale(x, y, 3.0), [numbers(4), numbers(4, seed=1)], BOTH)
-
-
-ADAPTED = (
-    "  planted:\n    op: aten::pow.Tensor_Scalar\n    adapt: umbra_jax:to_root\n"
-    "    decomposition: jax:umbra_jax:root\n    attributes: {power: power}\n    backward: derive\n"
-)
+    same_as_cpu(lambda x, y: umbra_ops.scale(x, y, 3.0), [numbers(4), numbers(4, seed=1)], BOTH)
 
 
-def test_adapted_arguments(enable: Callable[[str], None]) -> None:
+def test_a_second_derivative_of_adapted_arguments_is_an_error(enable: Enable) -> None:
     enable(ADAPTED)
-    same_as_cpu(lambda x: torch.pow(x, 3), [numbers(4)], BOTH)
     x = numbers(4).to("xla").requires_grad_()
     with pytest.raises(LoweringError, match=r"differentiated too .*; write the decomposition in"):
         torch.autograd.grad(torch.pow(x, 3).sum(), [x], create_graph=True)
 
 
 SWISH = (
-    "  swish:\n    op: aten::silu\n    decomposition: jax:umbra_jax:swish\n"
-    "    backward: swish_grad\n    saves: [self, half: 'umbra_jax:half']\n"
-    "  swish_grad:\n    gradients: [self]\n    decomposition: jax:umbra_jax:swish_grad\n"
+    "  swish:\n    op: aten::silu\n    decomposition: jax:umbra_ops:swish\n"
+    "    backward: swish_grad\n    saves: [self, half: 'umbra_ops:half']\n"
+    "  swish_grad:\n    gradients: [self]\n    decomposition: jax:umbra_ops:swish_grad\n"
 )
 
 
-def test_an_entry_of_its_own(enable: Callable[[str], None]) -> None:
+def test_an_entry_of_its_own(enable: Enable) -> None:
     enable(SWISH)
     same_as_cpu(F.silu, [numbers(4, 3)], ["swish", "swish_grad"])
     same_as_cpu(F.silu, [numbers(4, 3, dtype=torch.bfloat16)], ["swish", "swish_grad"], 2e-2)
 
 
-def test_mistakes(enable: Callable[[str], None]) -> None:
+def test_mistakes(enable: Enable) -> None:
     with pytest.raises(RegistryError, match=r"torch\.Tensor or jax\.Array"):
-        enable("  g: {gradients: [self], decomposition: 'jax:umbra_jax:untyped_grad'}\n")
+        enable("  g: {gradients: [self], decomposition: 'jax:umbra_ops:untyped_grad'}\n")
     with pytest.raises(RegistryError, match="or a JAX function with jax:"):
         enable("  g: {gradients: [self]}\n")
     enable(derived("aten::relu", "looped"))
     x = numbers(4).abs().to("xla").requires_grad_()
-    with pytest.raises(LoweringError, match=r"umbra_jax:looped failed .*Reverse-mode"):
+    with pytest.raises(LoweringError, match=r"umbra_ops:looped failed .*Reverse-mode"):
         torch.autograd.grad(torch.relu(x).sum(), [x])
 
 
-def test_compiled_graphs(enable: Callable[[str], None]) -> None:
+def test_compiled_graphs(enable: Enable) -> None:
     enable(derived("aten::gelu", "gelu"))
     torch._dynamo.reset()
     call = torch.compile(F.gelu, backend="aot_eager", fullgraph=True)
     same_as_cpu(call, [numbers(4, 3)], BOTH)
 
 
-def test_exports(enable: Callable[[str], None]) -> None:
+def test_exports(enable: Enable) -> None:
     enable(derived("aten::gelu", "gelu"))
-    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.GELU(), torch.nn.Flatten(0))
-
-    class Loss(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.model(x).square().sum()
-
-    x = numbers(4, 3)
-    program = composites.export(Loss(), (x,), train=True, ops=["umbra.planted"])
+    step = CallingWithWeight(F.gelu)
+    program = composites.export(step, (), train=True, ops=["umbra.planted"])
     assert program.composites == {"umbra.planted": 1, "umbra.planted_backward": 1}
 
 
-def test_verify(enable: Callable[[str], None], tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_verify(enable: Enable, tmp_path: Path) -> None:
     (tmp_path / "umbra.yaml").write_text(
         HEAD
         + derived("aten::gelu", "gelu", ", attributes: {approximate: approximate}")
@@ -364,7 +315,7 @@ def test_verify(enable: Callable[[str], None], tmp_path: Path) -> None:
             "planted", "wrong"
         )
         + "  bad: {op: aten::silu, backward: bad_grad}\n"
-        "  bad_grad: {gradients: [self], decomposition: 'jax:umbra_jax:wrong_grad'}\n"
+        "  bad_grad: {gradients: [self], decomposition: 'jax:umbra_ops:wrong_grad'}\n"
     )
     catalog = load_catalog([str(tmp_path / "umbra.yaml")], in_place=True)
     found = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,30 +22,13 @@ PACKAGE = Path(__file__).parent / "acme_package"
 
 
 @pytest.fixture(autouse=True)
-def acme(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def acme(monkeypatch: pytest.MonkeyPatch, nothing_on: None) -> None:
     """The package as if it were installed: its metadata stands on the import path."""
     monkeypatch.syspath_prepend(str(PACKAGE))
-    activation.catalog.cache_clear()
-    yield
-    composites.disable()
-    activation.catalog.cache_clear()
 
 
-@pytest.fixture
-def registry_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Writes a file of one entry for aten::gelu and names it in XLA_COMPOSITE_REGISTRY."""
-
-    def write(decomposition: str, name: str = "gelu", namespace: str = "umbra") -> str:
-        path = tmp_path / f"{namespace}.yaml"
-        path.write_text(
-            f"schema: 1\nnamespace: {namespace}\ncomposites:\n"
-            f"  {name}: {{op: aten::gelu, decomposition: {decomposition!r}}}\n"
-        )
-        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-        activation.catalog.cache_clear()
-        return str(path)
-
-    return write
+Use = Callable[[str], str]
+GELU = "  gelu: {{op: aten::gelu, decomposition: 'acme.torch_ops:{}'}}\n"
 
 
 def data(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -159,9 +142,9 @@ def test_a_stock_lowering_that_falls_back_to_the_cpu_stays_stock() -> None:
 
 
 def test_a_decomposition_that_calls_its_own_operator_gets_the_stock_one(
-    registry_file: Callable[..., str],
+    use: Use,
 ) -> None:
-    registry_file("acme.torch_ops:recursive")
+    use(GELU.format("recursive"))
     x = data(4, 6)
     with composites.enabled("umbra.gelu"):
         result = F.gelu(x)
@@ -169,8 +152,8 @@ def test_a_decomposition_that_calls_its_own_operator_gets_the_stock_one(
     torch.testing.assert_close(result.cpu(), F.gelu(x.cpu()) * 2)
 
 
-def test_a_composite_inside_a_decomposition_stays_there(registry_file: Callable[..., str]) -> None:
-    registry_file("acme.torch_ops:of_softmaxes")
+def test_a_composite_inside_a_decomposition_stays_there(use: Use) -> None:
+    use(GELU.format("of_softmaxes"))
     x = data(4, 6)
     with composites.enabled("umbra.gelu", "softmax"):
         result = F.gelu(x)
@@ -180,19 +163,13 @@ def test_a_composite_inside_a_decomposition_stays_there(registry_file: Callable[
     torch.testing.assert_close(result.cpu(), x.cpu() * torch.softmax(x.cpu(), -1))
 
 
-def test_a_backward_of_its_own_with_adapted_arguments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "umbra.yaml"
-    path.write_text(
-        "schema: 1\nnamespace: umbra\ncomposites:\n"
+def test_a_backward_of_its_own_with_adapted_arguments(use: Use) -> None:
+    use(
         "  square: {op: aten::square, adapt: acme.torch_ops:to_square,"
         " decomposition: acme.torch_ops:square, backward: slope}\n"
         "  slope: {gradients: [self], adapt: acme.torch_ops:to_slope,"
         " decomposition: acme.torch_ops:slope}\n"
     )
-    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-    activation.catalog.cache_clear()
     with composites.enabled("square"):
         for shape, emitted in (((4, 6), ['"umbra.slope"']), ((24,), [])):
             x = data(*shape).requires_grad_()
@@ -212,26 +189,24 @@ DECOMPOSITION_ERRORS = {
 }
 
 
-@pytest.mark.parametrize("function", DECOMPOSITION_ERRORS)
-def test_a_decomposition_that_does_not_work_says_so(
-    function: str, registry_file: Callable[..., str]
-) -> None:
-    path = registry_file(f"acme.torch_ops:{function}")
-    with composites.enabled("umbra.gelu"), pytest.raises(composites.LoweringError) as raised:
-        F.gelu(data(2, 3))
-    message = str(raised.value)
-    assert message.startswith(f"{path}:4: umbra.gelu: ")
-    assert f"decomposition acme.torch_ops:{function}" in message or function == "carries_data"
-    assert DECOMPOSITION_ERRORS[function] in message
+def test_a_decomposition_that_does_not_work_says_so(use: Use) -> None:
+    for function, problem in DECOMPOSITION_ERRORS.items():
+        composites.disable()
+        path = use(GELU.format(function))
+        with composites.enabled("umbra.gelu"), pytest.raises(composites.LoweringError) as raised:
+            F.gelu(data(2, 3))
+        message = str(raised.value)
+        assert message.startswith(f"{path}:4: umbra.gelu: ")
+        assert f"acme.torch_ops:{function}" in message or function == "carries_data"
+        assert problem in message
 
 
 def test_two_vendors_cannot_claim_every_call_of_an_operator(
-    registry_file: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = registry_file("native", "fast_gelu", "umbra")
-    second = registry_file("native", "small_gelu", "nova")
+    first, second = use("  fast_gelu: {op: aten::gelu}\n"), tmp_path / "nova.yaml"
+    second.write_text("schema: 1\nnamespace: nova\ncomposites:\n  small_gelu: {op: aten::gelu}\n")
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", f"{first}:{second}")
-    activation.catalog.cache_clear()
     with pytest.raises(composites.AllowlistError) as raised:
         composites.enable("fast_gelu", "small_gelu")
     assert str(raised.value) == (
@@ -241,20 +216,13 @@ def test_two_vendors_cannot_claim_every_call_of_an_operator(
     assert composites.active() == ()
 
 
-def test_an_operator_that_never_reaches_a_hook_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "umbra.yaml"
-    path.write_text(
-        "schema: 1\nnamespace: umbra\ncomposites: {norm: {op: aten::native_layer_norm}}\n"
-    )
-    monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-    activation.catalog.cache_clear()
+def test_an_operator_that_never_reaches_a_hook_is_refused(use: Use) -> None:
+    path = use("  norm: {op: aten::native_layer_norm}\n")
     composites.enable("gelu")
     with pytest.raises(composites.AllowlistError) as raised:
         composites.enable("silu", "norm")
     assert str(raised.value) == (
-        f"umbra.norm ({path}:3): the frontend decomposes aten::native_layer_norm before its XLA"
+        f"umbra.norm ({path}:4): the frontend decomposes aten::native_layer_norm before its XLA"
         " kernel is called; write `backward: derive` to catch the call at autograd's dispatch key"
     )
     assert composites.active()[:2] == ("ptxla.gelu", "ptxla.gelu_backward")

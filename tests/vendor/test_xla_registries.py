@@ -7,7 +7,7 @@ replaced by something else; results that are right nevertheless are XLA's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -15,7 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from composites_testing.selection import first_of_each
+from composites_testing.vendor_calls import (
+    Form,
+    check_forms,
+    emitted_by,
+    form,
+    values_and_gradients,
+)
 from jax import lax
 
 import composites
@@ -66,104 +72,102 @@ def codes(*shape: int, least: int = 0, kinds: int = 256) -> torch.Tensor:
 
 
 ENDS = torch.tensor([3, 3, 8], dtype=torch.int32)
-SCALES = {
+SCALES: dict[str, Any] = {
     "lhs_scale": codes(4, 2, least=125, kinds=5),
     "rhs_scale": codes(8, 2, least=126, kinds=3),
 }
-FORMS: dict[str, dict[str, Any]] = {
-    **{
-        name: {
-            "call": getattr(torch, name), "inputs": {"input": within(name)},
-            "emits": (f"chlo.{name}",),
-        }
-        for name in UNARY
-    },
-    "erf_in_training": {
-        "call": torch.erf, "inputs": {"input": (2, 3)}, "emits": ("chlo.erf",),
-        "trained": ("input",),
-    },
-    "top_k": {
-        "call": torch.topk, "inputs": {"input": (3, 8)}, "keywords": {"k": 2},
-        "emits": ("chlo.top_k",),
-    },
-    "top_k_in_training": {
-        "call": torch.topk, "inputs": {"input": (3, 8)}, "keywords": {"k": 2, "sorted": False},
-        "emits": ("chlo.top_k", "chlo.top_k_backward"), "trained": ("input",),
-    },
-    "ragged_dot": {
-        "call": grouped, "inputs": {"lhs": (8, 16), "rhs": (3, 16, 8), "ends": ENDS},
-        "emits": ("chlo.ragged_dot",), "dtype": BF16,
-    },
-    "ragged_dot_of_columns": {
-        "call": grouped_contracted, "inputs": {"lhs": (8, 16), "rhs": (8, 24), "ends": ENDS},
-        "emits": ("chlo.ragged_dot",), "dtype": BF16,
-    },
-    "ragged_dot_in_training": {
-        "call": grouped, "inputs": {"lhs": (8, 16), "rhs": (3, 16, 8), "ends": ENDS},
-        "emits": ("chlo.ragged_dot",) * 3, "dtype": BF16, "trained": ("lhs", "rhs"),
-    },
-    "scaled_dot": {
-        "call": scaled, "emits": ("xla.scaled_dot",),
-        "inputs": {
+GROUPED: dict[str, Any] = {"lhs": (8, 16), "rhs": (3, 16, 8), "ends": ENDS}
+FORMS: dict[str, Form] = {
+    **{name: form(getattr(torch, name), {"input": within(name)}, f"chlo.{name}") for name in UNARY},
+    "erf_in_training": form(torch.erf, {"input": (2, 3)}, "chlo.erf", trained=("input",)),
+    "top_k": form(torch.topk, {"input": (3, 8)}, "chlo.top_k", k=2),
+    "top_k_in_training": form(
+        torch.topk,
+        {"input": (3, 8)},
+        "chlo.top_k",
+        "chlo.top_k_backward",
+        k=2,
+        sorted=False,
+        trained=("input",),
+    ),
+    "ragged_dot": form(grouped, GROUPED, "chlo.ragged_dot", dtype=BF16),
+    "ragged_dot_of_columns": form(
+        grouped_contracted,
+        {"lhs": (8, 16), "rhs": (8, 24), "ends": ENDS},
+        "chlo.ragged_dot",
+        dtype=BF16,
+    ),
+    "ragged_dot_in_training": form(
+        grouped, GROUPED, *("chlo.ragged_dot",) * 3, dtype=BF16, trained=("lhs", "rhs")
+    ),
+    "scaled_dot": form(
+        scaled,
+        {
             "lhs": eighths(16, 32, dtype=torch.float8_e4m3fn),
             "rhs": eighths(48, 32, dtype=torch.float8_e5m2),
-            "lhs_scale": torch.tensor(0.5), "rhs_scale": torch.tensor(2.0),
+            "lhs_scale": torch.tensor(0.5),
+            "rhs_scale": torch.tensor(2.0),
         },
-    },
-    "mx_mm_fp8": {
-        "call": mx, "emits": ("xla.mx_mm",), "inside": 1, "keywords": {"out_dtype": F32},
-        "inputs": {
+        "xla.scaled_dot",
+    ),
+    "mx_mm_fp8": form(
+        mx,
+        {
             "lhs": eighths(4, 64, dtype=torch.float8_e4m3fn),
-            "rhs": eighths(8, 64, dtype=torch.float8_e5m2), **SCALES,
+            "rhs": eighths(8, 64, dtype=torch.float8_e5m2),
+            **SCALES,
         },
-    },
-    "mx_mm_fp4": {
-        "call": mx, "emits": ("xla.mx_mm",), "inside": 1, "keywords": {"out_dtype": F32},
-        "inputs": {"lhs": codes(4, 32), "rhs": codes(8, 32), **SCALES},
-    },
-}  # fmt: skip
+        "xla.mx_mm",
+        out_dtype=F32,
+        inside=1,
+    ),
+    "mx_mm_fp4": form(
+        mx,
+        {"lhs": codes(4, 32), "rhs": codes(8, 32), **SCALES},
+        "xla.mx_mm",
+        out_dtype=F32,
+        inside=1,
+    ),
+}
 
 
 if not hasattr(lax, "scaled_dot"):  # JAX 0.7.1; the call then keeps the stock lowering
     del FORMS["mx_mm_fp8"], FORMS["mx_mm_fp4"]
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_form(name: str, registries: Any, form: Callable[..., Any], check: Any) -> None:
+@pytest.fixture
+def xla(registries: Callable[..., None]) -> Iterator[None]:
     registries(*FILES)
     with composites.enabled("chlo.*", "xla.*"):
-        check(form(**FORMS[name]), ("xla", name))
+        yield
 
 
-# PyTorch compiles grouped products in bf16 alone, and these forms are compared in f32.
-COMPILED = [name for name in FORMS if not name.startswith("ragged_dot")]
+@pytest.mark.usefixtures("xla")
+def test_forms() -> None:
+    check_forms(FORMS, "xla")
 
 
-@pytest.mark.parametrize("name", first_of_each(COMPILED, lambda name: FORMS[name]["emits"]))
-def test_compiled_form(name: str, registries: Any, form: Callable[..., Any], check: Any) -> None:
-    """In the graphs of torch.compile, run operator by operator, a call is the same composite."""
-    registries(*FILES)
-    with composites.enabled("chlo.*", "xla.*"):
-        check(form(**FORMS[name]).compiled())
+@pytest.mark.usefixtures("xla")
+def test_compiled_forms() -> None:
+    # PyTorch compiles grouped products in bf16 alone, and these forms are compared in f32.
+    compiled = {name: one for name, one in FORMS.items() if not name.startswith("ragged_dot")}
+    check_forms(compiled, compiled=True)
 
 
-def test_compiled_grouped_products(registries: Any, stablehlo: Any, emitted: Any) -> None:
-    registries(*FILES)
-    lhs, rhs = eighths(8, 16, dtype=BF16), eighths(3, 16, 8, dtype=BF16)
+@pytest.mark.usefixtures("xla")
+def test_compiled_grouped_products() -> None:
+    tensors = [eighths(8, 16, dtype=BF16), eighths(3, 16, 8, dtype=BF16)]
     torch._dynamo.reset()
     compiled = torch.compile(grouped, backend="aot_eager", fullgraph=True)
-    with composites.enabled("chlo.*"):
-        given = lhs.to("xla").requires_grad_(), rhs.to("xla").requires_grad_()
-        result = compiled(*given, ENDS.to("xla"))
-        gradients = torch.autograd.grad(result, given, torch.ones_like(result))
-        results = [result.detach(), *gradients]
-        assert [call.split('"')[1] for call in emitted(stablehlo(results))] == [
-            "chlo.ragged_dot"
-        ] * 3
-    lhs, rhs = lhs.requires_grad_(), rhs.requires_grad_()
-    expected = grouped(lhs, rhs, ENDS)
-    wanted = torch.autograd.grad(expected, (lhs, rhs), torch.ones_like(expected))
-    for got, want in zip(results, (expected.detach(), *wanted), strict=True):
+
+    def product(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
+        return (compiled if lhs.device.type == "xla" else grouped)(lhs, rhs, ENDS.to(lhs.device))
+
+    results, grads = values_and_gradients(product, "xla", tensors)
+    names = [call.split('"')[1] for call in emitted_by(*results, *grads)]
+    assert names == ["chlo.ragged_dot"] * 3
+    expected, expected_grads = values_and_gradients(product, "cpu", tensors)
+    for got, want in zip(results + grads, expected + expected_grads, strict=True):
         torch.testing.assert_close(got.cpu(), want)
 
 
@@ -181,18 +185,25 @@ def exported(call: Callable[..., Any], *tensors: torch.Tensor) -> Module:
     return Module.parse(program.mlir)
 
 
-@pytest.mark.parametrize("name", IN_XLA)
-def test_xla_takes_chlos_functions_by_name(name: str, registries: Any) -> None:
+def test_xla_takes_chlos_functions_by_name(registries: Callable[..., None]) -> None:
     registries(*FILES)
-    x, call = within(name), getattr(torch, name)
-    module = bind(exported(call, x), {f"chlo.{name}": lambda x: jnp.full_like(x, 7)})
-    (got,) = run(module, x.numpy())
-    np.testing.assert_allclose(got, call(x).numpy(), rtol=2e-6)
+    inputs = [within(name) for name in IN_XLA]
+    values = [x.numpy() for x in inputs]
+
+    def call_all(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        return [getattr(torch, name)(x) for name, x in zip(IN_XLA, tensors, strict=True)]
+
+    def seven(x: Any) -> Any:
+        return jnp.full_like(x, 7)
+
+    module = bind(exported(call_all, *inputs), {f"chlo.{name}": seven for name in IN_XLA})
+    for name, got, expected in zip(IN_XLA, run(module, *values), call_all(*inputs), strict=True):
+        np.testing.assert_allclose(got, expected.numpy(), rtol=2e-6, err_msg=name)
     inlined = Module.parse(module.text.replace("version = 1 : i32", "version = 2 : i32"))
-    assert (run(inlined, x.numpy())[0] == 7).all()
+    assert all((result == 7).all() for result in run(inlined, *values))
 
 
-def test_xla_takes_top_k_by_name(registries: Any) -> None:
+def test_xla_takes_top_k_by_name(registries: Callable[..., None]) -> None:
     registries(*FILES)
     x = torch.linspace(0, 20, 24).sin().reshape(3, 8)
 
@@ -207,7 +218,7 @@ def test_xla_takes_top_k_by_name(registries: Any) -> None:
     assert indices.dtype == np.int64
 
 
-def test_xla_takes_ragged_dot_by_name(registries: Any) -> None:
+def test_xla_takes_ragged_dot_by_name(registries: Callable[..., None]) -> None:
     """XLA:CPU then refuses its own operation."""
     registries(*FILES)
     tensors = torch.ones(8, 16, dtype=BF16), torch.ones(3, 16, 8, dtype=BF16), ENDS
@@ -219,7 +230,7 @@ def test_xla_takes_ragged_dot_by_name(registries: Any) -> None:
 DIMENSIONS = (("", 0), ("", 0), (1, 1), (1, 1), (0, 1), (0, 1))
 
 
-def test_the_portable_artifact_keeps_the_attributes(registries: Any) -> None:
+def test_the_portable_artifact_keeps_the_attributes(registries: Callable[..., None]) -> None:
     registries(*FILES)
     tensors = torch.ones(8, 16, dtype=BF16), torch.ones(3, 16, 8, dtype=BF16), ENDS
     text = Module.from_bytes(exported(grouped, *tensors).portable("1.9.0")).text
@@ -230,54 +241,44 @@ def test_the_portable_artifact_keeps_the_attributes(registries: Any) -> None:
 
 
 TOP = torch.linspace(0, 20, 24).sin().reshape(3, 8)
-OTHERWISE: dict[str, dict[str, Any]] = {
-    "the smallest": {
-        "call": torch.topk, "inputs": {"input": TOP}, "keywords": {"k": 2, "largest": False},
-    },
-    "another dimension": {
-        "call": torch.topk, "inputs": {"input": TOP}, "keywords": {"k": 2, "dim": 0},
-    },
-    "erf of integers": {"call": torch.erf, "inputs": {"input": torch.tensor([1, 2])}},
-}  # fmt: skip
+OTHERWISE: dict[str, Form] = {
+    "the smallest": form(torch.topk, {"input": TOP}, k=2, largest=False),
+    "another dimension": form(torch.topk, {"input": TOP}, k=2, dim=0),
+    "erf of integers": form(torch.erf, {"input": torch.tensor([1, 2])}),
+}
 
 
-@pytest.mark.parametrize("name", OTHERWISE)
-def test_calls_that_xlas_operations_are_not_for(
-    name: str, registries: Any, form: Callable[..., Any], check: Any
-) -> None:
-    registries(*FILES)
-    with composites.enabled("chlo.*", "xla.*"):
-        check(form(**OTHERWISE[name]))
+@pytest.mark.usefixtures("xla")
+def test_calls_that_xlas_operations_are_not_for() -> None:
+    check_forms(OTHERWISE)
 
 
-def test_scales_of_rows_and_a_bias(registries: Any, stablehlo: Any, emitted: Any) -> None:
-    registries(*FILES)
+@pytest.mark.usefixtures("xla")
+def test_scales_of_rows_and_a_bias() -> None:
     lhs = eighths(16, 32, dtype=torch.float8_e4m3fn)
     rhs = eighths(48, 32, dtype=torch.float8_e4m3fn)
     rows, columns = torch.linspace(0.5, 2, 16).unsqueeze(1), torch.linspace(1, 3, 48).unsqueeze(0)
     bias = torch.linspace(-4, 4, 48)
-    with composites.enabled("xla.*"):
-        a, b, *scales, added = (
-            tensor.to("xla") for tensor in (lhs, rhs.t(), rows, columns, bias.to(BF16))
-        )
-        result = torch._scaled_mm(a, b, scales[0], scales[1], added, out_dtype=BF16)
-        (call,) = emitted(stablehlo([result]))
+    tensors = (lhs, rhs.t(), rows, columns, bias.to(BF16))
+    a, b, scale_a, scale_b, added = (tensor.to("xla") for tensor in tensors)
+    result = torch._scaled_mm(a, b, scale_a, scale_b, added, out_dtype=BF16)
+    (call,) = emitted_by(result)
     assert call.startswith('"xla.scaled_dot"')
     assert "preferred_element_type = f32}" in call  # the bias comes before the rounding
     wide = (lhs.float() * rows) @ (rhs.float().t() * columns) + bias.to(BF16).float()
     torch.testing.assert_close(result.cpu().float(), wide, rtol=5e-3, atol=5e-3)
 
 
-def test_a_grouped_product_that_is_none_of_xlas_is_an_error(registries: Any) -> None:
+@pytest.mark.usefixtures("xla")
+def test_a_grouped_product_that_is_none_of_xlas_is_an_error() -> None:
     """PyTorch's own kernel would end the process."""
-    registries(*FILES)
     lhs = torch.ones(3, 8, 16, dtype=BF16, device="xla")
     rhs = torch.ones(3, 16, 8, dtype=BF16, device="xla")
-    with composites.enabled("chlo.*"), pytest.raises(InvalidCallError, match="takes"):
+    with pytest.raises(InvalidCallError, match="takes"):
         torch._grouped_mm(lhs, rhs)
 
 
-def test_scales_of_another_shape_are_an_error(registries: Any) -> None:
+def test_scales_of_another_shape_are_an_error(registries: Callable[..., None]) -> None:
     registries(*FILES)
     import xla_ops
 

@@ -48,44 +48,6 @@ def gelu_tanh(_lowering: EntryLowering, self: Tensor, *, approximate: str = 'non
     return _kernel(self)
 
 
-def batch_norm(_lowering: EntryLowering, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Any:
-    """Lower calls as sample.batch_norm, version 1.
-
-    aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
-    """
-    _key = (input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if bias is None else (bias.shape, bias.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), training, momentum, eps)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the operand bias is given, and weight is not' if not (weight is not None or bias is None) else 'the operand running_mean is given, and bias is not' if not (bias is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else None),
-        operands=(input, weight, bias, running_mean, running_var),
-        attributes=lambda: {
-            'eps': _attr.f32(eps),
-            'training': _attr.boolean(training),
-        },
-        call=lambda _op, input, weight, bias, running_mean, running_var: _op(input, weight, bias, running_mean, running_var, training, momentum, eps),
-    )
-    return _kernel(input, weight, bias, running_mean, running_var)
-
-
-def batch_norm_backward(_lowering: EntryLowering, grad_out: Tensor, input: Tensor, weight: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, save_mean: Tensor | None, save_invstd: Tensor | None, train: bool, eps: float, output_mask: list[bool]) -> Any:
-    """Lower calls as sample.batch_norm_backward, version 1.
-
-    aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
-    """
-    _key = (grad_out.shape, grad_out.dtype, input.shape, input.dtype, None if weight is None else (weight.shape, weight.dtype), None if running_mean is None else (running_mean.shape, running_mean.dtype), None if running_var is None else (running_var.shape, running_var.dtype), None if save_mean is None else (save_mean.shape, save_mean.dtype), None if save_invstd is None else (save_invstd.shape, save_invstd.dtype), train, eps, _tuple(output_mask))
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the operand running_mean is given, and weight is not' if not (weight is not None or running_mean is None) else 'the operand running_var is given, and running_mean is not' if not (running_mean is not None or running_var is None) else 'the operand save_mean is given, and running_var is not' if not (running_var is not None or save_mean is None) else 'the operand save_invstd is given, and save_mean is not' if not (save_mean is not None or save_invstd is None) else None),
-        operands=(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd),
-        attributes=lambda: {
-            'eps': _attr.f32(eps),
-            'output_mask': _attr.boolean_list(output_mask),
-        },
-        call=lambda _op, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd: _op(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
-    )
-    return _kernel(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd)
-
-
 def mean(_lowering: EntryLowering, self: Tensor, dim: list[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
     """Lower calls as sample.mean, version 1.
 
@@ -137,66 +99,14 @@ def addmm(_lowering: EntryLowering, self: Tensor, mat1: Tensor, mat2: Tensor, *,
     return _kernel(mat1, mat2, self)
 
 
-def silu_backward(_lowering: EntryLowering, grad_output: Tensor, self: Tensor) -> Any:
-    """Lower calls as sample.silu_backward, version 1.
-
-    aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
-    """
-    _key = (grad_output.shape, grad_output.dtype, self.shape, self.dtype)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        unmet=('the dtype of grad_output is not one that the entry takes: float32' if not (grad_output.dtype in (torch.float32,)) else 'the dtype of self is not one that the entry takes: float32' if not (self.dtype in (torch.float32,)) else None),
-        operands=(grad_output, self),
-        call=lambda _op, grad_output, self: _op(grad_output, self),
-    )
-    return _kernel(grad_output, self)
-
-
-def softmax_backward(_lowering: EntryLowering, grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Any:
-    """Lower calls as sample.softmax_backward, version 1.
-
-    aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
-    """
-    _key = (grad_output.shape, grad_output.dtype, output.shape, output.dtype, dim, input_dtype)
-    _kernel = _lowering.kernels.get(_key) or _lowering.lower(
-        _key,
-        operands=(grad_output, output),
-        attributes=lambda: {
-            'dim': _attr.i64(_attr.dim(dim, grad_output.dim())),
-            'input_dtype': _attr.string(_attr.element_type(input_dtype)),
-        },
-        call=lambda _op, grad_output, output: _op(grad_output, output, dim, input_dtype),
-    )
-    return _kernel(grad_output, output)
-
-
-def silu_backward_at_autograd(_composite: CompositeFunction, _keys: Any, grad_output: Tensor, self: Tensor) -> Any:
-    """Catch aten::silu_backward as sample.silu_backward before PyTorch decomposes it.
-
-    aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor
-    """
-    return _composite(_Arguments(
-        key=(_tensor_key(grad_output), _tensor_key(self)),
-        operands=(grad_output, self),
-        unmet=lambda: ('the dtype of grad_output is not one that the entry takes: float32' if not (grad_output.dtype in (torch.float32,)) else 'the dtype of self is not one that the entry takes: float32' if not (self.dtype in (torch.float32,)) else None),
-        call=lambda _op, grad_output, self: _op(grad_output, self),
-        otherwise=lambda: _composite.otherwise(_keys, grad_output, self),
-    ))
-
-
 BACKEND_HOOKS = {
     'gelu_tanh': gelu_tanh,
-    'batch_norm': batch_norm,
-    'batch_norm_backward': batch_norm_backward,
     'mean': mean,
     'topk': topk,
     'addmm': addmm,
-    'silu_backward': silu_backward,
-    'softmax_backward': softmax_backward,
 }
 
 AUTOGRAD_HOOKS = {
-    'silu_backward': silu_backward_at_autograd,
 }
 
 FUNCTION_HOOKS = {
