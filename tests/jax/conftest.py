@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,3 +62,10 @@ SUBJECTS = (
 @pytest.fixture(params=SUBJECTS, ids=lambda subject: subject.name)
 def subject(request: pytest.FixtureRequest) -> Subject:
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def all_off() -> Iterator[None]:
+    """A test leaves no entry on."""
+    yield
+    composites.jax.disable()
