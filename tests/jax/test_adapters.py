@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from composites_testing.processes import run_python
 
 REGISTRY = """
@@ -62,6 +63,7 @@ def _run(folder: Path, calls: Sequence[str]) -> list[str]:
     return finished.stdout.splitlines()
 
 
+@pytest.mark.process
 def test_orders_of_one_result(tmp_path: Path) -> None:
     found = _run(tmp_path, ["orders=(((1, 0),), ((1, 0),))"])
     assert found == ["(tensor<3x2xf32>) -> tensor<3x2xf32>"]
@@ -77,6 +79,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.process
 def test_mistakes_of_an_adapter(tmp_path: Path) -> None:
     place = f"acme.sin ({tmp_path / 'acme.yaml'}:5): jax: acme_jax:sin: "
     assert _run(tmp_path, [*MISTAKES]) == [place + problem for problem in MISTAKES.values()]

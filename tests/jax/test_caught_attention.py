@@ -102,7 +102,7 @@ def _more_programs() -> dict[str, Program]:
         "bias": Program(
             partial(attention, is_causal=True),
             (*GROUPED, BIAS),
-            lambda q, k, v, b: _own(q, k, v, None, b, is_causal=True),
+            partial(_own, is_causal=True),
         ),
         "all masked": Program(masked(attention), (*GROUPED, nothing), _own_with_mask),
         "without a batch": Program(attention, tuple(x[0] for x in GROUPED), _own),
@@ -159,6 +159,7 @@ def test_bits(programs: dict[str, Program]) -> None:
     assert found == dict.fromkeys(BOTH, len(calls))
 
 
+@pytest.mark.slow
 def test_programs_mean_the_entry(programs: dict[str, Program]) -> None:
     """The function computes what the entry computes in PyTorch programs, with its gradients."""
 
@@ -217,6 +218,7 @@ def test_an_array_that_is_given_twice() -> None:
     assert all(f"%arg{n}" in inner.partition("{")[2] for n in range(3))
 
 
+@pytest.mark.slow
 def test_loop_and_checkpoint() -> None:
     def looped(q: Any, k: Any, v: Any) -> Any:
         def step(total: Any, factor: Any) -> tuple[Any, None]:
@@ -391,6 +393,7 @@ def test_gradients_under_vmap() -> None:
     assert _caught_of_all(each)[1] == {}
 
 
+@pytest.mark.slow
 def test_gradient_of_an_input_with_other_uses() -> None:
     """JAX adds up gradients one by one, in an order that differs between its releases. A composite
     stays only where its gradient is the first one, so the bits are the same in any place."""
@@ -404,6 +407,7 @@ def test_gradient_of_an_input_with_other_uses() -> None:
     assert set(composite_names(text)) <= {LOSS, f"{LOSS}_backward"}
 
 
+@pytest.mark.slow
 def test_the_composite_means_all_calls() -> None:
     """What the entry computes of the merged arrays is what the calls compute one by one."""
 
@@ -428,6 +432,7 @@ def test_the_composite_means_all_calls() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_one_composite_cannot_be() -> None:
     """Keys for all calls, a bias for the whole batch of each call, and calls of calls."""
     shared = gradients(jax.vmap(attention, (0, None, None)))
@@ -490,7 +495,5 @@ def test_symbolic_sizes(name: str, mapped: bool) -> None:
     before = jax.export.export(jax.jit(program))(type_)
     with composites.jax.enabled(name):
         exported = jax.export.export(jax.jit(program))(type_)
-        found = composites.jax.stats().entries[f"ptxla.{name}"].fallbacks
     assert "stablehlo.composite" not in exported.mlir_module()
-    assert any("a size is a symbol" in fallback.reason for fallback in found)
     np.testing.assert_allclose(exported.call(values), before.call(values), rtol=1e-5, atol=1e-5)

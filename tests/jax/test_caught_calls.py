@@ -69,11 +69,14 @@ FUNCTIONS = {
     "exact gelu": Caught("gelu", lambda x: jax.nn.gelu(x, approximate=False)),
     "silu": Caught("silu", jax.nn.silu, arguments={}),
     "softmax": Caught("softmax", jax.nn.softmax, False, SOFTMAX),
-}
-MORE_FUNCTIONS = {
     "mish": Caught("mish", jax.nn.mish, False, {}),
+}
+# JAX keeps what it traced of functions inside these, so a program of both has fewer composites.
+CALLING = {
     "hard_silu": Caught("hardswish", jax.nn.hard_silu, False, {}),
     "hard_sigmoid": Caught("hardsigmoid", jax.nn.hard_sigmoid, False, {}),
+}
+MORE_FUNCTIONS = {
     "softmax of columns": Caught("softmax", partial(jax.nn.softmax, axis=0), False),
     "log_softmax": Caught("log_softmax", jax.nn.log_softmax, False, SOFTMAX),
     "elu": Caught("elu", jax.nn.elu, arguments={}),
@@ -125,8 +128,16 @@ def _of_packages() -> dict[str, Caught]:
     }
 
 
-@pytest.fixture(params=["few", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[
+        "few",
+        pytest.param("all", marks=pytest.mark.slow),
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in CALLING),
+    ]
+)
 def functions(request: pytest.FixtureRequest) -> dict[str, Caught]:
+    if request.param in CALLING:
+        return {request.param: CALLING[request.param]}
     return FUNCTIONS if request.param == "few" else {**MORE_FUNCTIONS, **_of_packages()}
 
 
@@ -180,6 +191,7 @@ def test_loop(functions: dict[str, Caught]) -> None:
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-6), found, expected)
 
 
+@pytest.mark.slow
 def test_vmap() -> None:
     many = jnp.stack([X, 2 * X, X - 1])
     programs: dict[str, Call] = {n: (jax.vmap(c.run), (many,)) for n, c in FUNCTIONS.items()}
@@ -192,6 +204,7 @@ def test_vmap() -> None:
         assert "dim = 1 : i64" in lowered(jax.vmap(partial(jax.nn.softmax, axis=0)), many)
 
 
+@pytest.mark.slow
 def test_outside_of_jit() -> None:
     def calls() -> Any:
         gradient = jax.grad(partial(weighted, jax.nn.gelu))
@@ -224,7 +237,7 @@ CORNERS = jnp.asarray(
 def test_functions_mean_their_entries() -> None:
     """The JAX function computes what the entry computes in PyTorch programs, also at corners."""
     found, expected = {}, {}
-    for name, caught in {**FUNCTIONS, **MORE_FUNCTIONS}.items():
+    for name, caught in {**FUNCTIONS, **CALLING, **MORE_FUNCTIONS}.items():
         if caught.arguments is None:
             continue
         entry = partial(composites.jax.entry(caught.entry), **caught.arguments)
@@ -246,6 +259,7 @@ def test_functions_mean_their_entries() -> None:
 # ---- which references are caught ----
 
 
+@pytest.mark.slow
 def test_references_from_before() -> None:
     import flax.linen as nn
     from flax import nnx
@@ -357,6 +371,7 @@ LOSSES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_arrays_of_numpy_and_odd_labels_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     import optax
 
@@ -426,6 +441,7 @@ def test_errors_are_those_of_the_program() -> None:
     assert_same_errors(calls, "softmax", *LOSSES)
 
 
+@pytest.mark.slow
 def test_negative_labels_count_from_the_last_class() -> None:
     import optax
 

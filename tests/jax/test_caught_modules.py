@@ -208,6 +208,7 @@ def test_averages_in_other_variables_change() -> None:
     assert _caught(programs) == {"ptxla.batch_norm_training": 3}
 
 
+@pytest.mark.slow
 def test_operands_are_what_the_module_reads() -> None:
     from flax import nnx
 
@@ -225,6 +226,7 @@ def test_operands_are_what_the_module_reads() -> None:
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_further_parameters_are_no_operands() -> None:
     from flax import nnx
 
@@ -253,6 +255,7 @@ def test_parameters_that_a_module_does_not_use_are_no_operands() -> None:
     assert _caught(programs) == {"ptxla.batch_norm_training": 2}
 
 
+@pytest.mark.slow
 def test_other_modules_are_left_alone() -> None:
     import flax.linen as nn
 

@@ -22,9 +22,11 @@ from composites_testing.caught import (
     backward,
     by_name,
     calls_in,
+    left_alone,
     normal,
     of_linen,
     of_nnx,
+    reasons,
     same_without_jit,
     weighted,
     with_and_without,
@@ -218,6 +220,7 @@ def test_bits(entry: str, interface: str) -> None:
     assert [part for part in norm.says if part not in text] == []
 
 
+@pytest.mark.slow
 @INTERFACES
 def test_an_input_with_a_further_use(interface: str) -> None:
     """JAX adds the gradients of a norm's operations to that of the other use, one by one."""
@@ -281,6 +284,7 @@ def test_norms_mean_their_entries(interface: str) -> None:
                 np.testing.assert_allclose(one, other, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [BF16, jnp.float32], ids=["bf16", "f32"])
 def test_moments_are_those_of_the_entry(dtype: Any) -> None:
     """What a kernel of the forward returns beside the output means the same as in the entry."""
@@ -443,6 +447,7 @@ def test_a_transposed_embedding_is_the_programs_own() -> None:
     assert not calls_in(with_and_without(transposed, ("embedding",), variables))
 
 
+@pytest.mark.slow
 def test_weights_that_the_logits_have_too() -> None:
     import flax.linen as nn
     import optax
@@ -459,6 +464,20 @@ def test_weights_that_the_logits_have_too() -> None:
     assert composite_names(text).count("ptxla.embedding") == 2
     expected = jax.jit(composites.jax.embedding)(variables["params"]["embedding"], INDICES)
     assert (embed.apply(variables, INDICES) == expected).all()
+
+
+@pytest.mark.slow
+def test_symbolic_sizes() -> None:
+    run, parameters = _made("linen", "group_norm", *NORMS["group_norm"].cases["four groups"])
+    (batch,) = jax.export.symbolic_shape("batch")
+    type_ = jax.ShapeDtypeStruct((batch, *IMAGE.shape[1:]), IMAGE.dtype)
+    since = left_alone()
+    with composites.jax.enabled("group_norm"):
+        exported = jax.export.export(jax.jit(lambda x, p: run(p, x)[0]))(type_, parameters)
+    assert any("a size is a symbol" in reason for reason in reasons("group_norm", since))
+    assert "stablehlo.composite" not in exported.mlir_module()
+    found, expected = exported.call(IMAGE, parameters), jax.jit(run)(parameters, IMAGE)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,21 +101,33 @@ EXPECTED = {"ptxla.scale_by_adam": 3 * 9 + 2, "ptxla.scale_by_lion": 6, "ptxla.m
 """One for each parameter that is not masked."""
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [jnp.float32, pytest.param(jnp.bfloat16, marks=pytest.mark.exhaustive)],
-    ids=["f32", "bf16"],
-)
-def test_bits_of_optimizers(dtype: Any) -> None:
+ENTRIES = (ADAM, "scale_by_lion", "momentum_trace")
+
+
+def test_bits_of_three_optimizers() -> None:
     """Optimizers that are older than the block are caught, and new ones are."""
-    entries = (ADAM, "scale_by_lion", "momentum_trace")
-    assert _trains_as_without(_optimizers(), _parameters(dtype), *entries) == EXPECTED
-    with composites.jax.enabled(*entries):
-        training = Training(_optimizers(), _parameters(dtype))
+    optimizers = {name: _optimizers()[name] for name in ("nadamw", "lion", "nesterov")}
+    found = _trains_as_without(optimizers, _parameters(), *ENTRIES)
+    assert found == dict.fromkeys(EXPECTED, 3)
+    with composites.jax.enabled(*ENTRIES):
+        training = Training(_optimizers(), _parameters())
         assert training.composites() == EXPECTED
     assert not training.composites()
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(jnp.float32, marks=pytest.mark.slow),
+        pytest.param(jnp.bfloat16, marks=pytest.mark.exhaustive),
+    ],
+    ids=["f32", "bf16"],
+)
+def test_bits_of_all_optimizers(dtype: Any) -> None:
+    assert _trains_as_without(_optimizers(), _parameters(dtype), *ENTRIES) == EXPECTED
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["f32", "f64"])
 def test_types_of_64_bits(dtype: Any) -> None:
     """JAX computes the divisors in f64 then."""
@@ -125,6 +138,7 @@ def test_types_of_64_bits(dtype: Any) -> None:
     assert found == {"ptxla.scale_by_adam": 3}
 
 
+@pytest.mark.slow
 def test_trees_of_every_form() -> None:
     """XLA multiplies with the reciprocal of a divisor with one use, with and without composites."""
     import optax
@@ -143,6 +157,7 @@ def test_trees_of_every_form() -> None:
         assert found["ptxla.scale_by_adam"] == len(jax.tree.leaves(parameters))
 
 
+@pytest.mark.slow
 def test_update_without_a_jit_and_without_parameters() -> None:
     """Averages have a rounding more without `jax.jit` where XLA fuses the composite."""
     import optax
@@ -206,6 +221,7 @@ def test_entries_mean_what_optax_computes() -> None:
     _close(found, (direction, after.mu))
 
 
+@pytest.mark.slow
 def test_transformations() -> None:
     import optax
 
@@ -235,6 +251,7 @@ def test_transformations() -> None:
         assert bits(lowered.compile()(x)) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("shape", [(4,), (4, 3)], ids=str)
 def test_divisors_of_each_model(shape: tuple[int, ...], nesterov: bool) -> None:
@@ -280,8 +297,8 @@ def test_what_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
     for transformation, gradient, like, reason in cases:
         state, since, results = transformation.init(like), left_alone(), []
-        for names in ((), (ADAM,)):
-            with composites.jax.enabled(*names):
+        for around in (nullcontext(), composites.jax.enabled(ADAM)):
+            with around:
                 try:
                     results.append(bits(transformation.update(gradient, state)))
                 except ValueError as error:  # of optax, for trees
@@ -353,6 +370,7 @@ def _as_in_another_release() -> Any:
     return update_of_adam
 
 
+@pytest.mark.slow
 def test_release_of_optax_without_the_function(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -415,6 +433,7 @@ for names in (others, ["acme.moved"], ["acme.no_function"], ["all", "-acme.*"]):
 """
 
 
+@pytest.mark.process
 def test_functions_that_an_entry_of_a_vendor_does_not_find(tmp_path: Path) -> None:
     file = tmp_path / "acme.yaml"
     file.write_text(ACME)

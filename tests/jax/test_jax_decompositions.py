@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from composites_testing.processes import run_python
 
 from lowering.frontends.jax.internals import knows_sums
@@ -55,6 +56,7 @@ def _run(folder: Path, lines: str) -> list[str]:
     return finished.stdout.splitlines()
 
 
+@pytest.mark.process
 def test_what_is_on_decides_what_is_inside(tmp_path: Path) -> None:
     program = """
 run = composites.jax.entry("acme.gelu")
@@ -67,6 +69,7 @@ print(names(run))
     assert _run(tmp_path, program) == [outside, inside, outside]
 
 
+@pytest.mark.process
 def test_a_decomposition_may_call_what_its_entry_catches(tmp_path: Path) -> None:
     program = """
 gradient = jax.grad(lambda x: jax.nn.gelu(x).sum())

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from composites_testing.jax_calls import composite_names, differentiable, entry_name, some_fast
-from composites_testing.selection import exhaustive
 
 import composites.jax
 from composites.errors import LoweringError
@@ -87,6 +86,7 @@ def plain_batch_norm(x: Any, weight: Any, bias: Any) -> Any:
     return ((scaled * weight[:, None] + bias[:, None]) ** 2).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
 def test_batch_norm(places: tuple[int, ...]) -> None:
     """The backward is a composite if PyTorch's decomposition gives all three gradients, which it
@@ -101,8 +101,8 @@ def test_batch_norm(places: tuple[int, ...]) -> None:
     assert "ptxla.batch_norm_inference" in names
 
 
-@pytest.mark.parametrize("number", exhaustive(0))
-def test_all_but_random_numbers_are_available(number: int) -> None:
+@pytest.mark.exhaustive
+def test_all_but_random_numbers_are_available() -> None:
     missing = [one for one in composites.jax.available() if not one.is_available]
     assert missing
     assert [str(one) for one in missing if "random" not in (one.reason or "")] == []

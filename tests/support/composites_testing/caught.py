@@ -87,8 +87,11 @@ def calls_in(text: str) -> list[str]:
 
 def left_alone() -> Counter[tuple[str, str]]:
     """How many calls of each entry were left alone so far, by reason."""
-    entries = composites.jax.stats().entries
-    return Counter({(name, f.reason): f.calls for name, e in entries.items() for f in e.fallbacks})
+    found: Counter[tuple[str, str]] = Counter()
+    for name, entry in composites.jax.stats().entries.items():
+        for fallback in entry.fallbacks:
+            found[name, fallback.reason] += fallback.calls
+    return found
 
 
 def reasons(entry: str, since: Counter[tuple[str, str]]) -> list[str]:

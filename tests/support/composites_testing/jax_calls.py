@@ -10,12 +10,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from composites.functions import find_function
 from composites.registry.operators import find_overload
-from composites_testing.selection import exhaustive
 from lowering.jax_entries.definition import Definition
 from lowering.jax_entries.entries import Entries
 from lowering.stablehlo import Module
@@ -204,12 +204,15 @@ def entry_name(definition: Definition) -> str:
     return definition.entry.name
 
 
-def some_fast(definitions: Sequence[Definition], *names: str) -> list[Any]:
-    """Parameters of a test: the entries of these names in every run, the others in the exhaustive
-    one."""
-    fast = [d for d in definitions if d.entry.name in names]
-    assert {d.entry.name for d in fast} == set(names)
-    return [d if d in fast else exhaustive(d)[0] for d in definitions]
+def some_fast(definitions: Sequence[Definition], first: str, *others: str) -> list[Any]:
+    """Parameters of a test: the first entry in every run, some others in the slow one, and all in
+    the exhaustive one."""
+    assert {first, *others} <= {d.entry.name for d in definitions}
+    marks = {first: (), **dict.fromkeys(others, (pytest.mark.slow,))}
+    return [
+        pytest.param(d, marks=marks.get(d.entry.name, (pytest.mark.exhaustive,)))
+        for d in definitions
+    ]
 
 
 __all__ = [
