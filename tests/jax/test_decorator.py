@@ -141,10 +141,7 @@ def test_an_effect_happens_for_each_call_under_vmap() -> None:
 
 
 def test_a_gradient_of_zero_in_shard_map() -> None:
-    @composites.jax.composite("acme.two")
-    def two(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return x * 2, y * 3
-
+    two = decorator("acme.two")(lambda x, y: x * 2, y * 3)
     def gradient(x: Any) -> Any:
         return jax.grad(lambda y: two(x, y)[0].sum())(x)
 
@@ -165,10 +162,7 @@ def test_second_derivatives() -> None:
 
 
 def test_linear_transpose() -> None:
-    @composites.jax.composite("acme.scaled")
-    def scaled(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        return x * weight, 2 * x, jnp.argsort(weight)
-
+    scaled = decorator("acme.scaled")(lambda x, weight: x * weight, 2 * x, jnp.argsort(weight))
     weight = jnp.arange(6.0)
     transposed = jax.linear_transpose(lambda x: scaled(x, weight)[:2], X)
     assert (transposed((X, X))[0] == X * weight + 2 * X).all()
@@ -195,10 +189,7 @@ def test_symbolic_sizes_leave_the_decomposition() -> None:
 
 
 def test_explicit_shardings_leave_the_decomposition() -> None:
-    @composites.jax.composite("acme.tripled")
-    def tripled(x: jax.Array) -> jax.Array:
-        return 3 * x
-
+    tripled = decorator("acme.tripled")(lambda x: 3 * x)
     mesh = jax.make_mesh((1,), ("d",), axis_types=(AxisType.Explicit,))
     with jax.set_mesh(mesh):
         x = jax.device_put(X, NamedSharding(mesh, PartitionSpec("d")))
@@ -210,10 +201,7 @@ def test_explicit_shardings_leave_the_decomposition() -> None:
 
 
 def test_composites_inside_stay_in_the_decomposition() -> None:
-    @composites.jax.composite("acme.outer")
-    def outer(x: jax.Array) -> jax.Array:
-        return jax.nn.silu(swish(x))
-
+    outer = decorator("acme.outer")(lambda x: jax.nn.silu(swish(x)))
     before = {"acme.outer": 1, "acme.swish": 1}
     assert names(outer, X) == before
     with composites.jax.enabled("silu"):
@@ -223,10 +211,7 @@ def test_composites_inside_stay_in_the_decomposition() -> None:
 
 
 def test_the_settings_of_jax_decide_what_a_decomposition_is() -> None:
-    @composites.jax.composite("acme.product")
-    def product(x: jax.Array, y: jax.Array) -> jax.Array:
-        return x @ y
-
+    product = decorator("acme.product")(lambda x, y: x @ y)
     def text() -> str:
         return str(jax.jit(product).lower(X, X.T).as_text())
 
@@ -248,20 +233,12 @@ def test_a_derivative_of_ones_own_is_kept() -> None:
 
 
 def test_calls_are_counted() -> None:
-    @composites.jax.composite("acme.counted")
-    def counted(x: jax.Array) -> jax.Array:
-        return x + 1
-
+    """One NaN is as good as another."""
+    counted = decorator("acme.counted")(lambda x: x + 1)
     jax.jit(lambda x: counted(counted(x))).lower(X)
     found = composites.jax.stats().entries["acme.counted"]
     assert (found.on, found.calls, found.cache_hits) == (True, 2, 1)
-
-
-def test_one_nan_is_as_good_as_another() -> None:
-    @composites.jax.composite("acme.of_nan")
-    def of_nan(x: jax.Array, *, scale: float) -> jax.Array:
-        return scale * x
-
+    of_nan = decorator("acme.of_nan")(lambda x, *, scale: scale * x)
     for _ in range(3):
         of_nan(X, scale=float("nan"))
     assert composites.jax.stats().entries["acme.of_nan"].cache_hits == 2
@@ -283,10 +260,7 @@ def test_what_ran_outside_of_jit_ends_with_the_function() -> None:
 
 class Shifts:
     @staticmethod
-    @composites.jax.composite("acme.inner")
-    def inner(x: jax.Array) -> jax.Array:
-        return x + 1
-
+    inner = decorator("acme.inner")(lambda x: x + 1)
     @composites.jax.composite("acme.around")
     @staticmethod
     def around(x: jax.Array) -> jax.Array:
@@ -453,10 +427,7 @@ LARGE = jnp.arange(100.0)
 
 
 def test_arrays_from_outside_are_no_constants() -> None:
-    @composites.jax.composite("acme.reading")
-    def reading(x: jax.Array) -> jax.Array:
-        return x + LARGE.sum() + LARGE[:6]
-
+    reading = decorator("acme.reading")(lambda x: x + LARGE.sum() + LARGE[:6])
     def around(x: Any, y: Any) -> Any:
         return composites.jax.composite("acme.closed")(lambda x: x * y)(x)
 

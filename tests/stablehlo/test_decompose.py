@@ -54,12 +54,15 @@ def test_only_and_keep(
 
 
 def test_calls_that_were_there_before_stay(load: Load) -> None:
-    text = load("block").text.rstrip().removesuffix("}")
-    text += (
-        "func.func @other(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
-        "  %0 = call @mine(%x) : (tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n"
-        "func.func private @mine(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
-        "  return %x : tensor<2xf32>\n}\n}"
+    text = (
+        load("block").text.rstrip().removesuffix("}")
+        + """
+        func.func @other(%x: tensor<2xf32>) -> tensor<2xf32> {
+          %0 = call @mine(%x) : (tensor<2xf32>) -> tensor<2xf32>
+          return %0 : tensor<2xf32>
+        }
+        func.func private @mine(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }}
+    """
     )
     assert "call @mine" in decompose(Module.parse(text)).text
 
