@@ -142,6 +142,7 @@ def test_an_effect_happens_for_each_call_under_vmap() -> None:
 
 def test_a_gradient_of_zero_in_shard_map() -> None:
     two = decorator("acme.two")(lambda x, y: x * 2, y * 3)
+
     def gradient(x: Any) -> Any:
         return jax.grad(lambda y: two(x, y)[0].sum())(x)
 
@@ -212,6 +213,7 @@ def test_composites_inside_stay_in_the_decomposition() -> None:
 
 def test_the_settings_of_jax_decide_what_a_decomposition_is() -> None:
     product = decorator("acme.product")(lambda x, y: x @ y)
+
     def text() -> str:
         return str(jax.jit(product).lower(X, X.T).as_text())
 
@@ -260,7 +262,10 @@ def test_what_ran_outside_of_jit_ends_with_the_function() -> None:
 
 class Shifts:
     @staticmethod
-    inner = decorator("acme.inner")(lambda x: x + 1)
+    @composites.jax.composite("acme.inner")
+    def inner(x: jax.Array) -> jax.Array:
+        return x + 1
+
     @composites.jax.composite("acme.around")
     @staticmethod
     def around(x: jax.Array) -> jax.Array:
@@ -428,6 +433,7 @@ LARGE = jnp.arange(100.0)
 
 def test_arrays_from_outside_are_no_constants() -> None:
     reading = decorator("acme.reading")(lambda x: x + LARGE.sum() + LARGE[:6])
+
     def around(x: Any, y: Any) -> Any:
         return composites.jax.composite("acme.closed")(lambda x: x * y)(x)
 
