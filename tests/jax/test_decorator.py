@@ -141,7 +141,7 @@ def test_an_effect_happens_for_each_call_under_vmap() -> None:
 
 
 def test_a_gradient_of_zero_in_shard_map() -> None:
-    two = decorator("acme.two")(lambda x, y: x * 2, y * 3)
+    two = decorator("acme.two")(lambda x, y: (x * 2, y * 3))
 
     def gradient(x: Any) -> Any:
         return jax.grad(lambda y: two(x, y)[0].sum())(x)
@@ -163,7 +163,7 @@ def test_second_derivatives() -> None:
 
 
 def test_linear_transpose() -> None:
-    scaled = decorator("acme.scaled")(lambda x, weight: x * weight, 2 * x, jnp.argsort(weight))
+    scaled = decorator("acme.scaled")(lambda x, weight: (x * weight, 2 * x, jnp.argsort(weight)))
     weight = jnp.arange(6.0)
     transposed = jax.linear_transpose(lambda x: scaled(x, weight)[:2], X)
     assert (transposed((X, X))[0] == X * weight + 2 * X).all()
