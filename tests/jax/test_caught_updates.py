@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 from composites_testing.caught import calls_in, left_alone, normal, reasons
 from composites_testing.jax_calls import bits, composite_names
-from composites_testing.processes import run_python
 
 import composites.jax
 from lowering.stablehlo.run import enable_x64
@@ -374,7 +372,7 @@ def _as_in_another_release() -> Any:
 def test_release_of_optax_without_the_function(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing stops, as in PyTorch programs. `acme.moved` below is of a vendor, who can mend it."""
+    """Nothing stops, as in PyTorch programs. A vendor, in test_vendors.py, can mend an entry."""
     import optax
 
     monkeypatch.setattr(optax, "scale_by_adam", _as_in_another_release)
@@ -399,57 +397,3 @@ def test_release_of_optax_without_the_function(
         assert "ptxla.gelu" in composites.jax.active()
     (message,) = caplog.messages
     assert "cannot be caught: it is not a plain function" in message
-
-
-ACME = """
-schema: 1
-namespace: acme
-composites:
-  moved:
-    op: aten::gelu
-    version: 1
-    attributes: {approximate: approximate}
-    decomposition: native
-    jax: {"jax.nn:gellu": "composites.jax_functions.activations:gelu"}
-  no_function:
-    op: aten::gelu
-    version: 1
-    attributes: {approximate: approximate}
-    decomposition: native
-    jax: {"jax.numpy:add": "composites.jax_functions.activations:gelu"}
-"""
-VENDOR = """
-import composites.jax
-from composites.errors import AllowlistError
-others = "all", "-acme.no_function"
-for names in (others, ["acme.moved"], ["acme.no_function"], ["all", "-acme.*"]):
-    try:
-        composites.jax.enable("silu")
-        composites.jax.enable(*names)
-        print("ptxla.gelu" in composites.jax.active())
-    except AllowlistError as error:
-        print(composites.jax.active(), error)
-    composites.jax.disable()
-"""
-
-
-@pytest.mark.process
-def test_functions_that_an_entry_of_a_vendor_does_not_find(tmp_path: Path) -> None:
-    file = tmp_path / "acme.yaml"
-    file.write_text(ACME)
-    finished = run_python(VENDOR, XLA_COMPOSITE_REGISTRY=str(file))
-    moved = ("moved", 5, "jax.nn has no gellu; did you mean 'gelu'?")
-    no_function = (
-        "no_function",
-        11,
-        "jax.numpy:add cannot be caught: it is not a plain function, or has variables of an"
-        " enclosing one",
-    )
-    assert finished.stdout.splitlines() == [
-        *(
-            f"('ptxla.silu',) acme.{name} ({file}:{line}): jax: {problem}; correct it, or turn the"
-            f" entry off with -{name}"
-            for name, line, problem in (moved, moved, no_function)
-        ),
-        "True",
-    ], finished.stderr

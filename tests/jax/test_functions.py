@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -36,41 +35,11 @@ print("ptxla.gelu_backward" in jax.jit(gradient).lower(jnp.ones(3)).as_text())
 assert "torch_xla" not in sys.modules
 """
 
-ACME = """
-schema: 1
-namespace: acme
-composites:
-  gelu:
-    op: aten::gelu
-    version: 3
-    attributes: {approximate: approximate}
-    when: {approximate: tanh}
-"""
-VENDOR = """
-import composites.jax, jax, jax.numpy as jnp
-run = composites.jax.entry("acme.gelu")
-for words in ({"approximate": "tanh"}, {}):
-    text = jax.jit(lambda x: run(x, **words)).lower(jnp.ones(3)).as_text()
-    print("acme.gelu" in text, "version = 3" in text)
-print("acme.gelu" in dir(composites.jax), "ptxla.gelu" in jax.jit(
-    lambda x: composites.jax.entry("ptxla.gelu")(x)).lower(jnp.ones(3)).as_text())
-"""
-
 
 @pytest.mark.process
 def test_torch_xla_is_not_needed() -> None:
     finished = run_python(WITHOUT_TORCH_XLA)
     assert finished.stdout.strip() == "True", finished.stderr
-
-
-@pytest.mark.process
-def test_registries_of_vendors(tmp_path: Path) -> None:
-    file = tmp_path / "acme.yaml"
-    file.write_text(ACME)
-    finished = run_python(VENDOR, XLA_COMPOSITE_REGISTRY=str(file))
-    assert finished.stdout.split() == ["True", "True", "False", "False", "True", "True"], (
-        finished.stderr
-    )
 
 
 def test_each_entry_is_an_attribute() -> None:
