@@ -9,18 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composites_testing.jax_calls import composite_names, differentiable, entry_name, some_fast
+from composites_testing.jax_calls import composite_names, differentiable
+from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, example_of, some_fast
 
 import composites.jax
 from composites.errors import LoweringError
-from composites.registry.catalog import load_catalog
-from lowering.example_calls import NoExample
-from lowering.jax_entries.availability import as_jax_call, examples_of
+from lowering.jax_entries.availability import as_jax_call
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.entries import Entries
 
-ENTRIES = Entries(load_catalog(files=()))
-RANDOM = ("dropout", "drop_path")
 FAST = ("batch_norm_inference", "layer_norm", "group_norm", "mm", "grid_sampler_2d", "addmm")
 
 # Numbers of arrays, for which PyTorch has no derivative: weights of losses, and statistics.
@@ -54,9 +50,8 @@ def total(call: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_some_gradients_are_those_of_all(definition: Definition) -> None:
-    examples = examples_of(definition)
-    assert not isinstance(examples, NoExample), examples.reason
-    call, arrays = as_jax_call(ENTRIES, definition, examples[0])
+    example = example_of(definition)
+    call, arrays = as_jax_call(ENTRIES, definition, example)
     constants = CONSTANTS.get(definition.entry.name, ())
     for place in constants:
         with pytest.raises(LoweringError, match="is not differentiable with respect to argument"):

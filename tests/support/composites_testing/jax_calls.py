@@ -10,14 +10,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from composites.functions import find_function
 from composites.registry.operators import find_overload
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.entries import Entries
 from lowering.stablehlo import Module
 from lowering.stablehlo.composites import composites_of, signature
 from lowering.verification.opinfo import samples_of
@@ -198,32 +196,3 @@ def differentiable(arrays: Sequence[Any]) -> list[int]:
     """The numbers of those arrays that can have a gradient."""
     return [n for n, a in enumerate(arrays) if np.issubdtype(np.asarray(a).dtype, np.inexact)
             or a.dtype == jnp.bfloat16]  # fmt: skip
-
-
-def entry_name(definition: Definition) -> str:
-    return definition.entry.name
-
-
-def some_fast(definitions: Sequence[Definition], first: str, *others: str) -> list[Any]:
-    """Parameters of a test: the first entry in every run, some others in the slow one, and all in
-    the exhaustive one."""
-    assert {first, *others} <= {d.entry.name for d in definitions}
-    marks = {first: (), **dict.fromkeys(others, (pytest.mark.slow,))}
-    return [
-        pytest.param(d, marks=marks.get(d.entry.name, (pytest.mark.exhaustive,)))
-        for d in definitions
-    ]
-
-
-__all__ = [
-    "Entries",
-    "TorchCall",
-    "array_of",
-    "bits",
-    "calls",
-    "composite_names",
-    "differentiable",
-    "entry_name",
-    "signatures",
-    "some_fast",
-]
