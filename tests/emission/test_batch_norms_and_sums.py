@@ -128,7 +128,9 @@ def summing(*others: tuple[str, list[int]], over: Sequence[int] = (1,)) -> Any:
     left = tuple(size for place, size in enumerate((4, 5)) if place not in over)
     results = []
     for number, (opcode, operands) in enumerate(others, 4):
-        fields = {"dimensions": over, "called_computation_ids": [7]} if opcode == "reduce" else {}
+        fields: dict[str, Any] = {}
+        if opcode == "reduce":
+            fields = {"dimensions": over, "called_computation_ids": [7]}
         if opcode == "broadcast":
             fields = {"dimensions": [0]}
         sizes = left if opcode == "reduce" else (4, 5)

@@ -331,7 +331,7 @@ def test_calls_that_are_left_alone() -> None:
     import flax.linen as nn
     import optax
 
-    plain = {"use_bias": False, "use_scale": False}
+    plain: dict[str, Any] = {"use_bias": False, "use_scale": False}
     of_packages: dict[str, tuple[str, Function, str]] = {
         "mask": (
             "layer_norm",

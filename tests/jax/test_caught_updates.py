@@ -146,7 +146,7 @@ def test_trees_of_every_form() -> None:
 
     jax.tree_util.register_pytree_node(Pair, lambda p: (tuple(p), None), lambda _, c: Pair(c))
     one = jnp.ones(2)
-    trees = (
+    trees: tuple[Any, ...] = (
         one, normal(3), normal(3, 64, 33), [one, {"a": (one,)}], Pair((one, one)),
         {"a": None, "b": one}, {},
     )  # fmt: skip

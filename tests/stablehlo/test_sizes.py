@@ -60,22 +60,21 @@ COPIES: tuple[tuple[Use, Callable[[Module], object]], ...] = (
 
 
 def test_copies_are_made_up_to_a_limit() -> None:
-    few = {use: doubling(8, use) for use in (call, composite)}
-    many = {use: doubling(24, use) for use in (call, composite)}
-    # The number has more digits than Python prints.
-    large = {use: doubling(5000, use) for use in (call, composite)}
+    # The largest number has more digits than Python prints.
+    uses: tuple[Use, ...] = (call, composite)
+    made = {(use, levels): doubling(levels, use) for use in uses for levels in (8, 24, 5000)}
     for use, copy in COPIES:
         if copy is not compile_module:  # XLA takes long for that many
-            assert isinstance(copy(few[use]), Module)
+            assert isinstance(copy(made[use, 8]), Module)
         with pytest.raises(SizeError) as caught:
-            copy(many[use])
+            copy(made[use, 24])
         message = str(caught.value)
         assert message.startswith(
             "the functions of the module use each other so often that its 102"
         )
         assert "; at most 1,000,000 are made; " in message
         with pytest.raises(SizeError):
-            copy(large[use])
+            copy(made[use, 5000])
 
 
 def test_more_than_any_program_runs_is_not_counted() -> None:
