@@ -286,6 +286,7 @@ def test_other_modules_are_left_alone() -> None:
 # ---- calls that flax refuses ----
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_flax() -> None:
     import flax.linen as nn
     from flax import nnx

@@ -142,7 +142,6 @@ def test_without_pytorch(plugin: dict[str, str]) -> None:
     assert "MissingPackageError: XLA_COMPOSITE_OP=silu: composites of JAX programs" in done.stderr
 
 
-@pytest.mark.process
 def test_nothing_is_imported_without_the_variable(plugin: dict[str, str]) -> None:
     script = TRAINING + (
         "import sys\n"
@@ -159,6 +158,7 @@ def composites_run(script: Path, **environment: str) -> Finished:
     return run(sys.executable, "-m", "composites", "run", str(script), COLUMNS="160", **environment)
 
 
+@pytest.mark.process
 def test_composites_run(plugin: dict[str, str], tmp_path: Path) -> None:
     script = tmp_path / "train_jax.py"
     script.write_text(TRAINING)

@@ -54,8 +54,10 @@ TRANSFORMS = (
 
 @pytest.mark.parametrize(
     ("function", "plain", "entry"),
-    [(waves, plain_waves, None), (jax.nn.silu, jax.nn.silu, "silu")],
-    ids=["waves", "silu"],
+    [
+        pytest.param(waves, plain_waves, None, id="waves"),
+        pytest.param(jax.nn.silu, jax.nn.silu, "silu", id="silu", marks=pytest.mark.slow),
+    ],
 )
 def test_types_of_64_bits(
     function: Callable[[Any], Any], plain: Callable[[Any], Any], entry: str | None
