@@ -102,6 +102,7 @@ def test_numbers_without_times(load: Load) -> None:
     assert "(wrong)</text>" in wrong
 
 
+@pytest.mark.slow
 def test_every_distinct_call_is_compared(load: Load) -> None:
     module = load("transformer_step_torch_xla_2_9")
     comparison = compare(
@@ -190,6 +191,7 @@ def test_names_and_versions(load: Load) -> None:
             compare(load("block"), {"acme.twice": twice}, tolerance=tolerance)
 
 
+@pytest.mark.slow
 def test_the_tolerance_depends_on_the_type_and_can_be_given() -> None:
     def module(type_: str) -> Module:
         tensor = f"tensor<64x{type_}>"
@@ -264,6 +266,7 @@ IGNORED = {"acme.twice": ["axis", "scale"]}
         ("twice_no_attribute", IGNORED, None),
     ],
 )
+@pytest.mark.slow
 def test_a_kernel_in_cpp(
     target: str, ignored: Any, message: str | None, load: Load, library: Path
 ) -> None:
@@ -278,6 +281,7 @@ def test_a_kernel_in_cpp(
         assert problem(comparison).startswith("acme.twice(tensor<4x8xf32>)")
 
 
+@pytest.mark.slow
 def test_what_is_not_registered_is_a_problem(load: Load, library: Path, tmp_path: Path) -> None:
     assert "nobody_has_this" in problem(
         compare(load("block"), targets={"acme.twice": "nobody_has_this"})

@@ -32,6 +32,7 @@ def invoke(*arguments: str | Path) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.slow
 def test_json_picture_and_page(tmp_path: Path) -> None:
     svg, page = tmp_path / "a.svg", tmp_path / "a.html"
     code, out, _ = invoke(BLOCK, "--bind", RIGHT, "--json", "--svg", svg, "--html", page)
@@ -55,6 +56,7 @@ def test_a_wrong_kernel_is_exit_code_1_with_the_whole_output(tmp_path: Path) -> 
     assert invoke(BLOCK, "--bind", "acme.twice=stand_ins:wrong", "--tolerance", "3")[0] == 0
 
 
+@pytest.mark.slow
 def test_attributes_that_are_ignored() -> None:
     given = (BLOCK, "--bind", "acme.twice@0=stand_ins:doubled")
     code, _, err = invoke(*given)
@@ -63,6 +65,7 @@ def test_attributes_that_are_ignored() -> None:
     assert invoke(*given, "--ignore-attribute", "acme.twice=axis,scale")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_library(library: Path) -> None:
     with_library = (BLOCK, "--library", library, "--json", "--custom-call")
     code, out, _ = invoke(*with_library, "acme.twice@0=twice_right")
@@ -85,6 +88,7 @@ def test_inputs_of_the_program(tmp_path: Path) -> None:
     assert json.loads(out)["calls"][0]["numbers"]["inputs"] == "given"
 
 
+@pytest.mark.slow
 def test_a_folder_of_an_export_prints_a_table(tmp_path: Path) -> None:
     (tmp_path / "program.mlir").write_text(BLOCK.read_text())
     code, out, err = invoke(tmp_path, "--bind", RIGHT)

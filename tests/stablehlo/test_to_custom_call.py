@@ -102,6 +102,7 @@ def test_targets_with_blanks_and_unknown_names_are_refused(load: Load) -> None:
         to_custom_call(load("block"), {"acme.twicee": "k"})
 
 
+@pytest.mark.slow
 def test_a_kernel_reads_its_attributes(tmp_path: Path) -> None:
     source = Path(__file__).parent / "data" / "scale_kernel.cc"
     library = tmp_path / "scale.so"
