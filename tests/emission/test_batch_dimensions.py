@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
+from composites_testing.hlo import add, assert_in_order, stays
 
 from lowering.emission import hlo_proto
 from lowering.emission.batch_dimensions import separate_batch_dimensions
 
+Row = tuple[str, tuple[int, ...], tuple[int, ...]]
+"""Opcode, operands' numbers, and dimensions."""
 
-def _body(*rows: tuple[str, str, tuple[int, ...], tuple[int, ...]], type_: str = "f32") -> Any:
-    """A computation of rows of opcode, name, operands' numbers and dimensions. The last one is the
-    root."""
+
+def _body(*rows: Row, type_: str = "f32") -> Any:
+    """A computation of rows, of which the last one is the root."""
     body = hlo_proto.Computation(id=1)
-    for number, (opcode, _, operands, dimensions) in enumerate(rows, 1):
-        instruction = body.instructions.add(
-            opcode=opcode,
-            id=number,
-            operand_ids=operands,
-            shape=hlo_proto.array_shape(type_, dimensions),
-        )
+    for opcode, operands, dimensions in rows:
+        instruction = add(body, opcode, operands, dimensions, type_)
         if opcode == "transpose":
             instruction.dimensions.extend([0, 2, 1])
         if opcode == "dot":
@@ -44,13 +43,13 @@ def _reached(body: Any) -> list[Any]:
 
 
 SCORES = (
-    ("parameter", "query", (), (2, 4, 16, 8)),
-    ("reshape", "", (1,), (8, 16, 8)),
-    ("parameter", "key", (), (2, 4, 16, 8)),
-    ("reshape", "", (3,), (8, 16, 8)),
-    ("transpose", "", (4,), (8, 8, 16)),
-    ("dot", "", (2, 5), (8, 16, 16)),
-    ("reshape", "", (6,), (2, 4, 16, 16)),
+    ("parameter", (), (2, 4, 16, 8)),
+    ("reshape", (1,), (8, 16, 8)),
+    ("parameter", (), (2, 4, 16, 8)),
+    ("reshape", (3,), (8, 16, 8)),
+    ("transpose", (4,), (8, 8, 16)),
+    ("dot", (2, 5), (8, 16, 16)),
+    ("reshape", (6,), (2, 4, 16, 16)),
 )
 
 
@@ -74,11 +73,7 @@ def test_batch_and_heads_are_apart() -> None:
 def test_operands_come_before_their_users() -> None:
     body = _body(*SCORES)
     separate_batch_dimensions(body, keep_roundings=True)
-    seen: set[int] = set()
-    for instruction in body.instructions:
-        assert set(instruction.operand_ids) <= seen
-        assert instruction.id not in seen
-        seen.add(instruction.id)
+    assert_in_order(body)
 
 
 def test_a_merged_result_that_is_used_stays() -> None:
@@ -90,58 +85,42 @@ def test_a_merged_result_that_is_used_stays() -> None:
     assert [item.opcode for item in _reached(body)].count("dot") == 1
 
 
-@pytest.mark.parametrize(
-    ("rows", "type_"),
-    [
-        (
-            (
-                ("parameter", "", (), (8, 16, 8)),
-                ("parameter", "", (), (8, 8, 16)),
-                ("dot", "", (1, 2), (8, 16, 16)),
-            ),
-            "f32",
-        ),
-        (
-            (
-                ("parameter", "", (), (1, 8, 16, 8)),
-                ("reshape", "", (1,), (8, 16, 8)),
-                ("parameter", "", (), (1, 8, 8, 16)),
-                ("reshape", "", (3,), (8, 8, 16)),
-                ("dot", "", (2, 4), (8, 16, 16)),
-            ),
-            "f32",
-        ),
-        (
-            (
-                ("parameter", "", (), (2, 4, 16, 8)),
-                ("reshape", "", (1,), (8, 16, 8)),
-                ("parameter", "", (), (4, 2, 8, 16)),
-                ("reshape", "", (3,), (8, 8, 16)),
-                ("dot", "", (2, 4), (8, 16, 16)),
-            ),
-            "f32",
-        ),
-        (SCORES, "bf16"),
-    ],
-    ids=["not merged", "nothing to merge", "merged otherwise", "rounded"],
-)
-def test_what_is_left_as_it_is(rows: Any, type_: str) -> None:
-    body = _body(*rows, type_=type_)
-    before = body.SerializeToString(deterministic=True)
-    separate_batch_dimensions(body, keep_roundings=True)
-    assert body.SerializeToString(deterministic=True) == before
+LEFT: dict[str, tuple[Row, ...]] = {
+    "not merged": (
+        ("parameter", (), (8, 16, 8)),
+        ("parameter", (), (8, 8, 16)),
+        ("dot", (1, 2), (8, 16, 16)),
+    ),
+    **{
+        name: (
+            ("parameter", (), one),
+            ("reshape", (1,), (8, 16, 8)),
+            ("parameter", (), other),
+            ("reshape", (3,), (8, 8, 16)),
+            ("dot", (2, 4), (8, 16, 16)),
+        )
+        for name, one, other in (
+            ("nothing to merge", (1, 8, 16, 8), (1, 8, 8, 16)),
+            ("merged otherwise", (2, 4, 16, 8), (4, 2, 8, 16)),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("keep_roundings", [True, False])
+def test_what_is_left_as_it_is(keep_roundings: bool) -> None:
+    """Also products that are rounded, and those with a wider result."""
+    separate = partial(separate_batch_dimensions, keep_roundings=keep_roundings)
+    for rows in LEFT.values():
+        stays(_body(*rows), separate)
+    narrow = _body(*SCORES, type_="bf16")
+    if not keep_roundings:
+        for instruction in narrow.instructions[5:]:
+            instruction.shape.element_type = hlo_proto.PRIMITIVE_TYPES["f32"]
+    stays(narrow, separate)
 
 
 def test_narrow_products_where_roundings_are_kept_anyway() -> None:
     body = _body(*SCORES, type_="bf16")
     separate_batch_dimensions(body, keep_roundings=False)
     assert [item.opcode for item in _reached(body)].count("reshape") == 0
-
-
-def test_products_with_a_wider_result_are_left() -> None:
-    body = _body(*SCORES, type_="bf16")
-    for instruction in body.instructions[5:]:
-        instruction.shape.element_type = hlo_proto.PRIMITIVE_TYPES["f32"]
-    before = body.SerializeToString(deterministic=True)
-    separate_batch_dimensions(body, keep_roundings=False)
-    assert body.SerializeToString(deterministic=True) == before

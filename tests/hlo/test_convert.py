@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
+from composites_testing.hlo import hlo_of
 
 from lowering.emission import hlo_proto
 from lowering.emission.literals import convert, fold, is_number, literal_of, values
@@ -17,13 +17,8 @@ from lowering.stablehlo.dtypes import numpy_dtype
 X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 
 
-def hlo(function: Callable[..., Any], *arrays: Any) -> bytes:
-    lowered = jax.jit(function, keep_unused=True).lower(*arrays)
-    return bytes(lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto())
-
-
 def converted(function: Callable[..., Any], *arrays: Any) -> Module:
-    module = to_stablehlo(hlo(function, *arrays))
+    module = to_stablehlo(hlo_of(function, *arrays, keep_unused=True))
     assert module is not None
     module.verify()
     return module
@@ -52,20 +47,22 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_numbers_stay(name: str) -> None:
-    function = FUNCTIONS[name]
-    (result,) = compile_module(converted(function, X))(X)
-    np.testing.assert_array_equal(result, np.asarray(jax.jit(function)(X)))
+def test_numbers_stay() -> None:
+    """Of all functions in one module."""
+
+    def all_of_them(x: Any) -> list[Any]:
+        return [function(x) for function in FUNCTIONS.values()]
+
+    results = compile_module(converted(all_of_them, X))(X)
+    expected = jax.jit(all_of_them)(X)
+    for name, result, right in zip(FUNCTIONS, results, expected, strict=True):
+        np.testing.assert_array_equal(result, np.asarray(right), err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("name", "operations"),
-    [("one", 0), ("same twice", 2), ("reshapes", 1), ("transposes", 1), ("broadcasts", 1)],
-)
-def test_what_changes_nothing_is_gone(name: str, operations: int) -> None:
-    text = converted(FUNCTIONS[name], X).text
-    assert text.count(" = stablehlo.") == operations, text
+def test_what_changes_nothing_is_gone() -> None:
+    left = {"one": 0, "same twice": 2, "reshapes": 1, "transposes": 1, "broadcasts": 1}
+    texts = {name: converted(FUNCTIONS[name], X).text for name in left}
+    assert {name: text.count(" = stablehlo.") for name, text in texts.items()} == left
 
 
 def test_calls_are_inlined_and_defaults_are_not_written() -> None:
@@ -80,7 +77,7 @@ def test_calls_are_inlined_and_defaults_are_not_written() -> None:
 
 
 def test_what_is_not_known_is_left_to_the_frontend() -> None:
-    loop = hlo(lambda x: jax.lax.while_loop(lambda v: v.sum() < 9.0, lambda v: v + 1.0, x), X)
+    loop = hlo_of(lambda x: jax.lax.while_loop(lambda v: v.sum() < 9.0, lambda v: v + 1.0, x), X)
     assert to_stablehlo(loop) is None
 
 
@@ -113,16 +110,16 @@ def test_a_negative_zero_is_no_zero() -> None:
     assert not is_number(np.array(-0.0, np.float32), 0)
 
 
-@pytest.mark.parametrize("name", ["i1", "i32", "i64", "ui32", "f16", "bf16", "f32", "f64"])
-def test_literals_are_read_back(name: str) -> None:
-    one = np.ones((), numpy_dtype(name))
-    shape = hlo_proto.Shape(element_type=hlo_proto.PRIMITIVE_TYPES[name])
-    literal = literal_of(one, shape)
-    assert literal is not None
-    read = values(literal)
-    assert read is not None
-    assert read.dtype == one.dtype
-    assert is_number(read, 1)
+def test_literals_are_read_back() -> None:
+    for name in ("i1", "i32", "i64", "ui32", "f16", "bf16", "f32", "f64"):
+        one = np.ones((), numpy_dtype(name))
+        shape = hlo_proto.Shape(element_type=hlo_proto.PRIMITIVE_TYPES[name])
+        literal = literal_of(one, shape)
+        assert literal is not None
+        read = values(literal)
+        assert read is not None
+        assert read.dtype == one.dtype
+        assert is_number(read, 1)
 
 
 def test_a_composite_of_several_results_keeps_them() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import jax
 import jax.numpy as jnp
 import numpy as np
+from composites_testing.hlo import hlo_of
 
 from lowering.emission import hlo_proto
 from lowering.emission.linking import link, name_of, reference
@@ -16,14 +14,9 @@ from lowering.stablehlo import compile_module
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def hlo(function: Any, *arrays: Any) -> bytes:
-    lowered = jax.jit(function).lower(*arrays)
-    return bytes(lowered.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto())
-
-
 def calling(*modules: bytes) -> bytes:
     """A graph of references to modules of one argument, each on the result of the one before."""
-    graph = hlo_proto.Module.FromString(hlo(lambda x: x, X))
+    graph = hlo_proto.Module.FromString(hlo_of(lambda x: x, X))
     main = hlo_proto.entry_of(graph)
     graph.entry_computation_id = main.id
     del main.instructions[1:]
@@ -49,7 +42,7 @@ def calling(*modules: bytes) -> bytes:
 
 
 def test_a_module_is_put_in_once() -> None:
-    double, wave = hlo(lambda x: x * 2, X), hlo(lambda x: jnp.sin(x), X)
+    double, wave = hlo_of(lambda x: x * 2, X), hlo_of(lambda x: jnp.sin(x), X)
     modules = {name_of(module): module for module in (double, wave)}
     assert len(modules) == 2
     graph = calling(double, wave, double)
@@ -66,7 +59,7 @@ def test_a_module_is_put_in_once() -> None:
 
 
 def test_a_module_may_refer_to_others() -> None:
-    double = hlo(lambda x: x * 2, X)
+    double = hlo_of(lambda x: x * 2, X)
     twice = calling(double, double)
     modules = {name_of(module): module for module in (double, twice)}
     linked = link(hlo_proto.Module.FromString(calling(twice, double)), modules)
@@ -78,7 +71,7 @@ def test_a_module_may_refer_to_others() -> None:
 
 
 def test_a_reference_has_the_signature_of_its_module() -> None:
-    pair = hlo(lambda x, y: (y, x @ y.T), X, X)
+    pair = hlo_of(lambda x, y: (y, x @ y.T), X, X)
     computation = hlo_proto.Module.FromString(reference(pair)).computations[0]
     expected = hlo_proto.entry_of(hlo_proto.Module.FromString(pair)).program_shape
     assert list(computation.program_shape.parameters) == list(expected.parameters)

@@ -1,14 +1,11 @@
-"""What the tests of this folder share: entries as functions, each in a form of one argument."""
+"""What the tests of this folder share: entries as subjects, and none that stays on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
-import jax
-import jax.numpy as jnp
 import pytest
+from composites_testing.jax_subjects import SUBJECTS, Subject
 
 import composites.jax
 
@@ -19,46 +16,19 @@ except ModuleNotFoundError:  # JAX programs do without
 else:
     torch_xla.device()  # before PyTorch's first backward, which counts the devices that there are
 
-WEIGHT, BIAS = jnp.linspace(0.5, 1.5, 6), jnp.linspace(-1.0, 1.0, 6)
+SOFTMAX = SUBJECTS[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A call of one entry, and the same in JAX's own functions."""
-
-    name: str
-    run: Callable[[Any], Any]
-    plain: Callable[[Any], Any]
-
-    @property
-    def backward(self) -> str:
-        return f"{self.name}_backward"
-
-
-def _layer_norm(x: Any) -> Any:
-    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-    return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * WEIGHT + BIAS
-
-
-SUBJECTS = (
-    Subject(
-        "ptxla.gelu",
-        lambda x: composites.jax.gelu(x, approximate="tanh"),
-        lambda x: jax.nn.gelu(x, approximate=True),
-    ),
-    Subject(
-        "ptxla.softmax",
-        lambda x: composites.jax.softmax(x, -1, False),
-        lambda x: jax.nn.softmax(x, -1),
-    ),
-    Subject(
-        "ptxla.layer_norm",
-        lambda x: composites.jax.layer_norm(x, [6], WEIGHT, BIAS, 1e-5)[0],
-        _layer_norm,
-    ),
+@pytest.fixture(
+    params=[s if s is SOFTMAX else pytest.param(s, marks=pytest.mark.slow) for s in SUBJECTS],
+    ids=lambda subject: subject.name,
 )
-
-
-@pytest.fixture(params=SUBJECTS, ids=lambda subject: subject.name)
 def subject(request: pytest.FixtureRequest) -> Subject:
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def all_off() -> Iterator[None]:
+    """A test leaves no entry on."""
+    yield
+    composites.jax.disable()

@@ -1,61 +1,74 @@
-"""Attention of `jax.nn` and flax as `dot_product_attention`: the same bits as without, and what the
-composite says."""
+"""Attention of `jax.nn` and flax as `dot_product_attention`, also under `jax.vmap` and with cross
+entropy: the same bits as without, and what the composites say."""
 
 from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from composites_testing.caught import (
+    Call,
+    Function,
+    all_with_and_without,
+    assert_left_alone,
+    assert_same_errors,
+    backward,
+    calls_in,
+    gradients,
+    normal,
+    weighted,
+    with_and_without,
+)
 from composites_testing.jax_calls import composite_names
-from flax import nnx
 
 import composites.jax
 from lowering.frontends.jax.internals import knows_sums
 from lowering.stablehlo.run import enable_x64
 
-NAME = "dot_product_attention"
-FORWARD, BACKWARD = f"ptxla.{NAME}", f"ptxla.{NAME}_backward"
+NAME, LOSS_NAME = "dot_product_attention", "cross_entropy_loss"
+ATTENTION, LOSS = f"ptxla.{NAME}", f"ptxla.{LOSS_NAME}"
 
 attention = jax.nn.dot_product_attention
 
 
-def _normal(seed: int, *shape: int) -> Any:
-    return jax.random.normal(jax.random.key(seed), shape)
+def loss(logits: Any, labels: Any) -> Any:
+    import optax
+
+    return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
 
 
 def _operands(heads: int = 4, of_keys: int = 2) -> tuple[Any, Any, Any]:
-    return _normal(0, 2, 5, heads, 8), _normal(1, 2, 6, of_keys, 8), _normal(2, 2, 6, of_keys, 8)
+    return normal(0, 2, 5, heads, 8), normal(1, 2, 6, of_keys, 8), normal(2, 2, 6, of_keys, 8)
 
 
 GROUPED, ALIKE = _operands(), _operands(4, 4)
-BIAS, MASK = _normal(3, 1, 4, 5, 6), _normal(4, 2, 1, 5, 6) > -1
-CAUSAL: dict[str, Any] = dict.fromkeys(
-    {"is_causal"} & set(inspect.signature(nnx.dot_product_attention).parameters), True
-)
-"""What newer versions of flax.nnx have."""
-NOTHING = jnp.zeros((1, 1, 5, 6), bool)
+BIAS = normal(3, 1, 4, 5, 6)
+MASK = jnp.asarray(np.asarray(normal(4, 2, 1, 5, 6)) > -1)
+HIDDEN = normal(5, 2, 7, 16)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A call of attention, and its arrays; with the entry's own arguments for the same."""
+    """A call of attention and its arrays, with the entry's own call for the same."""
 
-    run: Callable[..., Any]
+    run: Function
     arrays: tuple[Any, ...]
-    entry: Callable[..., Any] | None = None
+    entry: Function
 
 
 def _own(*arrays: Any, **options: Any) -> Any:
     return composites.jax.entry(NAME)(*arrays, **options)
+
+
+def _own_with_mask(q: Any, k: Any, v: Any, mask: Any, **options: Any) -> Any:
+    return _own(q, k, v, mask, **options)
 
 
 PROGRAMS = {
@@ -66,133 +79,112 @@ PROGRAMS = {
         partial(_own, is_causal=True, scale=0.3),
     ),
     "bias and mask": Program(
-        lambda q, k, v, b, m: attention(q, k, v, b, m),
-        (*GROUPED, BIAS, MASK),
-        lambda q, k, v, b, m: _own(q, k, v, m, b),
-    ),
-    "linen": Program(
-        lambda q, k, v, m: nn.dot_product_attention(q, k, v, mask=m),
-        (*ALIKE, MASK.astype(jnp.float32)),
-        lambda q, k, v, m: _own(q, k, v, m != 0),
-    ),
-}
-MORE_PROGRAMS = {
-    "mask": Program(
-        lambda q, k, v, m: attention(q, k, v, mask=m),
-        (*GROUPED, MASK),
-        lambda q, k, v, m: _own(q, k, v, m),
-    ),
-    "bias": Program(
-        lambda q, k, v, b: attention(q, k, v, b, is_causal=True),
-        (*GROUPED, BIAS),
-        lambda q, k, v, b: _own(q, k, v, b, is_causal=True),
-    ),
-    "all masked": Program(
-        lambda q, k, v, m: attention(q, k, v, mask=m),
-        (*GROUPED, NOTHING),
-        lambda q, k, v, m: _own(q, k, v, m),
-    ),
-    "without a batch": Program(attention, tuple(x[0] for x in GROUPED), _own),
-    "linen with a bias": Program(
-        lambda q, k, v, b, m: nn.dot_product_attention(q, k, v, b, m),
-        (*ALIKE, BIAS, MASK),
-        lambda q, k, v, b, m: _own(q, k, v, m, b),
-    ),
-    "linen, values of another size": Program(
-        nn.dot_product_attention, (*ALIKE[:2], ALIKE[2][..., :3]), _own
-    ),
-    "linen, two batches": Program(
-        nn.dot_product_attention, tuple(jnp.stack([x, 2 * x]) for x in ALIKE), _own
-    ),
-    "nnx": Program(
-        lambda q, k, v, m: nnx.dot_product_attention(q, k, v, mask=m, **CAUSAL),
-        (*ALIKE, MASK),
-        lambda q, k, v, m: _own(q, k, v, m, **CAUSAL),
-    ),
-    "nnx, evaluated": Program(
-        partial(nnx.dot_product_attention, dropout_rate=0.5, deterministic=True), ALIKE, _own
+        attention, (*GROUPED, BIAS, MASK), lambda q, k, v, b, m: _own(q, k, v, m, b)
     ),
 }
 
 
-@pytest.fixture(
-    params=[
-        *PROGRAMS.items(),
-        *(pytest.param(item, marks=pytest.mark.exhaustive) for item in MORE_PROGRAMS.items()),
-    ],
-    ids=lambda item: item[0],
-)
-def program(request: pytest.FixtureRequest) -> Program:
-    return request.param[1]
+@cache
+def _more_programs() -> dict[str, Program]:
+    import flax.linen as nn
+    from flax import nnx
+
+    # What newer versions of flax.nnx have.
+    parameters = inspect.signature(nnx.dot_product_attention).parameters
+    causal: dict[str, Any] = {"is_causal": True} if "is_causal" in parameters else {}
+
+    def masked(run: Function, **options: Any) -> Function:
+        return lambda q, k, v, m: run(q, k, v, mask=m, **options)
+
+    nothing = jnp.zeros((1, 1, 5, 6), bool)
+    return {
+        "mask": Program(masked(attention), (*GROUPED, MASK), _own_with_mask),
+        "bias": Program(
+            partial(attention, is_causal=True),
+            (*GROUPED, BIAS),
+            partial(_own, is_causal=True),
+        ),
+        "all masked": Program(masked(attention), (*GROUPED, nothing), _own_with_mask),
+        "without a batch": Program(attention, tuple(x[0] for x in GROUPED), _own),
+        "linen": Program(
+            masked(nn.dot_product_attention),
+            (*ALIKE, MASK.astype(jnp.float32)),
+            lambda q, k, v, m: _own(q, k, v, m != 0),
+        ),
+        "linen with a bias": Program(
+            nn.dot_product_attention,
+            (*ALIKE, BIAS, MASK),
+            lambda q, k, v, b, m: _own(q, k, v, m, b),
+        ),
+        "linen, values of another size": Program(
+            nn.dot_product_attention, (*ALIKE[:2], ALIKE[2][..., :3]), _own
+        ),
+        "linen, two batches": Program(
+            nn.dot_product_attention, tuple(jnp.stack([x, 2 * x]) for x in ALIKE), _own
+        ),
+        "nnx": Program(
+            masked(nnx.dot_product_attention, **causal),
+            (*ALIKE, MASK),
+            partial(_own_with_mask, **causal),
+        ),
+        "nnx, evaluated": Program(
+            partial(nnx.dot_product_attention, dropout_rate=0.5, deterministic=True), ALIKE, _own
+        ),
+    }
 
 
-@pytest.fixture(autouse=True)
-def _all_off() -> Iterator[None]:
-    yield
-    composites.jax.disable()
+@pytest.fixture(params=["few", pytest.param("all", marks=pytest.mark.slow)])
+def programs(request: pytest.FixtureRequest) -> dict[str, Program]:
+    return PROGRAMS if request.param == "few" else _more_programs()
 
 
-def weighted(function: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
-    result = function(*arrays)
-    return (result * jnp.cos(jnp.arange(result.size)).reshape(result.shape)).sum()
+def names(text: str) -> Counter[str]:
+    return Counter(composite_names(text))
 
 
-def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The loss and the gradients of all arrays of floats."""
-
-    def run(*arrays: Any) -> Any:
-        floats = [n for n, x in enumerate(arrays) if jnp.issubdtype(x.dtype, jnp.floating)]
-        chosen = tuple(floats)
-        return jax.value_and_grad(lambda *given: weighted(function, given), chosen)(*arrays)
-
-    return run
+def caught(program: Function, *arrays: Any, entries: tuple[str, ...] = (NAME,)) -> Counter[str]:
+    """The composites of a program, whose bits are those without."""
+    return names(with_and_without(program, entries, *arrays))
 
 
-def with_and_without(
-    function: Callable[..., Any], *arrays: Any, entries: tuple[str, ...] = (NAME,)
-) -> Counter[str]:
-    """The composites of a program while entries are on. Its results have the bits of those
-    without."""
-    compiled = jax.jit(function)
-    before = compiled(*arrays)
-    with composites.jax.enabled(*entries):
-        after = compiled(*arrays)
-        found = composite_names(compiled.lower(*arrays).as_text())
-    one, other = ([np.asarray(x).tobytes() for x in jax.tree.leaves(t)] for t in (before, after))
-    assert one == other
-    return Counter(found)
+BOTH = dict.fromkeys([ATTENTION, *backward(NAME)], 1)
+"""A forward and its backward."""
 
 
-def test_forward(program: Program) -> None:
-    assert with_and_without(program.run, *program.arrays) == {FORWARD: 1}
+def test_bits(programs: dict[str, Program]) -> None:
+    calls: dict[str, Call] = {n: (program.run, program.arrays) for n, program in programs.items()}
+    assert names(all_with_and_without(calls, NAME)) == {ATTENTION: len(calls)}
+    calls = {n: (gradients(program.run), program.arrays) for n, program in programs.items()}
+    found = names(all_with_and_without(calls, NAME))
+    assert found == dict.fromkeys(BOTH, len(calls))
 
 
-def test_gradients(program: Program) -> None:
-    backward = {BACKWARD: 1} if knows_sums() else {}
-    found = with_and_without(gradients(program.run), *program.arrays)
-    assert found == {FORWARD: 1, **backward}
-
-
-def test_programs_mean_the_entry(program: Program) -> None:
+@pytest.mark.slow
+def test_programs_mean_the_entry(programs: dict[str, Program]) -> None:
     """The function computes what the entry computes in PyTorch programs, with its gradients."""
-    assert program.entry is not None
-    for one, other in (
-        (program.run, program.entry),
-        (gradients(program.run), gradients(program.entry)),
-    ):
-        jax.tree.map(
-            partial(np.testing.assert_allclose, rtol=1e-5, atol=2e-6),
-            one(*program.arrays),
-            other(*program.arrays),
-        )
+
+    def results(of_entries: bool) -> Any:
+        found = {}
+        for name, program in programs.items():
+            run = program.entry if of_entries else program.run
+            found[name] = run(*program.arrays), gradients(run)(*program.arrays)
+        return found
+
+    ours, theirs = jax.jit(results, static_argnums=0)(True), jax.jit(results, static_argnums=0)(0)
+    for name, one in ours.items():
+        close = partial(np.testing.assert_allclose, rtol=1e-5, atol=2e-6, err_msg=name)
+        jax.tree.map(close, one, theirs[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengths", [(33, 33), (64, 128)])
 def test_longer_ones(lengths: tuple[int, int]) -> None:
+    import flax.linen as nn
+
     t, s = lengths
-    arrays = _normal(0, 2, t, 4, 32), _normal(1, 2, s, 4, 32), _normal(2, 2, s, 4, 32)
-    with_and_without(gradients(partial(attention, is_causal=True)), *arrays)
-    with_and_without(gradients(nn.dot_product_attention), *arrays)
+    arrays = normal(0, 2, t, 4, 32), normal(1, 2, s, 4, 32), normal(2, 2, s, 4, 32)
+    caught(gradients(partial(attention, is_causal=True)), *arrays)
+    caught(gradients(nn.dot_product_attention), *arrays)
 
 
 def test_what_the_composites_say() -> None:
@@ -200,9 +192,8 @@ def test_what_the_composites_say() -> None:
         return gradients(partial(attention, is_causal=True, scale=0.5))(q, k, v, b, m)
 
     with composites.jax.enabled(NAME):
-        text = jax.jit(run).lower(*GROUPED, BIAS, MASK).as_text()
+        calls = calls_in(jax.jit(run).lower(*GROUPED, BIAS, MASK).as_text())
         absent = jax.jit(attention).lower(*GROUPED).as_text()
-    calls = [line for line in text.splitlines() if "stablehlo.composite" in line]
     q, k, m, b = "2x5x4x8xf32", "2x6x2x8xf32", "2x1x5x6xi1", "1x4x5x6xf32"
     assert all("is_causal = true" in c and "scale = 5.000000e-01 : f32" in c for c in calls)
     operands = ", ".join(f"tensor<{type_}>" for type_ in (q, k, k, m, b))
@@ -215,22 +206,19 @@ def test_what_the_composites_say() -> None:
     assert "scale" not in absent.partition("stablehlo.composite")[2].partition("}")[0]
 
 
-def test_other_entries_are_not_inside() -> None:
-    """Softmax, and attention of jax.nn in that of flax, are part of the decomposition."""
-    found = with_and_without(nnx.dot_product_attention, *ALIKE, entries=(NAME, "softmax"))
-    assert found == {FORWARD: 1}
-
-
 def test_an_array_that_is_given_twice() -> None:
-    x = _normal(0, 2, 5, 4, 8)
-    run = gradients(lambda x: attention(x, x, x))
-    assert with_and_without(run, x) == {FORWARD: 1}
+    """JAX adds up the gradients of its uses in an order of its own."""
+    x = normal(0, 2, 5, 4, 8)
+    assert caught(gradients(lambda x: attention(x, x, x)), x) == {ATTENTION: 1}
+    many = jnp.stack([x, 2 * x])
+    assert caught(gradients(lambda x: jax.vmap(attention)(x, x, x)), many) == {}
     with composites.jax.enabled(NAME):
         text = jax.jit(lambda x: attention(x, x, x)).lower(x).as_text()
-    inner = text.partition(f"func.func private @{FORWARD}")[2]
+    inner = text.partition(f"func.func private @{ATTENTION}")[2]
     assert all(f"%arg{n}" in inner.partition("{")[2] for n in range(3))
 
 
+@pytest.mark.slow
 def test_loop_and_checkpoint() -> None:
     def looped(q: Any, k: Any, v: Any) -> Any:
         def step(total: Any, factor: Any) -> tuple[Any, None]:
@@ -238,122 +226,274 @@ def test_loop_and_checkpoint() -> None:
 
         return jax.lax.scan(step, jnp.zeros_like(q), jnp.arange(3.0))[0]
 
-    assert with_and_without(looped, *GROUPED) == {FORWARD: 1}
-    assert with_and_without(jax.checkpoint(attention), *GROUPED) == {FORWARD: 1}
+    assert caught(looped, *GROUPED) == {ATTENTION: 1}
+    assert caught(jax.checkpoint(attention), *GROUPED) == {ATTENTION: 1}
 
 
-def test_vmap_has_the_bits_of_jax() -> None:
-    many = tuple(jnp.stack([x, 2 * x]) for x in GROUPED)
-    backward = {BACKWARD: 1} if knows_sums() else {}
-    assert with_and_without(jax.vmap(attention), *many) == {FORWARD: 1}
-    assert with_and_without(gradients(jax.vmap(attention)), *many) == {FORWARD: 1, **backward}
-
-
-# ---- modules of flax ----
-
-
+@pytest.mark.slow
 def test_modules_of_flax() -> None:
-    x = _normal(5, 2, 7, 16)
+    """Softmax, and attention of jax.nn in that of flax, are part of the decomposition."""
+    import flax.linen as nn
+    from flax import nnx
+
     module = nn.MultiHeadDotProductAttention(num_heads=2)
-    variables = module.init(jax.random.key(1), x)
-    causal = nn.make_causal_mask(x[..., 0])
-    linen = partial(module.apply, variables, mask=causal)
+    variables = module.init(jax.random.key(1), HIDDEN)
+    linen = partial(module.apply, variables, mask=nn.make_causal_mask(HIDDEN[..., 0]))
     made = nnx.MultiHeadAttention(num_heads=2, in_features=16, decode=False, rngs=nnx.Rngs(0))
     graph, state = nnx.split(made)
-    backward = {BACKWARD: 1} if knows_sums() else {}
+    entries = (NAME, "softmax")
     for run in (linen, lambda x: nnx.merge(graph, state)(x)):
-        found = with_and_without(gradients(run), x, entries=(NAME, "softmax"))
-        assert found == {FORWARD: 1, **backward}
+        assert caught(gradients(run), HIDDEN, entries=entries) == BOTH
+    keeping = partial(module.apply, variables, sow_weights=True, mutable=["intermediates"])
+    assert caught(keeping, HIDDEN, entries=entries) == {"ptxla.softmax": 1}
 
 
-# ---- what falls back ----
+# ---- what is left alone ----
 
 
-def _of_linen(**options: Any) -> Callable[..., Any]:
-    return partial(nn.dot_product_attention, **options)
+def test_what_is_left_alone() -> None:
+    import flax.linen as nn
+    from flax import nnx
+
+    def of_linen(**options: Any) -> Function:
+        return partial(nn.dot_product_attention, **options)
+
+    lengths, key = jnp.asarray([3, 2], jnp.int32), jax.random.key(7)
+    programs: dict[str, tuple[Function, str]] = {
+        "lengths of keys": (
+            partial(attention, key_value_seq_lengths=lengths),
+            "lengths of sequences",
+        ),
+        "lengths of queries": (
+            partial(attention, query_seq_lengths=lengths),
+            "lengths of sequences",
+        ),
+        "window": (partial(attention, is_causal=True, local_window_size=2), "a local window"),
+        "scale": (
+            lambda q, k, v: attention(q, k, v, scale=jnp.abs(q).max()),
+            "scale is an array",
+        ),
+        "types": (
+            lambda q, k, v: nn.dot_product_attention(q, k.astype(jnp.bfloat16), v),
+            "no arrays of one type of floats",
+        ),
+        "dropout": (of_linen(dropout_rng=key, dropout_rate=0.5), "weights are dropped out"),
+        "dropout of nnx": (
+            partial(nnx.dot_product_attention, dropout_rng=key, dropout_rate=0.5),
+            "weights are dropped out",
+        ),
+        "precision": (of_linen(precision="highest"), "a precision is given"),
+        "type of the computation": (
+            of_linen(dtype=jnp.bfloat16),
+            "another type than the computation",
+        ),
+        "products": (of_linen(einsum_dot_general=jax.lax.dot_general), "functions for products"),
+        "bias": (
+            lambda q, k, v: attention(q, k, v, MASK.astype(jnp.int32)),
+            "the bias is no array of floats",
+        ),
+    }
+    if "return_residual" in inspect.signature(attention).parameters:  # jax 0.7.1 has none
+        residual = partial(attention, return_residual=True)
+        programs["residual"] = residual, "the logarithms of sums are a result too"
+    assert_left_alone({n: (NAME, (run, ALIKE), why) for n, (run, why) in programs.items()})
+    with enable_x64():
+        wide = tuple(x.astype(jnp.float64) for x in GROUPED)
+        why = "JAX computes the softmax of f64 in f32"
+        assert_left_alone({"f64": (NAME, (attention, wide), why)})
 
 
-LENGTHS = jnp.array([3, 2], jnp.int32)
-KEY = jax.random.key(7)
-FALLBACKS: dict[str, tuple[Callable[..., Any], str]] = {
-    "lengths of keys": (partial(attention, key_value_seq_lengths=LENGTHS), "lengths of sequences"),
-    "lengths of queries": (partial(attention, query_seq_lengths=LENGTHS), "lengths of sequences"),
-    "window": (partial(attention, is_causal=True, local_window_size=2), "a local window"),
-    "scale": (
-        lambda q, k, v: attention(q, k, v, scale=jnp.abs(q).max()),
-        "scale is an array",
+def test_mistakes_are_those_of_jax() -> None:
+    calls: dict[str, Function] = {
+        "implementation": partial(attention, *GROUPED, implementation="other"),
+        "mask": partial(attention, *GROUPED, mask=MASK.astype(jnp.float32)),
+        "bias": partial(attention, *GROUPED, bias=BIAS[..., :5]),
+    }
+    assert_same_errors(calls, NAME)
+
+
+# ---- under vmap: one composite for all calls ----
+
+
+LOGITS = normal(0, 4, 5, 7)
+LABELS = jnp.asarray(np.random.default_rng(1).integers(0, 7, (4, 5)), jnp.int32)
+QUERY, KEY, VALUE = normal(2, 3, 2, 5, 4, 8), normal(3, 3, 2, 6, 2, 8), normal(4, 3, 2, 6, 2, 8)
+BIASES = normal(5, 3, 2, 4, 5, 6)
+MASKS = jnp.asarray(np.asarray(BIASES) > -1)
+OF_ONE = (QUERY[:, 0], KEY[:, 0], VALUE[:, 0])
+"""Without a batch, as in programs that compute one example."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A function under `jax.vmap` and its arrays."""
+
+    function: Function
+    arrays: tuple[Any, ...]
+    operands: str
+    """Types of the composite's operands."""
+    axes: Any = 0
+
+    @property
+    def entry(self) -> str:
+        return LOSS_NAME if self.function is loss else NAME
+
+
+def _with_mask(q: Any, k: Any, v: Any, m: Any) -> Any:
+    return attention(q, k, v, mask=m)
+
+
+ROWS = "tensor<20x7xf32>, tensor<20xi32>"
+ALL = "tensor<6x5x4x8xf32>, tensor<6x6x2x8xf32>, tensor<6x6x2x8xf32>"
+EACH = "tensor<3x5x4x8xf32>, tensor<3x6x2x8xf32>, tensor<3x6x2x8xf32>"
+MAPPED = {
+    "loss": Mapped(loss, (LOGITS, LABELS), ROWS),
+    "loss of one row": Mapped(loss, (LOGITS[:, 0], LABELS[:, 0]), "tensor<4x7xf32>, tensor<4xi32>"),
+    "labels for all": Mapped(loss, (LOGITS, LABELS[0]), ROWS, (0, None)),
+    "another axis": Mapped(loss, (LOGITS, LABELS), ROWS, (1, 1)),
+    "attention": Mapped(attention, (QUERY, KEY, VALUE), ALL),
+    "attention of one example": Mapped(partial(attention, is_causal=True), OF_ONE, EACH),
+    "mask for all": Mapped(
+        _with_mask, (QUERY, KEY, VALUE, MASKS[0]), f"{ALL}, tensor<6x4x5x6xi1>", (0, 0, 0, None)
     ),
-    "types": (
-        lambda q, k, v: _of_linen()(q, k.astype(jnp.bfloat16), v),
-        "no arrays of one type of floats",
+    "bias and mask": Mapped(
+        lambda q, k, v, b: attention(q, k, v, b, b > -1),
+        (QUERY, KEY, VALUE, BIASES),
+        f"{ALL}, tensor<6x4x5x6xi1>, tensor<6x4x5x6xf32>",
     ),
-    "dropout": (_of_linen(dropout_rng=KEY, dropout_rate=0.5), "weights are dropped out"),
-    "dropout of nnx": (
-        partial(nnx.dot_product_attention, dropout_rng=KEY, dropout_rate=0.5),
-        "weights are dropped out",
-    ),
-    "precision": (_of_linen(precision="highest"), "a precision is given"),
-    "type of the computation": (
-        _of_linen(dtype=jnp.bfloat16),
-        "another type than the computation",
-    ),
-    "products": (_of_linen(einsum_dot_general=jax.lax.dot_general), "functions for products"),
-    "bias": (
-        lambda q, k, v: attention(q, k, v, MASK.astype(jnp.int32)),
-        "the bias is no array of floats",
+    "mask of one example": Mapped(
+        _with_mask, (*OF_ONE, MASKS[:, 0]), f"{EACH}, tensor<3x4x5x6xi1>"
     ),
 }
 
 
-@pytest.mark.parametrize("case", FALLBACKS.values(), ids=FALLBACKS)
-def test_fallback(case: tuple[Callable[..., Any], str]) -> None:
-    run, reason = case
-    assert with_and_without(run, *ALIKE) == {}
-    assert _has_reason(reason)
+def _caught_of_all(change: Function) -> tuple[str, Counter[str]]:
+    """A program of all functions under `jax.vmap`, and its composites."""
+    calls: dict[str, Call] = {name: (change(one), one.arrays) for name, one in MAPPED.items()}
+    text = all_with_and_without(calls, NAME, LOSS_NAME)
+    return text, names(text)
 
 
-def _has_reason(reason: str) -> bool:
-    """Whether a call of this file was left alone for a reason."""
-    found = composites.jax.stats().entries[FORWARD].fallbacks
-    return any(__file__ in site for f in found if reason in f.reason for site in f.sites)
+def test_vmap() -> None:
+    text, found = _caught_of_all(lambda one: jax.vmap(one.function, one.axes))
+    assert found == Counter(f"ptxla.{one.entry}" for one in MAPPED.values())
+    assert [name for name, one in MAPPED.items() if f": ({one.operands}) -> " not in text] == []
 
 
-def test_weights_that_are_kept() -> None:
-    x = _normal(5, 2, 7, 16)
-    module = nn.MultiHeadDotProductAttention(num_heads=2)
-    variables = module.init(jax.random.key(1), x)
-    run = partial(module.apply, variables, sow_weights=True, mutable=["intermediates"])
-    assert with_and_without(run, x, entries=(NAME, "softmax")) == {"ptxla.softmax": 1}
-    assert _has_reason("the program keeps the weights")
+@pytest.mark.slow
+def test_gradients_under_vmap() -> None:
+    """Those of each call are JAX's operations, with the same bits."""
+    _, found = _caught_of_all(lambda one: gradients(jax.vmap(one.function, one.axes)))
+    expected = [n for one in MAPPED.values() for n in (f"ptxla.{one.entry}", *backward(one.entry))]
+    assert found == Counter(expected)
+
+    def each(one: Mapped) -> Function:
+        return jax.vmap(jax.grad(partial(weighted, one.function)), one.axes)
+
+    assert _caught_of_all(each)[1] == {}
 
 
-def test_log_sum_exp_as_a_result() -> None:
-    run = partial(attention, return_residual=True)
-    if "return_residual" in inspect.signature(attention).parameters:
-        assert with_and_without(run, *ALIKE) == {}
-        assert _has_reason("the logarithms of sums are a result too")
-    else:  # jax 0.7.1
-        with composites.jax.enabled(NAME), pytest.raises(TypeError, match="return_residual"):
-            run(*ALIKE)
+@pytest.mark.slow
+def test_gradient_of_an_input_with_other_uses() -> None:
+    """JAX adds up gradients one by one, in an order that differs between its releases. A composite
+    stays only where its gradient is the first one, so the bits are the same in any place."""
+    calls: dict[str, Call] = {}
+    for place in range(3):
+        uses = [lambda logits: jnp.sin(logits).sum(-1), lambda x: jax.nn.logsumexp(x, -1)]
+        uses.insert(place, lambda logits: jax.vmap(loss)(logits, LABELS))
+        program = jax.grad(lambda logits, uses=uses: sum(use(logits) for use in uses).sum())
+        calls[f"place {place}"] = program, (LOGITS,)
+    text = all_with_and_without(calls, LOSS_NAME)
+    assert set(composite_names(text)) <= {LOSS, f"{LOSS}_backward"}
 
 
-def test_f64() -> None:
-    with enable_x64():
-        wide = [x.astype(jnp.float64) for x in GROUPED]
-        assert with_and_without(attention, *wide) == {}
-    assert _has_reason("JAX computes the softmax of f64 in f32")
+@pytest.mark.slow
+def test_the_composite_means_all_calls() -> None:
+    """What the entry computes of the merged arrays is what the calls compute one by one."""
+
+    def merged(array: Any) -> Any:
+        return array.reshape(-1, *array.shape[2:])
+
+    pairs = (
+        (
+            composites.jax.cross_entropy_loss(merged(LOGITS), merged(LABELS), reduction=0),
+            merged(jax.vmap(loss)(LOGITS, LABELS)),
+        ),
+        (
+            composites.jax.dot_product_attention(*map(merged, (QUERY, KEY, VALUE))),
+            merged(jax.vmap(attention)(QUERY, KEY, VALUE)),
+        ),
+        (
+            composites.jax.dot_product_attention(*OF_ONE, is_causal=True),
+            jax.vmap(partial(attention, is_causal=True))(*OF_ONE),
+        ),
+    )
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"implementation": "other"}, "Unsupported implementation option: other"),
-        ({"mask": MASK.astype(jnp.float32)}, "mask dtype should be bool"),
-        ({"bias": BIAS[..., :5]}, "shapes"),
-    ],
-    ids=["implementation", "mask", "bias"],
-)
-def test_mistakes_are_those_of_jax(options: dict[str, Any], message: str) -> None:
-    with composites.jax.enabled(NAME), pytest.raises((ValueError, TypeError), match=message):
-        attention(*GROUPED, **options)
-    assert "implementation" not in options or _has_reason("the implementation 'other'")
+@pytest.mark.slow
+def test_what_one_composite_cannot_be() -> None:
+    """Keys for all calls, a bias for the whole batch of each call, and calls of calls."""
+    shared = gradients(jax.vmap(attention, (0, None, None)))
+    assert caught(shared, QUERY, KEY[0], VALUE[0]) == {}
+    assert caught(jax.vmap(attention), QUERY, KEY, VALUE, BIASES[:, :1]) == {}
+    many = [array[:, :, None] for array in (QUERY, KEY, VALUE)]
+    assert caught(jax.vmap(jax.vmap(attention)), *many) == {}
+
+
+def test_equal_calls_of_many_share_a_decomposition() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return jax.vmap(loss)(x, LABELS).sum() + jax.vmap(loss)(y, LABELS).sum()
+
+    text = with_and_without(jax.grad(program, (0, 1)), (LOSS_NAME,), LOGITS, LOGITS + 1)
+    found = names(text)
+    if knows_sums():
+        assert found == {LOSS: 2, f"{LOSS}_backward": 2}
+        assert text.count("func.func private") == 2
+    else:  # the gradient is JAX's operations, and nothing else is asked for
+        assert not found
+
+
+@pytest.mark.slow
+def test_transformations_of_many() -> None:
+    def many(logits: Any) -> Any:
+        return jax.vmap(loss)(logits, LABELS)
+
+    def scanned(logits: Any) -> Any:
+        def step(total: Any, factor: Any) -> tuple[Any, None]:
+            return total + many(logits * factor).sum(), None
+
+        return jax.lax.scan(step, jnp.zeros(()), jnp.arange(3.0))[0]
+
+    assert caught(scanned, LOGITS, entries=(LOSS_NAME,)) == {LOSS: 1}
+    tangent = jnp.ones_like(LOGITS)
+    pushed = lambda x: jax.jvp(many, (x,), (tangent,))  # noqa: E731
+    assert LOSS in caught(pushed, LOGITS, entries=(LOSS_NAME,))
+    total = lambda x: many(x).sum()  # noqa: E731
+    twice = jax.grad(lambda x: jnp.square(jax.grad(total)(x)).sum())
+    kept = jax.grad(jax.checkpoint(total))
+    expected = jax.jit(lambda x: (twice(x), kept(x)))(LOGITS)
+    with composites.jax.enabled(LOSS_NAME):
+        compiled = [jax.jit(one).lower(LOGITS) for one in (twice, kept)]
+    for one, right in zip(compiled, expected, strict=True):
+        found = composite_names(one.as_text())
+        assert found == [LOSS, f"{LOSS}_backward"] if knows_sums() else set(found) <= {LOSS}
+        np.testing.assert_allclose(one.compile()(LOGITS), right, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("name", ["softmax", NAME])
+def test_symbolic_sizes(name: str, mapped: bool) -> None:
+    """JAX maps the softmax of its attention over the batch. JAX can have no composite there."""
+    program = jax.grad(lambda x: jnp.square(attention(x, 2 * x, x + 1)).sum())
+    program = jax.vmap(program) if mapped else program
+    values = QUERY if mapped else QUERY[0]
+    (batch,) = jax.export.symbolic_shape("batch")
+    type_ = jax.ShapeDtypeStruct((batch, *values.shape[1:]), values.dtype)
+    before = jax.export.export(jax.jit(program))(type_)
+    with composites.jax.enabled(name):
+        exported = jax.export.export(jax.jit(program))(type_)
+    assert "stablehlo.composite" not in exported.mlir_module()
+    np.testing.assert_allclose(exported.call(values), before.call(values), rtol=1e-5, atol=1e-5)

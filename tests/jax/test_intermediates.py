@@ -61,6 +61,7 @@ def test_transformations() -> None:
             np.testing.assert_allclose(mine, right, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_second_derivatives() -> None:
     def plain(x: jax.Array, w: jax.Array) -> jax.Array:
         named = composites.intermediate(jnp.sin(x), "named")

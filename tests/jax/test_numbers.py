@@ -10,15 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from composites_testing.jax_calls import TorchCall, array_of, calls, entry_name, some_fast
+from composites_testing.jax_calls import TorchCall, array_of, calls
+from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, some_fast
 
-from composites.registry.catalog import load_catalog
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.entries import Entries
 from lowering.stablehlo.run import enable_x64
 
-ENTRIES = Entries(load_catalog(files=()))
-RANDOM = ("dropout", "drop_path")
 TOLERANCE = 1e-4
 """Of the greatest value of a result."""
 IN_BF16 = {"muon": 5e-2, "zeropower_via_newtonschulz": 5e-2}

@@ -9,19 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composites_testing.jax_calls import composite_names, differentiable, entry_name, some_fast
-from composites_testing.selection import exhaustive
+from composites_testing.jax_calls import composite_names, differentiable
+from composites_testing.jax_entries import ENTRIES, RANDOM, entry_name, example_of, some_fast
 
 import composites.jax
 from composites.errors import LoweringError
-from composites.registry.catalog import load_catalog
-from lowering.example_calls import NoExample
-from lowering.jax_entries.availability import as_jax_call, examples_of
+from lowering.jax_entries.availability import as_jax_call
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.entries import Entries
 
-ENTRIES = Entries(load_catalog(files=()))
-RANDOM = ("dropout", "drop_path")
 FAST = ("batch_norm_inference", "layer_norm", "group_norm", "mm", "grid_sampler_2d", "addmm")
 
 # Numbers of arrays, for which PyTorch has no derivative: weights of losses, and statistics.
@@ -55,9 +50,8 @@ def total(call: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_some_gradients_are_those_of_all(definition: Definition) -> None:
-    examples = examples_of(definition)
-    assert not isinstance(examples, NoExample), examples.reason
-    call, arrays = as_jax_call(ENTRIES, definition, examples[0])
+    example = example_of(definition)
+    call, arrays = as_jax_call(ENTRIES, definition, example)
     constants = CONSTANTS.get(definition.entry.name, ())
     for place in constants:
         with pytest.raises(LoweringError, match="is not differentiable with respect to argument"):
@@ -87,6 +81,7 @@ def plain_batch_norm(x: Any, weight: Any, bias: Any) -> Any:
     return ((scaled * weight[:, None] + bias[:, None]) ** 2).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
 def test_batch_norm(places: tuple[int, ...]) -> None:
     """The backward is a composite if PyTorch's decomposition gives all three gradients, which it
@@ -101,8 +96,8 @@ def test_batch_norm(places: tuple[int, ...]) -> None:
     assert "ptxla.batch_norm_inference" in names
 
 
-@pytest.mark.parametrize("number", exhaustive(0))
-def test_all_but_random_numbers_are_available(number: int) -> None:
+@pytest.mark.exhaustive
+def test_all_but_random_numbers_are_available() -> None:
     missing = [one for one in composites.jax.available() if not one.is_available]
     assert missing
     assert [str(one) for one in missing if "random" not in (one.reason or "")] == []

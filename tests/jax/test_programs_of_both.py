@@ -10,20 +10,17 @@ from typing import Any
 import jax
 import pytest
 import torch
-from composites_testing.jax_calls import differentiable, entry_name, signatures, some_fast
+from composites_testing.jax_calls import differentiable, signatures
+from composites_testing.jax_entries import CATALOG, ENTRIES, entry_name, example_of, some_fast
 
 from composites.allowlist import resolve
-from composites.registry.catalog import load_catalog
 from lowering import activation
-from lowering.example_calls import ExampleCall, NoExample
-from lowering.jax_entries.availability import as_jax_call, examples_of
+from lowering.example_calls import ExampleCall
+from lowering.jax_entries.availability import as_jax_call
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.entries import Entries
 from lowering.locking import recorded
 from lowering.stablehlo.run import enable_x64
 
-CATALOG = load_catalog(files=())
-ENTRIES = Entries(CATALOG)
 # They draw random numbers, have no example, or have none that torch_xla's kernels accept.
 NOT_COMPARED = {
     "batch_norm_inference": "torch_xla's backward of the example needs statistics of training",
@@ -99,9 +96,8 @@ def _gradient(call: Callable[..., Any], arrays: list[Any], chosen: list[int]) ->
 @pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_they_have_the_same_composites(definition: Definition) -> None:
-    examples = examples_of(definition)
-    assert not isinstance(examples, NoExample), examples.reason
+    example = example_of(definition)
     for leaves in (0, 1) if definition.entry.derives or definition.backward else (0,):
-        theirs = of_pytorch(definition, examples[0], leaves)
+        theirs = of_pytorch(definition, example, leaves)
         assert theirs, "the example is a composite"
-        assert of_jax(definition, examples[0], leaves) == theirs
+        assert of_jax(definition, example, leaves) == theirs

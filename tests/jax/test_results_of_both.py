@@ -11,19 +11,22 @@ import numpy as np
 import pytest
 import torch
 import torch_xla
-from composites_testing.jax_calls import array_of, entry_name, some_fast
+from composites_testing.jax_calls import array_of
+from composites_testing.jax_entries import (
+    CATALOG,
+    ENTRIES,
+    RANDOM,
+    entry_name,
+    example_of,
+    some_fast,
+)
 
-from composites.registry.catalog import load_catalog
 from lowering import activation
-from lowering.example_calls import ExampleCall, NoExample
-from lowering.jax_entries.availability import as_jax_call, examples_of
+from lowering.example_calls import ExampleCall
+from lowering.jax_entries.availability import as_jax_call
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.entries import Entries
 from lowering.stablehlo.run import enable_x64
 
-CATALOG = load_catalog(files=())
-ENTRIES = Entries(CATALOG)
-RANDOM = ("dropout", "drop_path")
 UNLIKE = {
     "hardtanh_backward": "at a bound torch_xla's derivative is 1, and PyTorch's is 0",
     "log_sigmoid_backward": "the example's buffer is none of its input, and torch_xla reads it",
@@ -70,10 +73,9 @@ def on_jax(definition: Definition, example: ExampleCall) -> list[Any]:
 @pytest.mark.parametrize("definition", some_fast(definitions(), *FAST), ids=entry_name)
 @pytest.mark.filterwarnings("ignore")
 def test_results(definition: Definition) -> None:
-    examples = examples_of(definition)
-    assert not isinstance(examples, NoExample), examples.reason
-    theirs = on_torch_xla(definition, examples[0])
-    for ours, result in zip(on_jax(definition, examples[0]), theirs, strict=True):
+    example = example_of(definition)
+    theirs = on_torch_xla(definition, example)
+    for ours, result in zip(on_jax(definition, example), theirs, strict=True):
         wide = np.asarray(result).astype(np.float64 if result.dtype.kind != "c" else complex)
         assert ours.shape == wide.shape
         scale = max(1.0, float(np.abs(wide).max(initial=0)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -13,19 +13,101 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from composites_testing.jax_calls import composite_names
+from composites_testing.jax_subjects import SUBJECTS, Subject
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import composites.jax
 
-X = jnp.linspace(-2.0, 2.0, 24).reshape(4, 6)
-WEIGHT = jnp.arange(18.0).reshape(6, 3)
-MANY = jnp.stack([X, 2 * X, X - 1])
+Function = Callable[..., Any]
+
+X = jnp.asarray(np.linspace(-2, 2, 24).reshape(4, 6), jnp.float32)
+WEIGHT = jnp.asarray(np.arange(18).reshape(6, 3), jnp.float32)
+MANY = np.asarray(X) * np.asarray([[[1.0]], [[2.0]], [[-1.0]]], np.float32)
 
 
-def compare(function: Callable[..., Any], plain: Callable[..., Any], *arrays: Any) -> Counter[str]:
+def squares(function: Function) -> Function:
+    return lambda x: (function(x) ** 2).sum()
+
+
+def functions_of(function: Function, *arrays: Any) -> int:
+    text = jax.jit(function).lower(*arrays).as_text()
+    return int(text.count("func.func private"))
+
+
+def pushed(function: Function) -> Function:
+    return lambda x: jax.jvp(function, (x,), (jnp.cos(x),))
+
+
+def second(function: Function) -> Function:
+    return jax.grad(lambda x: (jax.grad(squares(function))(x) ** 2).sum())
+
+
+def scanned(function: Function) -> Function:
+    return lambda x: jax.lax.scan(lambda c, _: (function(c) * 0.5, None), x, None, 3)[0].sum()
+
+
+def repeated(function: Function) -> Function:
+    return lambda x: jax.lax.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, function(c[1])), (0, x)
+    )[1]
+
+
+def sharded(function: Function) -> Function:
+    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
+    return jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)
+
+
+FORWARD, BOTH = (1, 0), (1, 1)
+CHANGES: dict[str, tuple[Function, Any, tuple[int, int] | None]] = {
+    "jit": (lambda f: f, X, FORWARD),
+    "grad": (lambda f: jax.grad(squares(f)), X, BOTH),
+    "grad of grad": (second, X, None),
+    "jvp": (pushed, X, FORWARD),
+    "vmap": (jax.vmap, MANY, FORWARD),
+    "vmap over other dimensions": (
+        lambda f: jax.vmap(f, in_axes=1, out_axes=2), np.moveaxis(MANY, 0, 1), FORWARD,
+    ),
+    "vmap of grad": (lambda f: jax.vmap(jax.grad(squares(f))), MANY, BOTH),
+    "grad of vmap": (lambda f: jax.grad(squares(jax.vmap(f))), MANY, BOTH),
+    "jacfwd": (lambda f: jax.jacfwd(squares(f)), X, None),
+    "jacrev": (lambda f: jax.jacrev(squares(f)), X, None),
+    "hessian": (lambda f: jax.hessian(squares(f)), X, None),
+    "scan": (lambda f: jax.grad(scanned(f)), X, BOTH),
+    "while_loop": (repeated, X, FORWARD),
+    "shard_map": (sharded, X, FORWARD),
+    "grad of shard_map": (lambda f: jax.grad(squares(sharded(f))), X, BOTH),
+}  # fmt: skip
+"""Transformations, what they are called with, and how many composites a subject is then, forward
+and backward."""
+SLOW = ("grad of grad", "jacfwd", "jacrev", "hessian", "vmap over other dimensions", "grad of vmap")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CHANGES]
+)
+def test_transformations(name: str) -> None:
+    change, x, counts = CHANGES[name]
+
+    def program(of_entries: bool) -> Any:
+        runs = {s.name: s.run if of_entries else s.plain for s in SUBJECTS}
+        return jax.jit(lambda x: {name: change(run)(x) for name, run in runs.items()})
+
+    lowered = program(True).lower(x)
+    ours, theirs = lowered.compile()(x), program(False)(x)
+    close = partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
+    jax.tree.map(close, ours, theirs)
+    assert [a.dtype for a in jax.tree.leaves(ours)] == [a.dtype for a in jax.tree.leaves(theirs)]
+    found = Counter(composite_names(lowered.as_text()))
+    if counts is not None:
+        expected = {s.name: counts[0] for s in SUBJECTS} | {s.backward: counts[1] for s in SUBJECTS}
+        assert found == {name: count for name, count in expected.items() if count}
+
+
+def compare(function: Function, plain: Function, *arrays: Any) -> Counter[str]:
     """The composites of a program, whose numbers are compared with those of another one."""
     lowered = jax.jit(function).lower(*arrays)
-    ours, theirs = jax.tree.leaves(lowered.compile()(*arrays)), jax.tree.leaves(plain(*arrays))
+    ours = jax.tree.leaves(lowered.compile()(*arrays))
+    theirs = jax.tree.leaves(jax.jit(plain)(*arrays))
     for one, other in zip(ours, theirs, strict=True):
         assert one.dtype == other.dtype
         wide = np.asarray(one, np.float64), np.asarray(other, np.float64)
@@ -34,59 +116,19 @@ def compare(function: Callable[..., Any], plain: Callable[..., Any], *arrays: An
     return Counter(composite_names(lowered.as_text()))
 
 
-def squares(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda x: (function(x) ** 2).sum()
-
-
-def functions_of(function: Callable[..., Any], *arrays: Any) -> int:
-    text = jax.jit(function).lower(*arrays).as_text()
-    return int(text.count("func.func private"))
-
-
-def test_jit_and_outside(subject: Any) -> None:
-    assert compare(subject.run, subject.plain, X) == {subject.name: 1}
-    np.testing.assert_allclose(subject.run(X), subject.plain(X), rtol=1e-5, atol=1e-6)
-
-
-def test_grad(subject: Any) -> None:
-    found = compare(jax.grad(squares(subject.run)), jax.grad(squares(subject.plain)), X)
-    assert found == {subject.name: 1, subject.backward: 1}
-
-
-def test_grad_outside_of_jit(subject: Any) -> None:
-    ours, theirs = jax.grad(squares(subject.run))(X), jax.grad(squares(subject.plain))(X)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-
-
-def test_without_jit(subject: Any) -> None:
+def test_outside_of_jit(subject: Subject) -> None:
+    ours, theirs = subject.run(X), jax.jit(subject.plain)(X)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    value_and_gradient = jax.value_and_grad(squares(subject.run))
+    expected = jax.jit(jax.value_and_grad(squares(subject.plain)))(X)
+    close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
+    jax.tree.map(close, value_and_gradient(X), expected)
     with jax.disable_jit():
-        ours, gradient = jax.value_and_grad(squares(subject.run))(X)
-        theirs, expected = jax.value_and_grad(squares(subject.plain))(X)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
-    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_grad_of_grad(subject: Any) -> None:
-    def second(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return jax.grad(lambda x: (jax.grad(squares(function))(x) ** 2).sum())
-
-    ours, theirs = second(subject.run)(X), second(subject.plain)(X)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
-
-
-def test_forward_mode(subject: Any) -> None:
-    def pushed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return lambda x: jax.jvp(function, (x,), (jnp.cos(x),))
-
-    assert compare(pushed(subject.run), pushed(subject.plain), X) == {subject.name: 1}
-
-
-def test_linear_transpose(subject: Any) -> None:
-    """A gradient is linear in that of the result, and its transpose pushes tangents forward."""
+        jax.tree.map(close, value_and_gradient(X), expected)
+    # A gradient is linear in that of the result, and its transpose pushes tangents forward.
     pull = jax.vjp(subject.run, X)[1]
     ours = jax.linear_transpose(lambda grad: pull(grad)[0], X)(jnp.cos(X))[0]
-    theirs = jax.jvp(subject.plain, (X,), (jnp.cos(X),))[1]
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    close(ours, jax.jit(pushed(subject.plain))(X)[1])
 
 
 def product(x: Any) -> Any:
@@ -110,36 +152,6 @@ def test_the_gradient_of_a_composite_of_tangents() -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("transform", [jax.jacfwd, jax.jacrev, jax.hessian])
-def test_jacobians(subject: Any, transform: Callable[..., Any]) -> None:
-    ours = transform(lambda x: squares(subject.run)(x))(X)
-    theirs = transform(lambda x: squares(subject.plain)(x))(X)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
-
-
-def test_vmap(subject: Any) -> None:
-    assert compare(jax.vmap(subject.run), jax.vmap(subject.plain), MANY) == {subject.name: 1}
-
-
-def test_vmap_over_other_dimensions(subject: Any) -> None:
-    moved = jnp.moveaxis(MANY, 0, 1)
-    ours = jax.vmap(subject.run, in_axes=1, out_axes=2)
-    theirs = jax.vmap(subject.plain, in_axes=1, out_axes=2)
-    assert compare(ours, theirs, moved) == {subject.name: 1}
-
-
-def test_vmap_of_grad(subject: Any) -> None:
-    ours = jax.vmap(jax.grad(squares(subject.run)))
-    theirs = jax.vmap(jax.grad(squares(subject.plain)))
-    assert compare(ours, theirs, MANY) == {subject.name: 1, subject.backward: 1}
-
-
-def test_grad_of_vmap(subject: Any) -> None:
-    ours = jax.grad(squares(jax.vmap(subject.run)))
-    theirs = jax.grad(squares(jax.vmap(subject.plain)))
-    assert compare(ours, theirs, MANY) == {subject.name: 1, subject.backward: 1}
-
-
 def test_the_attribute_moves_with_the_dimension() -> None:
     text = jax.jit(jax.vmap(lambda x: composites.jax.softmax(x, 0, False))).lower(MANY).as_text()
     assert "{dim = 1 : i64}" in text
@@ -157,16 +169,8 @@ def test_no_composite_says_what_it_does_not_compute() -> None:
     )
 
 
-def test_scan(subject: Any) -> None:
-    def loss(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return lambda x: jax.lax.scan(lambda c, _: (function(c) * 0.5, None), x, None, 3)[0].sum()
-
-    found = compare(jax.grad(loss(subject.run)), jax.grad(loss(subject.plain)), X)
-    assert found == {subject.name: 1, subject.backward: 1}
-
-
-def test_remat(subject: Any) -> None:
-    def loss(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def test_remat(subject: Subject) -> None:
+    def loss(function: Function) -> Function:
         return lambda x: (jax.checkpoint(lambda y: function(function(y)))(x) ** 2).sum()
 
     found = compare(jax.grad(loss(subject.run)), jax.grad(loss(subject.plain)), X)
@@ -175,30 +179,7 @@ def test_remat(subject: Any) -> None:
     assert found[subject.name] == (3 if subject.name == "ptxla.gelu" else 4)
 
 
-def test_while_loop(subject: Any) -> None:
-    def repeat(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return lambda x: jax.lax.while_loop(
-            lambda c: c[0] < 3, lambda c: (c[0] + 1, function(c[1])), (0, x)
-        )[1]
-
-    assert compare(repeat(subject.run), repeat(subject.plain), X) == {subject.name: 1}
-
-
-def test_shard_map(subject: Any) -> None:
-    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
-
-    def shards(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        spec = PartitionSpec("d")
-        return jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)
-
-    assert compare(shards(subject.run), shards(subject.plain), X) == {subject.name: 1}
-    found = compare(
-        jax.grad(squares(shards(subject.run))), jax.grad(squares(shards(subject.plain))), X
-    )
-    assert found == {subject.name: 1, subject.backward: 1}
-
-
-def test_explicit_shardings_leave_the_decomposition(subject: Any) -> None:
+def test_explicit_shardings_leave_the_decomposition(subject: Subject) -> None:
     mesh = jax.make_mesh((1,), ("d",), axis_types=(AxisType.Explicit,))
     with jax.set_mesh(mesh):
         x = jax.device_put(MANY, NamedSharding(mesh, PartitionSpec("d")))
@@ -211,7 +192,7 @@ def test_explicit_shardings_leave_the_decomposition(subject: Any) -> None:
         assert compare(run, plain, x) == {}
 
 
-def test_bfloat16(subject: Any) -> None:
+def test_bfloat16(subject: Subject) -> None:
     narrow = X.astype(jnp.bfloat16)
     if subject.name == "ptxla.layer_norm":  # its weights are of the same type
         weights = [jnp.linspace(0.5, 1.5, 6).astype(jnp.bfloat16), jnp.zeros(6, jnp.bfloat16)]
@@ -221,7 +202,7 @@ def test_bfloat16(subject: Any) -> None:
     assert compare(subject.run, subject.plain, narrow) == {subject.name: 1}
 
 
-def test_calls_of_a_kind_share_a_decomposition(subject: Any) -> None:
+def test_calls_of_a_kind_share_a_decomposition(subject: Subject) -> None:
     def loss(x: Any) -> Any:
         return reduce(lambda y, _: subject.run(y), range(20), x).sum()
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from composites_testing.passes import composite_module
 
 from lowering.stablehlo import (
     Comparison,
@@ -101,6 +102,7 @@ def test_numbers_without_times(load: Load) -> None:
     assert "(wrong)</text>" in wrong
 
 
+@pytest.mark.slow
 def test_every_distinct_call_is_compared(load: Load) -> None:
     module = load("transformer_step_torch_xla_2_9")
     comparison = compare(
@@ -152,7 +154,7 @@ def test_two_shapes_are_two_calls(load: Load) -> None:
     ],
 )
 def test_a_wrong_kernel_is_a_problem(load: Load, kernel: Any, message: str) -> None:
-    comparison = compare(load("block"), {"acme.twice": kernel})
+    comparison = compare(load("block"), {"acme.twice": kernel}, timed=False)
     assert problem(comparison).startswith("acme.twice")
     assert re.search(message, problem(comparison))
     assert comparison.calls[0].problem == problem(comparison)
@@ -169,16 +171,6 @@ def test_an_ignored_attribute_has_to_be_listed(load: Load) -> None:
     )
 
 
-def test_one_wrong_kernel_does_not_hide_the_others(load: Load) -> None:
-    comparison = compare(
-        load("block"), {"acme.twice": lambda x: x, "acme.tanh": lambda x: jnp.tanh(x)}
-    )
-    assert {row.call.name: row.problem is None for row in comparison.calls} == {
-        "acme.twice": False,
-        "acme.tanh": True,
-    }
-
-
 def test_composites_inside_the_decomposition_are_run(load: Load) -> None:
     comparison = compare(load("block"), {"ptxla.outer@1": lambda x, y: x - jnp.tanh(y)})
     assert comparison.problems == ()
@@ -193,36 +185,24 @@ def test_names_and_versions(load: Load) -> None:
         compare(load("block"), {"acme.twice": twice}, targets={"acme.twice": "k"})
     with pytest.raises(StableHLOError, match="nothing to compare"):
         compare(load("block"))
+    for tolerance in (-1.0, math.nan):
+        message = r"^the tolerance .* is not an error; give a number"
+        with pytest.raises(StableHLOError, match=message):
+            compare(load("block"), {"acme.twice": twice}, tolerance=tolerance)
 
 
-@pytest.mark.parametrize("tolerance", [-1.0, math.nan])
-def test_a_tolerance_that_is_no_error(load: Load, tolerance: float) -> None:
-    with pytest.raises(StableHLOError, match=r"^the tolerance .* is not an error; give a number"):
-        compare(load("block"), {"acme.twice": twice}, tolerance=tolerance)
-
-
+@pytest.mark.slow
 def test_the_tolerance_depends_on_the_type_and_can_be_given() -> None:
     def module(type_: str) -> Module:
-        return Module.parse(
-            f"""
-            func.func @main(%x: tensor<64x{type_}>) -> tensor<64x{type_}> {{
-              %0 = stablehlo.composite "acme.exp" %x {{decomposition = @impl}}
-                : (tensor<64x{type_}>) -> tensor<64x{type_}>
-              return %0 : tensor<64x{type_}>
-            }}
-            func.func private @impl(%x: tensor<64x{type_}>) -> tensor<64x{type_}> {{
-              %0 = stablehlo.exponential %x : tensor<64x{type_}>
-              return %0 : tensor<64x{type_}>
-            }}
-            """
-        )
+        tensor = f"tensor<64x{type_}>"
+        return composite_module("acme.exp", tensor, f"%r = stablehlo.exponential %x : {tensor}")
 
     def nearly(x: Any) -> Any:
         return (jnp.exp(x.astype("float32")) * 1.001).astype(x.dtype)
 
     tolerances = {"f64": 1e-12, "f32": 1e-5, "f16": 4e-3, "bf16": 2e-2, "f8E4M3FN": 0.125}
     for type_, tolerance in tolerances.items():
-        (row,) = compare(module(type_), {"acme.exp": nearly}).calls
+        (row,) = compare(module(type_), {"acme.exp": nearly}, timed=False).calls
         assert row.tolerance == tolerance
         assert (row.problem is None) == (tolerance > 1e-3), row.problem
     assert compare(module("f32"), {"acme.exp": nearly}, tolerance=0.002).problems == ()
@@ -234,38 +214,19 @@ def test_the_tolerance_depends_on_the_type_and_can_be_given() -> None:
 
 
 def test_integer_results_have_to_be_equal() -> None:
-    module = Module.parse(
-        """
-        func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
-          %0 = stablehlo.composite "acme.id" %x {decomposition = @impl}
-            : (tensor<4xi32>) -> tensor<4xi32>
-          return %0 : tensor<4xi32>
-        }
-        func.func private @impl(%x: tensor<4xi32>) -> tensor<4xi32> { return %x : tensor<4xi32> }
-        """
-    )
+    module = composite_module("acme.id", "tensor<4xi32>")
     assert compare(module, {"acme.id": lambda x: x + 0}).problems == ()
     wrong = compare(module, {"acme.id": lambda x: x.at[0].add(1)})
     assert "its error is 0.25, and 0 is allowed" in problem(wrong)
 
 
 def test_why_there_is_no_f64() -> None:
-    module = Module.parse(
-        """
-        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = stablehlo.composite "acme.abs" %x {decomposition = @impl}
-            : (tensor<4xf32>) -> tensor<4xf32>
-          return %0 : tensor<4xf32>
-        }
-        func.func private @impl(%x: tensor<4xf32>) -> tensor<4xf32> {
+    body = """
           %m = stablehlo.constant dense<2147483647> : tensor<4xi32>
           %0 = stablehlo.bitcast_convert %x : (tensor<4xf32>) -> tensor<4xi32>
           %1 = stablehlo.and %0, %m : tensor<4xi32>
-          %2 = stablehlo.bitcast_convert %1 : (tensor<4xi32>) -> tensor<4xf32>
-          return %2 : tensor<4xf32>
-        }
-        """
-    )
+          %r = stablehlo.bitcast_convert %1 : (tensor<4xi32>) -> tensor<4xf32>"""
+    module = composite_module("acme.abs", "tensor<4xf32>", body)
     comparison = compare(module, {"acme.abs": lambda x: jnp.abs(x)})
     numbers = comparison.calls[0].numbers
     assert comparison.problems == ()
@@ -305,11 +266,14 @@ IGNORED = {"acme.twice": ["axis", "scale"]}
         ("twice_no_attribute", IGNORED, None),
     ],
 )
+@pytest.mark.slow
 def test_a_kernel_in_cpp(
     target: str, ignored: Any, message: str | None, load: Load, library: Path
 ) -> None:
     register_targets([target], [library])
-    comparison = compare(load("block"), targets={"acme.twice": target}, ignored=ignored)
+    comparison = compare(
+        load("block"), targets={"acme.twice": target}, ignored=ignored, timed=False
+    )
     if message is None:
         assert comparison.problems == ()
     else:
@@ -317,6 +281,7 @@ def test_a_kernel_in_cpp(
         assert problem(comparison).startswith("acme.twice(tensor<4x8xf32>)")
 
 
+@pytest.mark.slow
 def test_what_is_not_registered_is_a_problem(load: Load, library: Path, tmp_path: Path) -> None:
     assert "nobody_has_this" in problem(
         compare(load("block"), targets={"acme.twice": "nobody_has_this"})
@@ -342,9 +307,9 @@ def operands(types: str, results: str, body: str) -> Any:
     return made
 
 
-def test_indices_are_in_range_and_reach_its_end() -> None:
-    made = operands(
-        "%w: tensor<50x3xf32>, %i: tensor<400xi64>", "tensor<400x3xf32>",
+INTEGERS = {
+    "of a gather": (
+        "%w: tensor<50x3xf32>, %i: tensor<400xi64>", "tensor<400x3xf32>", 1, (0, 49),
         """
         %c = stablehlo.convert %i : (tensor<400xi64>) -> tensor<400xi32>
         %r = stablehlo.reshape %c : (tensor<400xi32>) -> tensor<400x1xi32>
@@ -353,13 +318,10 @@ def test_indices_are_in_range_and_reach_its_end() -> None:
           index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}>
           : (tensor<50x3xf32>, tensor<400x1xi32>) -> tensor<400x3xf32>
         return %0 : tensor<400x3xf32>""",
-    )  # fmt: skip
-    assert (made.arrays[1].min(), made.arrays[1].max()) == (0, 49)
-
-
-def test_indices_of_scatters_slices_and_labels() -> None:
-    made = operands(
-        "%x: tensor<40xf32>, %i: tensor<200x1xi32>, %u: tensor<200xf32>", "tensor<40xf32>",
+    ),
+    "of a scatter": (
+        "%x: tensor<40xf32>, %i: tensor<200x1xi32>, %u: tensor<200xf32>", "tensor<40xf32>", 1,
+        (0, 39),
         """
         %0 = "stablehlo.scatter"(%x, %i, %u) ({
         ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -369,19 +331,9 @@ def test_indices_of_scatters_slices_and_labels() -> None:
             scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}
           : (tensor<40xf32>, tensor<200x1xi32>, tensor<200xf32>) -> tensor<40xf32>
         return %0 : tensor<40xf32>""",
-    )  # fmt: skip
-    assert (made.arrays[1].min(), made.arrays[1].max()) == (0, 39)
-    made = operands(
-        "%x: tensor<9x2xf32>, %i: tensor<i32>, %j: tensor<i32>", "tensor<8x2xf32>",
-        """
-        %0 = stablehlo.dynamic_slice %x, %i, %j, sizes = [8, 2]
-          : (tensor<9x2xf32>, tensor<i32>, tensor<i32>) -> tensor<8x2xf32>
-        return %0 : tensor<8x2xf32>""",
-    )  # fmt: skip
-    assert made.arrays[1] in (0, 1)
-    assert made.arrays[2] == 0
-    made = operands(
-        "%labels: tensor<300xi64>", "tensor<300x20xi1>",
+    ),
+    "labels": (
+        "%labels: tensor<300xi64>", "tensor<300x20xi1>", 0, (0, 19),
         """
         %0 = stablehlo.iota dim = 1 : tensor<300x20xi64>
         %1 = stablehlo.broadcast_in_dim %labels, dims = [0]
@@ -389,16 +341,31 @@ def test_indices_of_scatters_slices_and_labels() -> None:
         %2 = stablehlo.compare EQ, %0, %1
           : (tensor<300x20xi64>, tensor<300x20xi64>) -> tensor<300x20xi1>
         return %2 : tensor<300x20xi1>""",
-    )  # fmt: skip
-    assert (made.arrays[0].min(), made.arrays[0].max()) == (0, 19)
-
-
-def test_other_integers_are_small_and_positive() -> None:
-    made = operands(
-        "%step: tensor<100xi64>, %x: tensor<5xf32>", "tensor<100xi64>",
+    ),
+    "others": (
+        "%step: tensor<100xi64>, %x: tensor<5xf32>", "tensor<100xi64>", 0, (1, 4),
         "return %step : tensor<100xi64>",
-    )  # fmt: skip
-    assert (made.arrays[0].min(), made.arrays[0].max()) == (1, 4)
+    ),
+}  # fmt: skip
+"""Types, body, and the least and greatest number of one operand."""
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_are_in_range_and_reach_its_ends(name: str) -> None:
+    types, results, place, ends, body = INTEGERS[name]
+    found = operands(types, results, body).arrays[place]
+    assert (found.min(), found.max()) == ends
+
+
+def test_starts_of_slices_are_in_range() -> None:
+    body = """
+        %0 = stablehlo.dynamic_slice %x, %i, %j, sizes = [8, 2]
+          : (tensor<9x2xf32>, tensor<i32>, tensor<i32>) -> tensor<8x2xf32>
+        return %0 : tensor<8x2xf32>"""
+    types = "%x: tensor<9x2xf32>, %i: tensor<i32>, %j: tensor<i32>"
+    _, start, other = operands(types, "tensor<8x2xf32>", body).arrays
+    assert start in (0, 1)
+    assert other == 0
 
 
 def test_masks_leave_something_in_each_row() -> None:
@@ -425,19 +392,8 @@ def test_operands_are_positive_where_the_results_need_it() -> None:
 
 
 def test_results_that_are_never_finite_are_no_comparison() -> None:
-    module = Module.parse(
-        """
-        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = stablehlo.composite "acme.nan" %x {decomposition = @impl}
-            : (tensor<4xf32>) -> tensor<4xf32>
-          return %0 : tensor<4xf32>
-        }
-        func.func private @impl(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %c = stablehlo.constant dense<0x7FC00000> : tensor<4xf32>
-          return %c : tensor<4xf32>
-        }
-        """
-    )
+    body = "%r = stablehlo.constant dense<0x7FC00000> : tensor<4xf32>"
+    module = composite_module("acme.nan", "tensor<4xf32>", body)
     comparison = compare(module, {"acme.nan": lambda x: x * np.float32("nan")})
     assert "gives no finite number for normal operands" in problem(comparison)
 
@@ -494,16 +450,7 @@ def test_real_inputs_reach_the_calls(load: Load) -> None:
 
 
 def test_dynamic_shapes_are_a_problem() -> None:
-    module = Module.parse(
-        """
-        func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
-          %0 = stablehlo.composite "acme.f" %x {decomposition = @impl}
-            : (tensor<?xf32>) -> tensor<?xf32>
-          return %0 : tensor<?xf32>
-        }
-        func.func private @impl(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }
-        """
-    )
+    module = composite_module("acme.f", "tensor<?xf32>")
     assert "only calls with static shapes" in problem(compare(module, {"acme.f": lambda x: x}))
 
 
@@ -530,6 +477,9 @@ def mixed() -> Comparison:
         },
     )
     assert sorted(row.numbers is None for row in right.calls) == [False, False, True]
+    # One wrong kernel does not hide the others.
+    problems = {row.call.name: row.problem is not None for row in right.calls}
+    assert problems == {"acme.twice": True, "acme.tanh": False, "ptxla.outer": True}
     return right
 
 

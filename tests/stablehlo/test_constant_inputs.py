@@ -33,15 +33,14 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("element_type", VALUES)
-def test_an_argument_becomes_a_constant(element_type: str) -> None:
-    value, text = VALUES[element_type]
-    module = Module.parse(MODULE.replace("!T!", element_type))
-    result = constant_inputs(module, {1: value})
-    result.verify()
-    assert f"stablehlo.constant {text}" in result.text
-    assert "@main(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>)" in result.text
-    assert "stablehlo.add %arg0, %arg1" in result.text
+def test_an_argument_becomes_a_constant() -> None:
+    for element_type, (value, text) in VALUES.items():
+        module = Module.parse(MODULE.replace("!T!", element_type))
+        result = constant_inputs(module, {1: value})
+        result.verify()
+        assert f"stablehlo.constant {text}" in result.text
+        assert "@main(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>)" in result.text
+        assert "stablehlo.add %arg0, %arg1" in result.text
 
 
 def test_many_truth_values_are_written_as_numbers() -> None:

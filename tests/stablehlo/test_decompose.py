@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from composites_testing.passes import composite_module
 
 from lowering.stablehlo import (
     Module,
@@ -53,12 +54,15 @@ def test_only_and_keep(
 
 
 def test_calls_that_were_there_before_stay(load: Load) -> None:
-    text = load("block").text.rstrip().removesuffix("}")
-    text += (
-        "func.func @other(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
-        "  %0 = call @mine(%x) : (tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n"
-        "func.func private @mine(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
-        "  return %x : tensor<2xf32>\n}\n}"
+    text = (
+        load("block").text.rstrip().removesuffix("}")
+        + """
+        func.func @other(%x: tensor<2xf32>) -> tensor<2xf32> {
+          %0 = call @mine(%x) : (tensor<2xf32>) -> tensor<2xf32>
+          return %0 : tensor<2xf32>
+        }
+        func.func private @mine(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }}
+    """
     )
     assert "call @mine" in decompose(Module.parse(text)).text
 
@@ -88,28 +92,17 @@ def test_without_composites_there_is_nothing_to_do(load: Load) -> None:
     assert str(caught.value) == "no composite matches 'acme.*'; the module has none"
 
 
-ONE_COMPOSITE = """
-func.func {visibility} @main(%a: tensor<f32>) -> tensor<f32> {{
-  %0 = stablehlo.composite "x.y" %a {{composite_attributes = {{k = "{text}"}}, decomposition = @d}}
-    : (tensor<f32>) -> tensor<f32>
-  return %0 : tensor<f32>
-}}
-func.func private @d{decomposition}
-"""
-BODY = "(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }"
-DECLARATION = "(tensor<f32>) -> tensor<f32>"
+BODY = "(%arg0: tensor<f32>) -> tensor<f32> {\n    return %arg0 : tensor<f32>\n  }"
 
 
-def one_composite(visibility: str = "", decomposition: str = BODY, text: str = "v") -> Module:
-    return Module.parse(
-        ONE_COMPOSITE.format(visibility=visibility, decomposition=decomposition, text=text)
-    )
+def one_composite(text: str = '"v"') -> Module:
+    return composite_module("x.y", "tensor<f32>", attributes=f"{{k = {text}}}")
 
 
 @pytest.mark.parametrize("change", [decompose, clean])
 def test_a_module_without_a_public_function(change: Callable[[Module], Module]) -> None:
     with pytest.raises(UnsupportedOperationError) as caught:
-        change(one_composite("private"))
+        change(Module.parse(one_composite().text.replace("@main", "private @main")))
     assert str(caught.value) == (
         "all functions of the module are private, so nothing would be left of it; take `private`"
         " from the one that is called from outside"
@@ -117,11 +110,13 @@ def test_a_module_without_a_public_function(change: Callable[[Module], Module]) 
 
 
 def test_a_decomposition_that_is_a_declaration() -> None:
-    module = one_composite(decomposition=DECLARATION)
+    text = one_composite().text
+    assert BODY in text
+    module = Module.parse(text.replace(BODY, "(tensor<f32>) -> tensor<f32>"))
     with pytest.raises(UnsupportedOperationError) as caught:
         decompose(module)
     assert str(caught.value) == (
-        "@d, the decomposition of x.y, is a declaration; give it a body, or keep the composite"
+        "@impl, the decomposition of x.y, is a declaration; give it a body, or keep the composite"
         " (--keep x.y)"
     )
     assert left(decompose(module, keep="x.y")) == {"x.y"}
@@ -130,13 +125,13 @@ def test_a_decomposition_that_is_a_declaration() -> None:
 def test_strings_that_are_not_utf8() -> None:
     message = r'the string "\\FF" is not UTF-8; write it in UTF-8'
     with pytest.raises(StableHLOError, match=message):
-        inspect(one_composite(text=r"\FF"))
+        inspect(one_composite(r'"\FF"'))
     with pytest.raises(StableHLOError, match=message):
         inspect(Module.parse(r'func.func @"\FF"() { return }'))
     module = Module.parse(r'module @"\FF" {}')
     with pytest.raises(StableHLOError, match=message):
         print(module.name)
-    text = one_composite().text.replace("@d", r'@"\FF"')
+    text = one_composite().text.replace("@impl", r'@"\FF"')
     for call in (inspect, decompose, clean, html_page):
         with pytest.raises(StableHLOError, match="is not UTF-8; write it in UTF-8"):
             call(Module.parse(text))
@@ -144,17 +139,13 @@ def test_strings_that_are_not_utf8() -> None:
 
 def test_attributes_that_are_nested_deeply() -> None:
     def nested(depth: int) -> Module:
-        return Module.parse(
-            one_composite().text.replace('k = "v"', f"k = {'[' * depth}1{']' * depth}")
-        )
+        return one_composite("[" * depth + "1" + "]" * depth)
 
     assert composite_count(nested(90)) == {"x.y": 1}
     message = "attributes are nested more than 100 deep"
     for call in (inspect, html_page):
         with pytest.raises(StableHLOError, match=message):
             call(nested(1000))
-    module = Module.parse(
-        one_composite().text.replace('k = "v"', "k = " + "{k = " * 200 + "1" + "}" * 200)
-    )
+    module = one_composite("{k = " * 200 + "1" + "}" * 200)
     with pytest.raises(StableHLOError, match="dictionaries are nested more than 100 deep"):
         to_custom_call(module, {"x.y": "kernel"})

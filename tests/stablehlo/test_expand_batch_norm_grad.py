@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from composites_testing.passes import changed
 
 from lowering.stablehlo import Module, expand_batch_norm_grad, run
 from lowering.stablehlo.errors import UnsupportedOperationError
@@ -25,10 +26,8 @@ def batch_norm_grad(full: str, row: str, axis: int) -> Module:
 def test_the_numbers_are_those_of_the_operation(shape: tuple[int, ...], axis: int) -> None:
     full, row = (f"tensor<{'x'.join(map(str, s))}xf32>" for s in (shape, (shape[axis],)))
     module = batch_norm_grad(full, row, axis)
-    expanded = expand_batch_norm_grad(module)
-    expanded.verify()
+    expanded = changed(module, expand_batch_norm_grad)
     assert "batch_norm" not in expanded.text
-    assert "batch_norm_grad" in module.text
     random = np.random.default_rng(0)
     x, d = (random.standard_normal(shape).astype(np.float32) for _ in range(2))
     scale, mean = (random.standard_normal(shape[axis]).astype(np.float32) for _ in range(2))
@@ -39,8 +38,6 @@ def test_the_numbers_are_those_of_the_operation(shape: tuple[int, ...], axis: in
 
 
 def test_a_dynamic_shape_is_refused() -> None:
-    with pytest.raises(UnsupportedOperationError) as caught:
+    message = r"^stablehlo\.batch_norm_grad of tensor<\?x3xf32>: refine its shape first$"
+    with pytest.raises(UnsupportedOperationError, match=message):
         expand_batch_norm_grad(batch_norm_grad("tensor<?x3xf32>", "tensor<3xf32>", 1))
-    assert str(caught.value) == (
-        "stablehlo.batch_norm_grad of tensor<?x3xf32>: refine its shape first"
-    )

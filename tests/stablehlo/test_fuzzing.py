@@ -164,29 +164,12 @@ few = settings(
     suppress_health_check=list(HealthCheck),
 )
 many = settings(few, max_examples=1000, derandomize=False)
+damaged = given(content=damaged_text() | damaged_binary(), arguments=st.sampled_from(COMMANDS))
 
 
-@few
-@given(content=damaged_text(), arguments=st.sampled_from(COMMANDS))
-def test_a_few_texts(command: Command, content: bytes, arguments: list[str]) -> None:
+def damaged_files(command: Command, content: bytes, arguments: list[str]) -> None:
     command(content, arguments)
 
 
-@few
-@given(content=damaged_binary(), arguments=st.sampled_from(COMMANDS))
-def test_a_few_binaries(command: Command, content: bytes, arguments: list[str]) -> None:
-    command(content, arguments)
-
-
-@pytest.mark.exhaustive
-@many
-@given(content=damaged_text(), arguments=st.sampled_from(COMMANDS))
-def test_many_texts(command: Command, content: bytes, arguments: list[str]) -> None:
-    command(content, arguments)
-
-
-@pytest.mark.exhaustive
-@many
-@given(content=damaged_binary(), arguments=st.sampled_from(COMMANDS))
-def test_many_binaries(command: Command, content: bytes, arguments: list[str]) -> None:
-    command(content, arguments)
+test_a_few = pytest.mark.process(few(damaged(damaged_files)))
+test_many = pytest.mark.exhaustive(many(damaged(damaged_files)))

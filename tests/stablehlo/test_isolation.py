@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from composites_testing.passes import composite_module
 from composites_testing.processes import run, run_python
 
 from lowering.stablehlo import (
@@ -51,11 +52,10 @@ def test_a_good_file_is_read_as_without_limits() -> None:
 def test_a_crash_is_an_error() -> None:
     with pytest.raises(CrashError) as caught:
         Module.parse(NESTED, "nested.mlir", limits=Limits())
-    assert (
-        str(caught.value) == "nested.mlir: jaxlib crashed on it (SIGSEGV); the file may be damaged"
-    )
+    assert str(caught.value) == CRASH
 
 
+@pytest.mark.process
 def test_without_limits_it_is_a_crash() -> None:
     """Otherwise the test above shows nothing."""
     code = "from lowering.stablehlo import Module; import sys; Module.parse(sys.stdin.read())"
@@ -72,22 +72,21 @@ def test_other_errors_are_those_of_reading_without_limits() -> None:
         Module.from_bytes(b"ML\xefR\x00", "a", limits=Limits())
 
 
-def test_time_is_limited() -> None:
+@pytest.mark.process
+def test_time_and_memory_are_limited() -> None:
     with pytest.raises(CrashError, match=r"^a: it takes longer than 0\.01 seconds; "):
         Module.parse("module {}", "a", limits=Limits(seconds=0.01))
-
-
-def test_memory_is_limited() -> None:
     with pytest.raises(CrashError, match=r"^a: it takes more than 0\.2 GiB of memory; "):
         Module.parse(LARGE, "a", limits=Limits(memory=2**30 // 5))
 
 
-@pytest.mark.parametrize("wrong", [{"seconds": 0}, {"seconds": float("nan")}, {"memory": -1}])
-def test_limits_are_positive(wrong: dict[str, float]) -> None:
-    with pytest.raises(StableHLOError, match=r"are no limits; give positive numbers"):
-        Limits(**wrong)  # type: ignore[arg-type]
+def test_limits_are_positive() -> None:
+    for seconds, memory in ((0, 2**30), (float("nan"), 2**30), (1, -1)):
+        with pytest.raises(StableHLOError, match=r"are no limits; give positive numbers"):
+            Limits(seconds=seconds, memory=memory)
 
 
+@pytest.mark.process
 def test_names_that_are_not_utf8() -> None:
     """In another process, because jaxlib can abort on them."""
     done = run_python(
@@ -115,26 +114,15 @@ def test_names_that_are_not_utf8() -> None:
     ]
 
 
-@pytest.mark.parametrize("value", ['loc("x":1:2)', '[loc("x":1:2)]', "{c = loc(unknown)}"])
-def test_locations_as_attributes(value: str) -> None:
+def test_locations_as_attributes() -> None:
     """MLIR has them among its attributes. jaxlib 0.10.2 has no class for them there; 0.7.1 reads
     them."""
-    module = Module.parse(
-        "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n"
-        f'  %0 = stablehlo.composite "x.y" %a {{composite_attributes = {{b = {value}}},\n'
-        "    decomposition = @d} : (tensor<f32>) -> tensor<f32>\n"
-        "  return %0 : tensor<f32>\n"
-        "}\n"
-        "func.func private @d(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }"
-    )
-    _inspect_or_refuse(module)
-    with pytest.raises(StableHLOError, match="loc"):
-        to_custom_call(module, {"x.y": "kernel"})
-
-
-def test_a_location_as_an_attribute_of_the_module() -> None:
-    module = Module.parse('module attributes {a.b = loc("x":1:2)} {}')
-    _inspect_or_refuse(module)
+    for value in ('loc("x":1:2)', '[loc("x":1:2)]', "{c = loc(unknown)}"):
+        module = composite_module("x.y", "tensor<f32>", attributes=f"{{b = {value}}}")
+        _inspect_or_refuse(module)
+        with pytest.raises(StableHLOError, match="loc"):
+            to_custom_call(module, {"x.y": "kernel"})
+    _inspect_or_refuse(Module.parse('module attributes {a.b = loc("x":1:2)} {}'))
 
 
 def _inspect_or_refuse(module: Module) -> None:
@@ -142,6 +130,7 @@ def _inspect_or_refuse(module: Module) -> None:
         inspect(module)
 
 
+@pytest.mark.process
 def test_a_process_that_fails_otherwise_is_not_called_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +143,7 @@ def test_a_process_that_fails_otherwise_is_not_called_a_crash(
     assert message.endswith("module 'threading' has no attribute 'Thread'")
 
 
+@pytest.mark.process
 def test_a_users_files_shadow_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model's folder is put on the path, and may have a json.py, which this process has read."""
     for name in ("json", "threading", "numpy", "lowering", "composites"):
@@ -163,6 +153,7 @@ def test_a_users_files_shadow_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     Module.read(BLOCK, limits=Limits())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("options", [["inspect"], ["lower", "-o", "out.mlir"]])
 def test_a_command_reports_a_crash(options: list[str], tmp_path: Path) -> None:
     (tmp_path / "nested.mlir").write_text(NESTED)
@@ -175,6 +166,7 @@ def test_a_command_reports_a_crash(options: list[str], tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["nested.mlir"]
 
 
+@pytest.mark.process
 def test_a_command_limits_time_and_memory(tmp_path: Path) -> None:
     code, out, err = command("inspect", BLOCK, "--seconds", "0.001")
     assert (code, out) == (1, "")
@@ -188,6 +180,7 @@ def test_a_command_limits_time_and_memory(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.process
 def test_a_command_reads_stdin_and_writes_stdout() -> None:
     done = subprocess.run(
         [*COMMAND, "lower", "/dev/stdin", "--no-clean", "-o", "/dev/stdout"],
@@ -206,6 +199,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_command_that_is_stopped_leaves_no_process(how: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)

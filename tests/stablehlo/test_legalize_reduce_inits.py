@@ -6,9 +6,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import pytest
+from composites_testing.passes import same_bits, stay
 
-from lowering.stablehlo import Module, legalize_reduce_inits, run
+from lowering.stablehlo import Module, legalize_reduce_inits
 
 LAST = {
     "f16": (np.float16, "6.550400e+04", "0xFC00", "0x7C00"),
@@ -33,62 +33,45 @@ def reduction(operation: str, start: str, element: str, rows: str = "4x5") -> Mo
     )
 
 
-@pytest.mark.parametrize("element", LAST)
-@pytest.mark.parametrize("operation", ["maximum", "minimum"])
-def test_the_bits_stay(operation: str, element: str) -> None:
-    dtype, last, negative, positive = LAST[element]
-    module = reduction(operation, f"-{last}" if operation == "maximum" else last, element)
-    legal = legalize_reduce_inits(module)
-    legal.verify()
-    infinity = negative if operation == "maximum" else positive
-    assert f"stablehlo.constant dense<{infinity}> : tensor<{element}>" in legal.text
-    assert infinity not in module.text
-    x = np.array(
-        [[-np.inf] * 5, [np.inf] * 5, [1, -2, 0, -0.0, 3], [1, np.nan, -np.inf, np.inf, 0]]
-    ).astype(dtype)
-    (want,), (got,) = run(module, x), run(legal, x)
-    assert want.tobytes() == got.tobytes()
-    assert legalize_reduce_inits(legal).text == legal.text
+def test_the_bits_stay() -> None:
+    row = [1, np.nan, -np.inf, np.inf, 0]
+    x = np.array([[-np.inf] * 5, [np.inf] * 5, [1, -2, 0, -0.0, 3], row])
+    for element, (dtype, last, negative, positive) in LAST.items():
+        for operation, start, infinity in (
+            ("maximum", f"-{last}", negative),
+            ("minimum", last, positive),
+        ):
+            module = reduction(operation, start, element)
+            text = same_bits(module, legalize_reduce_inits, x.astype(dtype))
+            assert f"stablehlo.constant dense<{infinity}> : tensor<{element}>" in text
+            assert infinity not in module.text
 
 
-@pytest.mark.parametrize(
-    ("operation", "start", "element", "rows"),
-    [
+def test_what_stays() -> None:
+    others = (
         ("maximum", "0xFF800000", "f32", "4x5"),
         ("add", "-3.40282347E+38", "f32", "4x5"),
-        ("maximum", "-2147483648", "i32", "4x5"),
-        ("minimum", "255", "ui8", "4x5"),
+        ("maximum", "-2147483648", "i32", "4x5"),  # the least
+        ("minimum", "255", "ui8", "4x5"),  # the greatest
         ("maximum", "false", "i1", "4x5"),
-        ("maximum", "0x7FC00000", "f32", "4x5"),
+        ("maximum", "0x7FC00000", "f32", "4x5"),  # NaN
         ("maximum", "-3.40282347E+38", "f32", "?x5"),
-    ],
-    ids=["infinity", "sum", "the least", "the greatest", "booleans", "NaN", "dynamic"],
-)
-def test_what_stays(operation: str, start: str, element: str, rows: str) -> None:
-    module = reduction(operation, start, element, rows)
-    assert legalize_reduce_inits(module).text == module.text
+    )
+    stay(legalize_reduce_inits, [reduction(*other) for other in others])
 
 
-@pytest.mark.parametrize(
-    ("operation", "start", "element", "dtype"),
-    [
+def test_other_starts() -> None:
+    starts: tuple[tuple[str, str, str, Any], ...] = (
         ("maximum", "0.0", "f32", np.float32),
-        ("maximum", "3.40282347E+38", "f32", np.float32),
+        ("maximum", "3.40282347E+38", "f32", np.float32),  # the wrong end
         ("minimum", "3", "i32", np.int32),
         ("maximum", "-100", "i8", np.int8),
         ("minimum", "7", "ui8", np.uint8),
-    ],
-    ids=["zero", "the wrong end", "integers", "bytes", "unsigned"],
-)
-def test_other_starts(operation: str, start: str, element: str, dtype: Any) -> None:
-    module = reduction(operation, start, element)
-    legal = legalize_reduce_inits(module)
-    legal.verify()
-    assert legal.text != module.text
-    x = np.arange(20).reshape(4, 5).astype(dtype)
-    (want,), (got,) = run(module, x), run(legal, x)
-    assert want.tobytes() == got.tobytes()
-    assert legalize_reduce_inits(legal).text == legal.text
+    )
+    for operation, start, element, dtype in starts:
+        module = reduction(operation, start, element)
+        x = np.arange(20).reshape(4, 5).astype(dtype)
+        assert same_bits(module, legalize_reduce_inits, x) != module.text
 
 
 def test_a_start_that_is_no_constant() -> None:
@@ -103,6 +86,4 @@ def test_a_start_that_is_no_constant() -> None:
     )
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
     for start in (np.float32(7), np.float32(np.inf)):
-        (want,), (got,) = run(module, x, start), run(legalize_reduce_inits(module), x, start)
-        assert want.tobytes() == got.tobytes()
-    assert legalize_reduce_inits(module).text.count("0xFF800000") == 1
+        assert same_bits(module, legalize_reduce_inits, x, start).count("0xFF800000") == 1

@@ -6,9 +6,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import pytest
+from composites_testing.passes import same_bits, same_values, stay
 
-from lowering.stablehlo import Module, legalize_remainders, run
+from lowering.stablehlo import Module, legalize_remainders
 
 
 def remainder(element: str, sizes: str = "8x8x", attributes: str = "") -> Module:
@@ -21,45 +21,25 @@ def remainder(element: str, sizes: str = "8x8x", attributes: str = "") -> Module
     """)
 
 
-@pytest.mark.parametrize(
-    ("element", "dtype"),
-    [
-        ("f32", np.float32),
-        ("f64", np.float64),
-        ("bf16", ml_dtypes.bfloat16),
-        ("i32", np.int32),
-        ("i64", np.int64),
-    ],
-)
-def test_the_bits_stay(element: str, dtype: Any) -> None:
-    module = remainder(element)
-    legal = legalize_remainders(module)
-    legal.verify()
+TYPES: dict[str, Any] = {
+    "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "i32": np.int32,
+    "i64": np.int64,
+}  # fmt: skip
+
+
+def test_the_bits_stay() -> None:
     row = np.array([-7.5, -4, -2, -0.3, 1, 2, 3.3, 9])
-    if dtype in (np.int32, np.int64):
-        row = np.where(np.abs(row) < 1, 5, row)
-    x, y = np.meshgrid(row, row)
-    (want,), (found,) = (run(each, x.astype(dtype), y.astype(dtype)) for each in (module, legal))
-    assert found.tobytes() == want.tobytes()
-    assert legalize_remainders(legal).text == legal.text
+    for element, dtype in TYPES.items():
+        numbers = np.where(np.abs(row) < 1, 5, row) if element.startswith("i") else row
+        x, y = np.meshgrid(numbers, numbers)
+        same_bits(remainder(element), legalize_remainders, x.astype(dtype), y.astype(dtype))
 
 
 def test_numbers_that_are_not_finite() -> None:
-    module = remainder("f32")
     row = np.array([np.nan, np.inf, -np.inf, 0, 1, -1, 3.5, -3.5], np.float32)
-    x, y = np.meshgrid(row, row)
-    (want,), (found,) = (run(each, x, y) for each in (module, legalize_remainders(module)))
-    np.testing.assert_array_equal(found, want)
+    same_values(remainder("f32"), legalize_remainders, *np.meshgrid(row, row))
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        remainder("ui32"),
-        remainder("f32", "?x8x"),
-        remainder("f32", attributes='{mhlo.sharding = "{replicated}"}'),
-    ],
-    ids=["unsigned", "dynamic", "sharded"],
-)
-def test_others_stay(module: Module) -> None:
-    assert legalize_remainders(module).text == module.text
+def test_others_stay() -> None:
+    sharded = remainder("f32", attributes='{mhlo.sharding = "{replicated}"}')
+    stay(legalize_remainders, [remainder("ui32"), remainder("f32", "?x8x"), sharded])

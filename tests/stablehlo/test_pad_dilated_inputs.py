@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from composites_testing.passes import changed, stay
 
 from lowering.stablehlo import Module, pad_dilated_inputs
+
+Check = Callable[..., None]
 
 LAYOUTS = {
     "images first": ("2x4x5x5", "6x4x3x3", "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]"),
@@ -56,35 +59,25 @@ def convolution(
     ],
 )
 def test_the_numbers_stay(
-    pad: str,
-    dilation: str,
-    result: tuple[int, int],
-    layout: str,
-    same_numbers: Callable[..., None],
+    pad: str, dilation: str, result: tuple[int, int], layout: str, same_numbers: Check
 ) -> None:
     module = convolution(pad, layout=layout, dilation=dilation, result=result)
-    padded = pad_dilated_inputs(module)
-    padded.verify()
+    padded = changed(module, pad_dilated_inputs)
     assert "lhs_dilate" in module.text
     assert "lhs_dilate" not in padded.text
     assert "stablehlo.pad" in padded.text
     same_numbers(module, padded, tolerance=1e-6)
-    assert pad_dilated_inputs(padded).text == padded.text
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        convolution("[[1, 1], [1, 1]]", dilation="1, 1", result=(5, 5)),
-        convolution("[[2, 2], [2, 2]]", result=(11, 11)),
+def test_others_stay() -> None:
+    others = [
+        convolution("[[1, 1], [1, 1]]", dilation="1, 1", result=(5, 5)),  # not spread
+        convolution("[[2, 2], [2, 2]]", result=(11, 11)),  # a transposed convolution
         convolution("[[1, 2], [1, 2]]", attributes=', mhlo.sharding = "{replicated}"'),
-    ],
-    ids=["not spread", "a transposed convolution", "sharded"],
-)
-def test_others_stay(module: Module) -> None:
-    assert pad_dilated_inputs(module).text == module.text
+    ]
+    stay(pad_dilated_inputs, others)
 
 
-def test_integers_are_padded_too(same_numbers: Callable[..., None]) -> None:
+def test_integers_are_padded_too(same_numbers: Check) -> None:
     module = convolution("[[1, 2], [1, 2]]", element="i32")
     same_numbers(module, pad_dilated_inputs(module))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
+from composites_testing.passes import program
 
 from lowering.stablehlo import Module, RunError, compile_module, run
 
@@ -57,11 +58,9 @@ def test_a_module_without_main_is_refused() -> None:
 
 
 def test_an_unregistered_kernel_and_platform_are_reported(load: Load) -> None:
-    module = Module.parse(
-        "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
-        "  %0 = stablehlo.custom_call @nobody(%x) {api_version = 4 : i32} "
-        ": (tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}"
-    )
+    call = "stablehlo.custom_call @nobody(%x) {api_version = 4 : i32}"
+    body = f"%r = {call} : (tensor<2xf32>) -> tensor<2xf32>"
+    module = program(body, "%x: tensor<2xf32>", "tensor<2xf32>")
     with pytest.raises(RunError, match=r"nobody"):
         run(module, np.ones(2, np.float32))
     with pytest.raises(RunError, match=r"jax has no platform 'abacus' on this machine"):
@@ -69,15 +68,10 @@ def test_an_unregistered_kernel_and_platform_are_reported(load: Load) -> None:
 
 
 def test_a_wide_product_of_bfloat16_runs_on_the_cpu_transposed_too() -> None:
-    module = Module.parse(
-        """
-        func.func @main(%a: tensor<4x8xbf16>, %b: tensor<8x4xbf16>) -> tensor<4x4xf32> {
-          %0 = stablehlo.dot %a, %b : (tensor<4x8xbf16>, tensor<8x4xbf16>) -> tensor<4x4xf32>
-          %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
-          return %1 : tensor<4x4xf32>
-        }
-        """
-    )
+    body = """
+      %0 = stablehlo.dot %a, %b : (tensor<4x8xbf16>, tensor<8x4xbf16>) -> tensor<4x4xf32>
+      %r = stablehlo.transpose %0, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>"""
+    module = program(body, "%a: tensor<4x8xbf16>, %b: tensor<8x4xbf16>", "tensor<4x4xf32>")
     before = module.text
     random = np.random.default_rng(0)
     a, b = (random.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((4, 8), (8, 4)))
@@ -86,16 +80,12 @@ def test_a_wide_product_of_bfloat16_runs_on_the_cpu_transposed_too() -> None:
     assert module.text == before
 
 
-@pytest.mark.parametrize("name", ["maximum", "minimum"])
-def test_extremes_of_what_is_no_number_are_no_numbers(name: str) -> None:
-    start = {"maximum": "0xFF800000", "minimum": "0x7F800000"}[name]
-    module = Module.parse(
-        f"""func.func @main(%x: tensor<3xf32>) -> tensor<f32> {{
-  %start = stablehlo.constant dense<{start}> : tensor<f32>
-  %0 = stablehlo.reduce(%x init: %start) applies stablehlo.{name} across dimensions = [0]
-      : (tensor<3xf32>, tensor<f32>) -> tensor<f32>
-  return %0 : tensor<f32>
-}}"""
-    )
-    (found,) = run(module, np.array([np.nan, 0, 1], np.float32))
-    assert np.isnan(found)
+def test_extremes_of_what_is_no_number_are_no_numbers() -> None:
+    for name, start in (("maximum", "0xFF800000"), ("minimum", "0x7F800000")):
+        body = f"""
+          %start = stablehlo.constant dense<{start}> : tensor<f32>
+          %r = stablehlo.reduce(%x init: %start) applies stablehlo.{name} across dimensions = [0]
+            : (tensor<3xf32>, tensor<f32>) -> tensor<f32>"""
+        module = program(body, "%x: tensor<3xf32>", "tensor<f32>")
+        (found,) = run(module, np.array([np.nan, 0, 1], np.float32))
+        assert np.isnan(found)

@@ -20,9 +20,10 @@ from lowering.stablehlo import (
 )
 
 TYPE = "tensor<2xf32>"
+Use = Callable[[str, str, int], str]
 
 
-def doubling(levels: int, use: Callable[[str, str, int], str]) -> Module:
+def doubling(levels: int, use: Use) -> Module:
     """Each function uses the next one twice; the last one has one addition."""
     text = (
         f"func.func @main(%a: {TYPE}) -> {TYPE} {{ {use('%0', '%a', levels)} return %0 : {TYPE} }}"
@@ -44,7 +45,7 @@ def composite(result: str, operand: str, level: int) -> str:
 
 
 @pytest.mark.parametrize("use", [call, composite])
-def test_counting_does_not_copy(use: Callable[[str, str, int], str]) -> None:
+def test_counting_does_not_copy(use: Use) -> None:
     module = doubling(40, use)
     assert inspect(module).operations == 2**40
     assert inspect(module).bytes == 8 * 2**40
@@ -52,30 +53,28 @@ def test_counting_does_not_copy(use: Callable[[str, str, int], str]) -> None:
     assert html_page(module).startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize(
-    ("use", "copy"),
-    [
-        (call, flatten_calls),
-        (call, clean),
-        (call, compile_module),
-        (composite, decompose),
-        (composite, unshare_decompositions),
-        (composite, compile_module),
-    ],
-)
-def test_copies_are_made_up_to_a_limit(
-    use: Callable[[str, str, int], str], copy: Callable[[Module], object]
-) -> None:
-    if copy is not compile_module:  # XLA takes long for that many
-        assert isinstance(copy(doubling(8, use)), Module)
-    with pytest.raises(SizeError) as caught:
-        copy(doubling(24, use))
-    message = str(caught.value)
-    assert message.startswith("the functions of the module use each other so often that its 102 ")
-    assert "; at most 1,000,000 are made; " in message
-    # The number has more digits than Python prints.
-    with pytest.raises(SizeError):
-        copy(doubling(5000, use))
+COPIES: tuple[tuple[Use, Callable[[Module], object]], ...] = (
+    (call, flatten_calls), (call, clean), (call, compile_module), (composite, decompose),
+    (composite, unshare_decompositions), (composite, compile_module),
+)  # fmt: skip
+
+
+def test_copies_are_made_up_to_a_limit() -> None:
+    # The largest number has more digits than Python prints.
+    uses: tuple[Use, ...] = (call, composite)
+    made = {(use, levels): doubling(levels, use) for use in uses for levels in (8, 24, 5000)}
+    for use, copy in COPIES:
+        if copy is not compile_module:  # XLA takes long for that many
+            assert isinstance(copy(made[use, 8]), Module)
+        with pytest.raises(SizeError) as caught:
+            copy(made[use, 24])
+        message = str(caught.value)
+        assert message.startswith(
+            "the functions of the module use each other so often that its 102"
+        )
+        assert "; at most 1,000,000 are made; " in message
+        with pytest.raises(SizeError):
+            copy(made[use, 5000])
 
 
 def test_more_than_any_program_runs_is_not_counted() -> None:
@@ -111,10 +110,10 @@ func.func private @d1(%a: {TYPE}) -> {TYPE} {{ {composite("%0", "%a", 0)} return
 """
 
 
-@pytest.mark.parametrize("change", [unshare_decompositions, decompose, inspect, clean])
-def test_a_cycle_is_an_error(change: Callable[[Module], object]) -> None:
-    with pytest.raises(UnsupportedOperationError, match="refer to each other in a cycle"):
-        change(Module.parse(CYCLE))
+def test_a_cycle_is_an_error() -> None:
+    for change in (unshare_decompositions, decompose, inspect, clean):
+        with pytest.raises(UnsupportedOperationError, match="refer to each other in a cycle"):
+            change(Module.parse(CYCLE))
 
 
 def test_a_type_larger_than_memory() -> None:

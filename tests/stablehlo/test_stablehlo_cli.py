@@ -25,19 +25,13 @@ def invoke(*arguments: str | Path) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_inspect_prints_a_table() -> None:
+def test_inspect(tmp_path: Path) -> None:
     code, out, _ = invoke("inspect", BLOCK)
     assert code == 0
     assert "composites of @block" in out
-
-
-def test_inspect_prints_json() -> None:
     code, out, _ = invoke("inspect", BLOCK, "--json")
     assert code == 0
     assert json.loads(out)["operations"] == 5
-
-
-def test_inspect_writes_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert invoke("inspect", BLOCK, "--html", page) == (0, "", "")
     assert page.read_text().startswith("<!doctype html>")
@@ -138,7 +132,11 @@ def test_mistakes_are_one_line_and_write_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [["inspect"], ["lower", "-o", "out.mlir"]])
+@pytest.mark.parametrize(
+    "command",
+    [["inspect"], ["inspect", "--casts"], ["lower", "-o", "out.mlir"]],
+    ids=" ".join,
+)
 def test_files_that_cannot_be_read(command: list[str], tmp_path: Path) -> None:
     code, _, err = invoke(*command, tmp_path / "absent.mlir")
     assert (code, err) == (1, f"error: {tmp_path}/absent.mlir: No such file or directory\n")
@@ -147,18 +145,14 @@ def test_files_that_cannot_be_read(command: list[str], tmp_path: Path) -> None:
     code, _, err = invoke(*command, malformed)
     assert code == 1
     assert err.startswith(f"error: {malformed}:2:3: ")
-    assert not Path("out.mlir").exists()
-
-
-@pytest.mark.parametrize("command", [["inspect"], ["lower", "-o", "out.mlir"]])
-def test_a_folder_of_an_export_is_no_file(command: list[str], tmp_path: Path) -> None:
-    text = tmp_path / "program.mlir"
     code, _, err = invoke(*command, tmp_path)
     assert (code, err) == (1, f"error: {tmp_path}: Is a directory\n")
+    text = tmp_path / "program.mlir"
     text.write_bytes(Path(BLOCK).read_bytes())
     code, _, err = invoke(*command, tmp_path)
     assert code == 1
     assert err.startswith(f"error: {tmp_path} is a folder; write {text}, or program.mlirbc")
+    assert not Path("out.mlir").exists()
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:

@@ -58,18 +58,15 @@ def exported(**options: Any) -> composites.Program:
     return composites.export(Pooled(), (torch.ones(1, 1, 10, 10),), train=True, **options)
 
 
-@pytest.mark.parametrize("name", TARGETS)
-def test_what_a_target_lacks_is_replaced(name: str) -> None:
-    text = exported(target=name).mlir
-    is_xla = name in ("xla", "cuda")
-    assert ("stablehlo.select_and_scatter" in text) == is_xla
-    assert ("chlo.erf" in text) == is_xla
-
-
-def test_portable_is_a_target() -> None:
-    assert exported(portable=True).mlir == exported(target="portable").mlir
-    assert exported(portable=True, target="portable").mlir == exported(target="portable").mlir
-    assert exported(target="xla").mlir == exported(target="cuda").mlir == exported().mlir
+def test_what_a_target_lacks_is_replaced() -> None:
+    texts = {name: exported(target=name).mlir for name in TARGETS}
+    for name, text in texts.items():
+        is_xla = name in ("xla", "cuda")
+        assert ("stablehlo.select_and_scatter" in text) == is_xla, name
+        assert ("chlo.erf" in text) == is_xla, name
+    assert texts["xla"] == texts["cuda"] == exported().mlir
+    assert texts["portable"] == exported(portable=True).mlir
+    assert texts["portable"] == exported(portable=True, target="portable").mlir
 
 
 def test_what_cannot_be_replaced_is_named() -> None:
@@ -131,13 +128,10 @@ def test_the_line_is_one_of_the_module_that_is_exported(stack: list[str], source
     assert raised.value.source == f", from aten::mul, at {source}"
 
 
-def test_decompositions_of_native_composites_are_not_checked() -> None:
-    module = Module.parse(WITH_LINES.replace("NAME", "tfl.square"))
-    assert run_passes(module, target_passes("litert")).text == module.text
-
-
-def test_what_is_computed_of_constants_is_not_checked() -> None:
-    module = Module.parse("""
+def test_what_is_not_checked() -> None:
+    """Decompositions of native composites, and what is computed of constants."""
+    native = Module.parse(WITH_LINES.replace("NAME", "tfl.square"))
+    constant = Module.parse("""
         func.func @main() -> tensor<f32> {
           %0 = stablehlo.constant dense<2.0> : tensor<f64>
           %1 = stablehlo.multiply %0, %0 : tensor<f64>
@@ -145,7 +139,8 @@ def test_what_is_computed_of_constants_is_not_checked() -> None:
           return %2 : tensor<f32>
         }
     """)
-    assert run_passes(module, target_passes("litert")).text == module.text
+    for module in (native, constant):
+        assert run_passes(module, target_passes("litert")).text == module.text
 
 
 def test_mistakes() -> None:
@@ -175,18 +170,17 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert "stablehlo.select_and_scatter" not in out.read_text()
 
 
-@pytest.mark.parametrize(
-    ("location", "operator", "line"),
-    [
-        ('loc("aten__sin"("m.py":3:0))', "aten::sin", "m.py:3"),
-        ('loc("aten__sin"(callsite("m.py":3:0 at "n.py":4:0)))', "aten::sin", "m.py:3"),
-        ('loc(fused["aten__sin", "m.py":3:0])', "aten::sin", "m.py:3"),
-        ('loc("aten__sin")', "aten::sin", ""),
-        ('loc(fused["uniform", "m.py":3:0])', "", "m.py:3"),
-        ('loc(fused["m.py":3:0, "aten__sin"])', "", "m.py:3"),
-        ('loc("m.py":3:0)', "", "m.py:3"),
-        ("loc(unknown)", "", ""),
-    ],
-)
-def test_operators_and_lines_of_locations(location: str, operator: str, line: str) -> None:
-    assert (operator_name(location), source_line(location)) == (operator, line)
+LOCATIONS = {
+    'loc("aten__sin"("m.py":3:0))': ("aten::sin", "m.py:3"),
+    'loc("aten__sin"(callsite("m.py":3:0 at "n.py":4:0)))': ("aten::sin", "m.py:3"),
+    'loc(fused["aten__sin", "m.py":3:0])': ("aten::sin", "m.py:3"),
+    'loc("aten__sin")': ("aten::sin", ""),
+    'loc(fused["uniform", "m.py":3:0])': ("", "m.py:3"),
+    'loc(fused["m.py":3:0, "aten__sin"])': ("", "m.py:3"),
+    'loc("m.py":3:0)': ("", "m.py:3"),
+    "loc(unknown)": ("", ""),
+}
+
+
+def test_operators_and_lines_of_locations() -> None:
+    assert {text: (operator_name(text), source_line(text)) for text in LOCATIONS} == LOCATIONS

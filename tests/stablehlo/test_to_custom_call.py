@@ -8,6 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from composites_testing.passes import composite_module
 
 from lowering.stablehlo import (
     AttributeConversionError,
@@ -23,20 +24,10 @@ Load = Callable[[str], Module]
 
 def scaled(attributes: str) -> Module:
     """x * 6 as a composite with these attributes."""
-    return Module.parse(
-        f"""
-        func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
-          %0 = stablehlo.composite "acme.scale" %x {{composite_attributes = {attributes},
-            decomposition = @impl}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
-          return %0 : tensor<2x3xf32>
-        }}
-        func.func private @impl(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
+    body = """
           %c = stablehlo.constant dense<6.0> : tensor<2x3xf32>
-          %0 = stablehlo.multiply %x, %c : tensor<2x3xf32>
-          return %0 : tensor<2x3xf32>
-        }}
-        """
-    )
+          %r = stablehlo.multiply %x, %c : tensor<2x3xf32>"""
+    return composite_module("acme.scale", "tensor<2x3xf32>", body, attributes=attributes)
 
 
 ATTRIBUTES = """{axis = 1 : i64, factor = 2.0 : f32, mode = "fast", negate = true,
@@ -55,60 +46,42 @@ def test_the_operation_and_the_unused_decomposition(load: Load) -> None:
     assert "@ptxla.outer.impl" in text
 
 
-def test_composites_inside_decompositions_are_replaced_too(load: Load) -> None:
+def test_composites_inside_decompositions_and_scalars(load: Load) -> None:
     text = to_custom_call(load("block"), {"acme.tanh": "t"}).text
     assert "stablehlo.custom_call @t(%arg1)" in text
     assert "acme.tanh" not in text
-
-
-def test_scalars_have_an_empty_layout() -> None:
-    module = Module.parse(
-        """
-        func.func @main(%x: tensor<f32>) -> tensor<f32> {
-          %0 = stablehlo.composite "acme.id" %x {decomposition = @impl}
-            : (tensor<f32>) -> tensor<f32>
-          return %0 : tensor<f32>
-        }
-        func.func private @impl(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }
-        """
-    )
-    text = to_custom_call(module, {"acme.id": "id"}).text
+    text = to_custom_call(composite_module("acme.id", "tensor<f32>"), {"acme.id": "id"}).text
     assert "operand_layouts = [dense<> : tensor<0xindex>]" in text
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("true", "true"),
-        ("3 : i32", "3 : i32"),
-        ("1.5 : f32", "1.500000e+00 : f32"),
-        ("1.5 : f64", "1.500000e+00 : f64"),
-        ("1.5 : bf16", "1.500000e+00 : f32"),
-        ('"tanh"', '"tanh"'),
-        ("bf16", '"bf16"'),
-        ("array<i64: 1, 2>", "array<i64: 1, 2>"),
-        ("array<i1: true, false>", "array<i8: 1, 0>"),
-        ("dense<[1, 2]> : tensor<2xi64>", "array<i64: 1, 2>"),
-        ("dense<7> : tensor<2xi32>", "array<i32: 7, 7>"),
-        ("dense<[1.0, 2.5]> : tensor<2xf32>", "array<f32: 1.000000e+00, 2.500000e+00>"),
-        ("dense<[true, false]> : tensor<2xi1>", "array<i8: 1, 0>"),
-        ("[1 : i64, 2 : i64]", "array<i64: 1, 2>"),
-        ("[]", "array<i64>"),
-        ("{inner = [1.0 : f32]}", "{inner = array<f32: 1.000000e+00>}"),
-    ],
-)
-def test_attributes_take_the_form_that_the_ffi_decodes(given: str, expected: str) -> None:
-    text = to_custom_call(scaled(f"{{a = {given}}}"), {"acme.scale": "k"}).text
-    assert f"backend_config = {{a = {expected}}}" in text
+FORMS = {
+    "true": "true",
+    "3 : i32": "3 : i32",
+    "1.5 : f32": "1.500000e+00 : f32",
+    "1.5 : f64": "1.500000e+00 : f64",
+    "1.5 : bf16": "1.500000e+00 : f32",
+    '"tanh"': '"tanh"',
+    "bf16": '"bf16"',
+    "array<i64: 1, 2>": "array<i64: 1, 2>",
+    "array<i1: true, false>": "array<i8: 1, 0>",
+    "dense<[1, 2]> : tensor<2xi64>": "array<i64: 1, 2>",
+    "dense<7> : tensor<2xi32>": "array<i32: 7, 7>",
+    "dense<[1.0, 2.5]> : tensor<2xf32>": "array<f32: 1.000000e+00, 2.500000e+00>",
+    "dense<[true, false]> : tensor<2xi1>": "array<i8: 1, 0>",
+    "[1 : i64, 2 : i64]": "array<i64: 1, 2>",
+    "[]": "array<i64>",
+    "{inner = [1.0 : f32]}": "{inner = array<f32: 1.000000e+00>}",
+}
+UNKNOWN = ("[[1], [2]]", '["a", "b"]', "[1 : i64, 2 : i32]", "@impl", "dense<1> : tensor<1x1xi64>")
 
 
-@pytest.mark.parametrize(
-    "given",
-    ["[[1], [2]]", '["a", "b"]', "[1 : i64, 2 : i32]", "@impl", "dense<1> : tensor<1x1xi64>"],
-)
-def test_what_the_ffi_cannot_decode_is_named(given: str) -> None:
-    with pytest.raises(AttributeConversionError, match=r"^acme\.scale: a = .*typed FFI takes"):
-        to_custom_call(scaled(f"{{a = {given}}}"), {"acme.scale": "k"})
+def test_attributes_take_the_form_that_the_ffi_decodes() -> None:
+    for written, expected in FORMS.items():
+        text = to_custom_call(scaled(f"{{a = {written}}}"), {"acme.scale": "k"}).text
+        assert f"backend_config = {{a = {expected}}}" in text, written
+    for written in UNKNOWN:
+        with pytest.raises(AttributeConversionError, match=r"^acme\.scale: a = .*typed FFI takes"):
+            to_custom_call(scaled(f"{{a = {written}}}"), {"acme.scale": "k"})
 
 
 def test_attributes_that_are_ignored_are_left_out() -> None:
@@ -119,21 +92,17 @@ def test_attributes_that_are_ignored_are_left_out() -> None:
         to_custom_call(module, {"acme.scale": "k"}, ignored={"acme.scale": ["a", "c"]})
 
 
-@pytest.mark.parametrize("target", ["a b", " a", "a\n", ""])
-def test_a_target_with_blanks_is_refused(target: str) -> None:
-    with pytest.raises(
-        StableHLOError, match=r"^acme\.scale: .* is not an FFI target; write a name"
-    ):
-        to_custom_call(scaled("{}"), {"acme.scale": target})
-
-
-def test_an_unknown_name_lists_what_there_is(load: Load) -> None:
-    with pytest.raises(
-        UnknownCompositeError, match=r"no composite matches 'acme\.twicee'; .*twice"
-    ):
+def test_targets_with_blanks_and_unknown_names_are_refused(load: Load) -> None:
+    for target in ("a b", " a", "a\n", ""):
+        message = r"^acme\.scale: .* is not an FFI target; write a name"
+        with pytest.raises(StableHLOError, match=message):
+            to_custom_call(scaled("{}"), {"acme.scale": target})
+    message = r"no composite matches 'acme\.twicee'; .*twice"
+    with pytest.raises(UnknownCompositeError, match=message):
         to_custom_call(load("block"), {"acme.twicee": "k"})
 
 
+@pytest.mark.slow
 def test_a_kernel_reads_its_attributes(tmp_path: Path) -> None:
     source = Path(__file__).parent / "data" / "scale_kernel.cc"
     library = tmp_path / "scale.so"

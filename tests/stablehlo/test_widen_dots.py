@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from composites_testing.passes import changed, stay
 
 from lowering.stablehlo import Module, casts, drop_cast_roundtrips, run, widen_dots
 
@@ -23,17 +24,7 @@ def product_then(body: str, result: str = "tensor<4x4xf32>", narrow: str = "bf16
 
 
 def widened(module: Module) -> Module:
-    """The pass's result: valid, and left as it is by the pass."""
-    before = module.text
-    result = widen_dots(module)
-    result.verify()
-    assert module.text == before
-    assert widen_dots(result).text == result.text
-    return result
-
-
-def stays(module: Module) -> None:
-    assert widened(module).text == module.text
+    return changed(module, widen_dots)
 
 
 def test_the_text_of_a_product_that_is_cast() -> None:
@@ -63,53 +54,31 @@ module {
     )
 
 
-@pytest.mark.parametrize(
-    ("narrow", "wide"),
-    [
-        ("bf16", "f32"),
-        ("f16", "f32"),
-        ("f8E4M3FN", "f32"),
-        ("i8", "i32"),
-        ("i16", "i32"),
-        ("ui8", "ui32"),
-    ],
-)
-def test_types_that_are_summed_in_a_wider_one(narrow: str, wide: str) -> None:
-    module = product_then(
-        f"%y = stablehlo.convert %0 : (tensor<4x4xN>) -> tensor<4x4x{wide}>",
-        f"tensor<4x4x{wide}>",
-        narrow,
-    )
-    after = widened(module)
-    assert casts(after).casts == ()
-    assert f"-> tensor<4x4x{wide}>\n    return" in after.text
+SUMMED = (
+    ("bf16", "f32"), ("f16", "f32"), ("f8E4M3FN", "f32"), ("i8", "i32"), ("i16", "i32"),
+    ("ui8", "ui32"),
+)  # fmt: skip
+"""Types, and the wider ones that products of them are summed in."""
+# Nothing sums in f64 of itself, and a sum of i1 is an or.
+NOT_SUMMED = (
+    ("bf16", "f64"), ("f32", "f64"), ("f32", "bf16"), ("bf16", "f16"), ("f16", "bf16"),
+    ("i8", "ui32"), ("ui8", "i32"), ("i8", "i16"), ("i8", "f32"), ("i1", "i32"), ("i32", "i64"),
+    ("i4", "i32"),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("narrow", "wide"),
-    [
-        ("bf16", "f64"),  # nothing sums in f64 of itself
-        ("f32", "f64"),
-        ("f32", "bf16"),
-        ("bf16", "f16"),
-        ("f16", "bf16"),
-        ("i8", "ui32"),
-        ("ui8", "i32"),
-        ("i8", "i16"),
-        ("i8", "f32"),
-        ("i1", "i32"),  # a sum of i1 is an or
-        ("i32", "i64"),
-        ("i4", "i32"),
-    ],
-)
-def test_types_that_are_not(narrow: str, wide: str) -> None:
-    stays(
-        product_then(
-            f"%y = stablehlo.convert %0 : (tensor<4x4xN>) -> tensor<4x4x{wide}>",
-            f"tensor<4x4x{wide}>",
-            narrow,
-        )
-    )
+def cast_product(narrow: str, wide: str) -> Module:
+    result = f"tensor<4x4x{wide}>"
+    cast = f"%y = stablehlo.convert %0 : (tensor<4x4xN>) -> {result}"
+    return product_then(cast, result, narrow)
+
+
+def test_types_that_are_summed_in_a_wider_one() -> None:
+    for narrow, wide in SUMMED:
+        after = widened(cast_product(narrow, wide))
+        assert casts(after).casts == ()
+        assert f"-> tensor<4x4x{wide}>\n    return" in after.text
+    stay(widen_dots, [cast_product(*types) for types in NOT_SUMMED])
 
 
 def test_every_product() -> None:
@@ -157,60 +126,32 @@ def test_several_casts_to_the_same_type_all_go() -> None:
     assert "return %0, %1, %1" in widened(module).text
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
+ALGORITHM = (
+    "algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type ="
+    " f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1,"
+    " allow_imprecise_accumulation = false>"
+)
+CAST = "stablehlo.convert %0 : (tensor<4x4xN>) -> tensor<4x4xf32>"
+
+
+def test_what_stays() -> None:
+    """Products with another use, that the function returns, that nothing reads, that something is
+    computed of, and one that says itself what to sum in."""
+    other_uses = (
         "%1 = stablehlo.convert %0 : (tensor<4x4xN>) -> tensor<4x4xf64>",
         "%1 = stablehlo.negate %0 : tensor<4x4xN>",
         "%1 = stablehlo.reshape %0 : (tensor<4x4xN>) -> tensor<16xN>\n"
         "%2 = stablehlo.negate %1 : tensor<16xN>",
-    ],
-)
-def test_another_use_keeps_the_product_narrow(other: str) -> None:
-    stays(product_then(f"{other}\n%y = stablehlo.convert %0 : (tensor<4x4xN>) -> tensor<4x4xf32>"))
-
-
-def test_a_narrow_result_of_the_function_stays() -> None:
-    stays(
-        program(
-            f"""
-            %0 = {DOT}
-            %1 = stablehlo.convert %0 : (tensor<4x4xN>) -> tensor<4x4xf32>
-            return %0, %1 : tensor<4x4xN>, tensor<4x4xf32>
-            """,
-            "tensor<4x4xN>, tensor<4x4xf32>",
-        )
     )
-
-
-def test_a_product_that_nothing_reads_stays() -> None:
-    stays(product_then("%y = stablehlo.constant dense<0.0> : tensor<4x4xf32>"))
-
-
-def test_what_computes_in_between_stays() -> None:
-    stays(
-        product_then(
-            "%1 = stablehlo.add %0, %0 : tensor<4x4xN>\n"
-            "%y = stablehlo.convert %1 : (tensor<4x4xN>) -> tensor<4x4xf32>"
-        )
-    )
-
-
-def test_an_algorithm_says_itself_what_to_sum_in() -> None:
-    algorithm = (
-        "algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type ="
-        " f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1,"
-        " allow_imprecise_accumulation = false>"
-    )
-    dot = DOT.replace("[0] :", f"[0], {algorithm} :")
-    stays(
-        program(
-            f"%0 = {dot}\n"
-            "%1 = stablehlo.convert %0 : (tensor<4x4xN>) -> tensor<4x4xf32>\n"
-            "return %1 : tensor<4x4xf32>",
-            "tensor<4x4xf32>",
-        )
-    )
+    results = "tensor<4x4xN>, tensor<4x4xf32>"
+    returned = program(f"%0 = {DOT}\n%1 = {CAST}\nreturn %0, %1 : {results}", results)
+    unread = product_then("%y = stablehlo.constant dense<0.0> : tensor<4x4xf32>")
+    sums = "%1 = stablehlo.add %0, %0 : tensor<4x4xN>\n%y = "
+    computed = product_then(sums + CAST.replace("%0", "%1"))
+    dot = DOT.replace("[0] :", f"[0], {ALGORITHM} :")
+    said = program(f"%0 = {dot}\n%1 = {CAST}\nreturn %1 : tensor<4x4xf32>", "tensor<4x4xf32>")
+    uses = [product_then(f"{other}\n%y = {CAST}") for other in other_uses]
+    stay(widen_dots, [*uses, returned, unread, computed, said])
 
 
 # As autocast writes the gradient of a residual stream: it is added to in f32, and the next product
@@ -231,7 +172,7 @@ RESIDUAL = program(
 
 
 def test_a_product_that_is_cast_back_stays_whichever_pass_comes_first() -> None:
-    stays(RESIDUAL)
+    stay(widen_dots, [RESIDUAL])
     one = drop_cast_roundtrips(widen_dots(RESIDUAL))
     assert one.text == widen_dots(drop_cast_roundtrips(RESIDUAL)).text
     assert [(cast.from_type, cast.to_type) for cast in casts(one).casts] == [("bf16", "f32")]

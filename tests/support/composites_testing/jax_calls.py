@@ -15,9 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from composites.functions import find_function
 from composites.registry.operators import find_overload
-from composites_testing.selection import exhaustive
 from lowering.jax_entries.definition import Definition
-from lowering.jax_entries.entries import Entries
 from lowering.stablehlo import Module
 from lowering.stablehlo.composites import composites_of, signature
 from lowering.verification.opinfo import samples_of
@@ -198,29 +196,3 @@ def differentiable(arrays: Sequence[Any]) -> list[int]:
     """The numbers of those arrays that can have a gradient."""
     return [n for n, a in enumerate(arrays) if np.issubdtype(np.asarray(a).dtype, np.inexact)
             or a.dtype == jnp.bfloat16]  # fmt: skip
-
-
-def entry_name(definition: Definition) -> str:
-    return definition.entry.name
-
-
-def some_fast(definitions: Sequence[Definition], *names: str) -> list[Any]:
-    """Parameters of a test: the entries of these names in every run, the others in the exhaustive
-    one."""
-    fast = [d for d in definitions if d.entry.name in names]
-    assert {d.entry.name for d in fast} == set(names)
-    return [d if d in fast else exhaustive(d)[0] for d in definitions]
-
-
-__all__ = [
-    "Entries",
-    "TorchCall",
-    "array_of",
-    "bits",
-    "calls",
-    "composite_names",
-    "differentiable",
-    "entry_name",
-    "signatures",
-    "some_fast",
-]

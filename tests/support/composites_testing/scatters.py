@@ -114,3 +114,13 @@ def arguments(form: str, dtype: Any, index: str = "i64", far: bool = True) -> li
         places.flat[0] = 2**32
     numbers = [(random.standard_normal(each) * 4).astype(dtype) for each in (shape, updates)]
     return [numbers[0], places, numbers[1]]
+
+
+def not_sums(combination: str) -> list[Module]:
+    """Scatters that passes leave as they are: of this combination, sharded, and dynamic."""
+    plain = scatter("rows", "add")
+    return [
+        scatter("rows", combination),
+        scatter("rows", "add", attributes='mhlo.sharding = "{replicated}"'),
+        Module.parse(plain.text.replace("tensor<6x", "tensor<?x")),
+    ]
