@@ -75,9 +75,10 @@ def test_texts_of_a_page() -> None:
 
 def test_a_process_starts_with_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPOSITES_GIVEN", "1")
-    with pytest.raises(ZeroDivisionError), environment({"COMPOSITES_GIVEN": "2", "XLA_FLAGS": "-"}):
+    with environment({"COMPOSITES_GIVEN": "2", "XLA_FLAGS": "-"}):
         assert alone(os.getenv, "COMPOSITES_GIVEN") == "2"
         assert xla_flags("--two") == {"XLA_FLAGS": "- --two"}
+    with pytest.raises(ZeroDivisionError), environment({"COMPOSITES_GIVEN": "2"}):
         alone(divmod, 1, 0)
     assert os.environ["COMPOSITES_GIVEN"] == "1"
 

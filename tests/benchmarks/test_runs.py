@@ -1,4 +1,4 @@
-"""Small runs of the scripts, and what the pages say of composites: as exact, no more collectives."""
+"""Small runs of the scripts, and what the pages say of composites: products and collectives."""
 
 from __future__ import annotations
 
@@ -136,13 +136,13 @@ def test_most_of_a_step_is_inside_composites(models: str, least: int, tmp_path: 
         (
             "cost",
             ("--counts", "2", "--repeats", "2"),
-            "## 2 gelu, forward + backward: 3 composites",
+            "## 2 gelu, forward + backward: 3 comp",
         ),
         ("decompositions", ("--quick", "--repeats", "2", "--budget", "1"), "memory <= 0.9 met"),
         (
             "entries",
             ("--names", "sgd", "--repeats", "2", "--budget", "0.1"),
-            "| sgd | 41 tensors |",
+            "| sgd | 41 tensors",
         ),
     ],
 )

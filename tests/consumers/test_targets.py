@@ -314,7 +314,13 @@ FOURIER = {
 }
 
 
-@pytest.mark.parametrize(("consumer", "kind", "length"), FOURIER)
+@pytest.mark.parametrize(
+    ("consumer", "kind", "length"),
+    [
+        pytest.param(*case, marks=() if refused or case[0] == "litert" else pytest.mark.process)
+        for case, refused in FOURIER.items()
+    ],
+)
 def test_fourier_transforms(consumer: Consumer, kind: str, length: int) -> None:
     module = fourier(kind, length)
     count = length // 2 + 1 if kind == "IRFFT" else length

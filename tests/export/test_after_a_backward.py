@@ -35,6 +35,7 @@ app(["verify", "silu", "--samples", "1", "--dtypes", "f32"])
 """
 
 
+@pytest.mark.process
 def test_an_export() -> None:
     done = run_python(BACKWARD + EXPORT)
     assert done.code == 0, done.stdout + done.stderr

@@ -126,37 +126,21 @@ def mutated(folder: Path, data: st.DataObject) -> bytes:
     return content[:start] + inserted + content[end:]
 
 
-few = settings(
-    max_examples=150,
+CHANGES = {"other values": structured, "other bytes": mutated}
+settled = settings(
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-many = settings(few, max_examples=5000)
 
 
-@few
-@given(data=st.data())
-def test_a_manifest_with_other_values(folder: Path, data: st.DataObject) -> None:
-    load(folder, structured(folder, data))
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("count", [15, pytest.param(5000, marks=pytest.mark.exhaustive)])
+def test_a_manifest_with(change: str, count: int, folder: Path) -> None:
+    @settings(settled, max_examples=count)
+    @given(data=st.data())
+    def changed_manifests(data: st.DataObject) -> None:
+        load(folder, CHANGES[change](folder, data))
 
-
-@few
-@given(data=st.data())
-def test_a_manifest_with_other_bytes(folder: Path, data: st.DataObject) -> None:
-    load(folder, mutated(folder, data))
-
-
-@pytest.mark.exhaustive
-@many
-@given(data=st.data())
-def test_many_manifests_with_other_values(folder: Path, data: st.DataObject) -> None:
-    load(folder, structured(folder, data))
-
-
-@pytest.mark.exhaustive
-@many
-@given(data=st.data())
-def test_many_manifests_with_other_bytes(folder: Path, data: st.DataObject) -> None:
-    load(folder, mutated(folder, data))
+    changed_manifests()

@@ -148,6 +148,7 @@ def train(folder: Path, processes: int, devices: int) -> list[tuple[list[float],
             process.kill()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("processes", "devices"), [(1, 4), (2, 2)])
 def test_losses_are_those_of_one_device(
     saved: tuple[Path, list[float]], processes: int, devices: int

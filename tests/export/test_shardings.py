@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,11 @@ def specs(mesh: DeviceMesh, rank: int) -> list[tuple[tuple[str, ...], ...]]:
     return [*found, *((axes,) + ((),) * (rank - 1) for axes in whole)]
 
 
-@pytest.mark.parametrize("sizes", MESHES, ids=str)
-def test_the_text_of_gspmd_is_jaxs(sizes: dict[str, int]) -> None:
+def test_the_text_of_gspmd_is_jaxs() -> None:
     """It may be another text of the same division, as where an axis has size 1."""
-    mesh = DeviceMesh.of(sizes)
-    named = AbstractMesh(tuple(sizes.values()), tuple(sizes))
-    for rank in (1, 2, 3):
+    for sizes, rank in product(MESHES, (1, 2, 3)):
+        mesh = DeviceMesh.of(sizes)
+        named = AbstractMesh(tuple(sizes.values()), tuple(sizes))
         for spec in specs(mesh, rank):
             parts = PartitionSpec(*(axes or None for axes in spec))
             known = str(NamedSharding(named, parts)._to_xla_hlo_sharding(rank))
@@ -86,6 +85,11 @@ class Layers(torch.nn.Module):
 SHARDINGS = {"first.*": ("model",), "second.weight": (None, "model"), "arg:0": ("data",)}
 
 
+@cache
+def exported_in(form: Form) -> Program:
+    return exported(form)
+
+
 def exported(form: Form = "gspmd", **options: Any) -> Program:
     chosen: dict[str, Any] = {"mesh": {"data": 2, "model": 2}, "shardings": SHARDINGS} | options
     optimizer = partial(torch.optim.AdamW, lr=1e-2)
@@ -109,7 +113,7 @@ TEXT: dict[Form, tuple[str, str]] = {
 
 @pytest.mark.parametrize("form", TEXT)
 def test_inputs_and_what_follows_them(form: Form) -> None:
-    program = exported(form)
+    program = exported_in(form)
     first, second = TEXT[form]
     head = next(line for line in program.mlir.splitlines() if "@main" in line)
     # Parameter, two moments; then gradient, parameter and moments among the results.
@@ -149,7 +153,7 @@ def test_passes_keep_them(form: Form) -> None:
 
 @pytest.mark.parametrize("form", TEXT)
 def test_a_folder(form: Form, tmp_path: Path) -> None:
-    program = exported(form)
+    program = exported_in(form)
     program.save(tmp_path / "saved")
     loaded = Program.load(tmp_path / "saved")
     assert (loaded.mesh, loaded.inputs, loaded.outputs) == (
@@ -176,53 +180,42 @@ def test_a_folder(form: Form, tmp_path: Path) -> None:
         Program.load(tmp_path / "saved")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"mesh": None}, "shardings need the mesh that they name"),
-        ({"mesh": 4}, "mesh: write names and sizes of its axes"),
-        ({"mesh": {}}, "mesh: write names and sizes of its axes"),
-        ({"mesh": {"a b": 2}}, "'a b' is not the name of an axis"),
-        ({"mesh": {"model": "2"}}, "the size of model must be a number, 1 or more, not '2'"),
-        ({"mesh": {"model": 0}}, "the size of model must be a number, 1 or more, not 0"),
-        ({"shardings": {"frist.weight": ()}}, "no input has the name 'frist.weight'; did you mean"),
-        (
-            {"shardings": {"*.kernel": ("model",)}},
-            "no input has the name '*.kernel'; the inputs are first.weight, first.bias,"
-            " second.weight, second.bias, arg:0",
-        ),
-        ({"shardings": {1: ("model",)}}, "a pattern must be a string, not 1"),
-        ({"shardings": {"first.*": ("modle",)}}, "names the axis 'modle'; did you mean 'model'"),
-        ({"shardings": {"first.bias": (None, "model")}}, "has 2 dimensions"),
-        ({"shardings": {"first.weight": ("model", "model")}}, "names the axis 'model' twice"),
-        ({"shardings": {"first.weight": "model"}}, "must have an axis or None for each dimension"),
-        (
-            {"shardings": {"first.weight": (0, None)}},
-            "must have an axis or None for each dimension",
-        ),
-        (
-            {"shardings": {"first.weight": {"model": 0}}},
-            "must have an axis or None for each dimension",
-        ),
-        ({"shardings": {"first.*": iter(("model",))}}, "must have an axis or None for each"),
-        (
-            {"shardings": {"first.bias": PartitionSpec("model", unreduced={"data"})}},
-            "must have an axis or None for each dimension",
-        ),
-        (
-            {"shardings": {"first.bias": PartitionSpec(PartitionSpec.UNCONSTRAINED)}},
-            "must have an axis or None for each dimension",
-        ),
-        ({"shardings": {"second.bias": ("all",)}, "mesh": {"all": 4}}, "which leaves a rest"),
-        ({"shardings": [("model",)]}, "shardings must be a mapping from patterns"),
-        ({"sharding_form": "sdy"}, "sharding_form must be 'gspmd' or 'shardy', not 'sdy'"),
-    ],
+EACH = "must have an axis or None for each dimension"
+MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"mesh": None}, "shardings need the mesh that they name"),
+    ({"mesh": 4}, "mesh: write names and sizes of its axes"),
+    ({"mesh": {}}, "mesh: write names and sizes of its axes"),
+    ({"mesh": {"a b": 2}}, "'a b' is not the name of an axis"),
+    ({"mesh": {"model": "2"}}, "the size of model must be a number, 1 or more, not '2'"),
+    ({"mesh": {"model": 0}}, "the size of model must be a number, 1 or more, not 0"),
+    ({"shardings": {"frist.weight": ()}}, "no input has the name 'frist.weight'; did you mean"),
+    (
+        {"shardings": {"*.kernel": ("model",)}},
+        "no input has the name '*.kernel'; the inputs are first.weight, first.bias,"
+        " second.weight, second.bias, arg:0",
+    ),
+    ({"shardings": {1: ("model",)}}, "a pattern must be a string, not 1"),
+    ({"shardings": {"first.*": ("modle",)}}, "names the axis 'modle'; did you mean 'model'"),
+    ({"shardings": {"first.bias": (None, "model")}}, "has 2 dimensions"),
+    ({"shardings": {"first.weight": ("model", "model")}}, "names the axis 'model' twice"),
+    ({"shardings": {"first.weight": "model"}}, EACH),
+    ({"shardings": {"first.weight": (0, None)}}, EACH),
+    ({"shardings": {"first.weight": {"model": 0}}}, EACH),
+    ({"shardings": {"first.*": iter(("model",))}}, EACH),
+    ({"shardings": {"first.bias": PartitionSpec("model", unreduced={"data"})}}, EACH),
+    ({"shardings": {"first.bias": PartitionSpec(PartitionSpec.UNCONSTRAINED)}}, EACH),
+    ({"shardings": {"second.bias": ("all",)}, "mesh": {"all": 4}}, "which leaves a rest"),
+    ({"shardings": [("model",)]}, "shardings must be a mapping from patterns"),
+    ({"sharding_form": "sdy"}, "sharding_form must be 'gspmd' or 'shardy', not 'sdy'"),
 )
-def test_mistakes(options: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"mesh": {"data": 2, "model": 2}, "shardings": SHARDINGS} | options
-    with pytest.raises(ExportError) as raised:
-        composites.export(Layers(), (torch.ones(4, 8),), **given)
-    assert message in str(raised.value)
+
+
+def test_mistakes() -> None:
+    for options, message in MISTAKES:
+        chosen: dict[str, Any] = {"mesh": {"data": 2, "model": 2}, "shardings": SHARDINGS} | options
+        with pytest.raises(ExportError) as raised:
+            composites.export(Layers(), (torch.ones(4, 8),), **chosen)
+        assert message in str(raised.value)
 
 
 def test_a_program_is_run_on_its_own_mesh() -> None:
@@ -266,6 +259,7 @@ print(json.dumps([[v.sharding for v in program.inputs] for program in (kept, oth
 """
 
 
+@pytest.mark.process
 @pytest.mark.torch_xla
 def test_marks_of_torch_xla_are_kept() -> None:
     done = run_python(MARKED, PJRT_DEVICE="CPU", CPU_NUM_DEVICES="4")
@@ -318,6 +312,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.process
 @pytest.mark.torch_xla
 def test_marks_inside_are_kept() -> None:
     done = run_python(
