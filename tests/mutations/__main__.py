@@ -17,11 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TextIO
 
-from tests.mutations.planting import plant, sites
+from tests.mutations.planting import Site, plant, sites
+from tests.mutations.running import Outcome, run_reaching_tests
 
 FOLDERS = (
     "composites/registry",
