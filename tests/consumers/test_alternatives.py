@@ -69,6 +69,7 @@ def agrees(fast: list[Any], stock: list[Any], right: list[np.ndarray[Any, Any]])
     assert all(mine <= 3 * max(known, 2**-23) for mine, known in pairs)
 
 
+@pytest.mark.slow
 def test_attention_in_blocks_is_what_jax_runs(step: Any) -> None:
     programs, values, right = step
     texts = {name: program.module.text for name, program in programs.items()}

@@ -94,33 +94,14 @@ def tokens(b: int, s: int, *names: str) -> Tensors:
     return found
 
 
-def language_model(module: nn.Module, *names: str) -> Model:
+def bert() -> Model:
+    module, _, _ = load_factory(f"{EXAMPLES}:bert")
+    names = ("input_ids", "attention_mask", "labels")
     varying = {name: {0: "batch", 1: "seq"} for name in names}
     return Model(module.eval(), lambda b, s: tokens(b, s, *names), varying)
 
 
-def bert() -> Model:
-    module, _, _ = load_factory(f"{EXAMPLES}:bert")
-    return language_model(module, "input_ids", "attention_mask", "labels")
-
-
-def llama() -> Model:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        vocab_size=128,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=32,
-        use_cache=False,
-    )
-    return language_model(LlamaForCausalLM(config), "input_ids", "attention_mask")
-
-
-MODELS = {f.__name__: f for f in (mlp, conv_net, bert, llama)}
+MODELS = {f.__name__: f for f in (mlp, conv_net, bert)}
 
 
 @cache
@@ -139,7 +120,6 @@ def exported(name: str) -> Program:
 MARKS: dict[str, Any] = {
     "conv_net": [pytest.mark.torch_xla, pytest.mark.slow],
     "bert": pytest.mark.slow,
-    "llama": pytest.mark.exhaustive,
 }
 
 

@@ -230,7 +230,8 @@ from composites import Program
 step = Program.load(FOLDER).compile("cpu")
 outputs, _ = step(step.init({}), np.zeros((6, 4), np.float32))
 assert "torch" not in sys.modules
-print(json.dumps([use.kernel for use in step.kernels]))
+alternatives = [use.alternative for use in Program.load(OTHER).compile("cpu").kernels]
+print(json.dumps([*(use.kernel for use in step.kernels), *alternatives]))
 """
 
 
@@ -238,11 +239,15 @@ print(json.dumps([use.kernel for use in step.kernels]))
 def test_without_torch(program: Program, listing: Any, tmp_path: Path) -> None:
     path = listing("  ptxla.gelu: {cpu: [{function: MODULE:gelu}]}\n")
     program.save(tmp_path / "program")
+    up = torch.nn.Upsample(scale_factor=2, mode="bilinear")
+    composites.export(up, (torch.ones(1, 1, 4, 4),)).save(tmp_path / "other")
     script = (
         f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
-        f"FOLDER = {str(tmp_path / 'program')!r}\n{WITHOUT_TORCH}"
+        f"FOLDER, OTHER = {[str(tmp_path / name) for name in ('program', 'other')]}\n"
+        f"{WITHOUT_TORCH}"
     )
     finished = run_python(script, XLA_COMPOSITE_REGISTRY=str(path), JAX_PLATFORMS="cpu")
     assert finished.code == 0, finished.stderr
-    taken, left = json.loads(finished.stdout.splitlines()[-1])
+    taken, left, alternative = json.loads(finished.stdout.splitlines()[-1])
     assert (_plain(taken), left) == ("gelu", None)
+    assert alternative == "ptxla.upsample_bilinear2d=by_axis"

@@ -86,6 +86,7 @@ def write(folder: Path, entries: str) -> Path:
 GELU = "  gelu: {op: aten::gelu, attributes: {approximate: approximate}"
 
 
+@pytest.mark.process
 def test_builtin_entries() -> None:
     result = verify("hardswish", "huber_loss", "--json", "--samples", "4")
     assert result.exit_code == 0, result.output
@@ -129,6 +130,7 @@ def test_a_table_and_a_file(folder: Path) -> None:
     assert "forward: result 0: " in str(case[0].text)
 
 
+@pytest.mark.process
 def test_text_that_depends_on_the_process(folder: Path) -> None:
     """In a process of its own, whose order of sets is another one than that of the second."""
     file = write(folder, f"{GELU}, decomposition: 'verify_ops:scaled', backward: derive}}\n")
@@ -157,22 +159,22 @@ def test_what_has_no_samples_is_not_verified(folder: Path) -> None:
     assert verify("--registry", file, "--dtypes", "f32", "--strict").exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("entries", "arguments", "message"),
-    [
-        (f"{GELU}, samples: 'verify_ops:no_pairs'}}\n", (), "yields Tensor; yield pairs"),
-        (f"{GELU}, samples: 'verify_ops:sampels'}}\n", (), "did you mean 'samples'?"),
-        (f"{GELU}}}\n", ("--dtypes", "f23"), "did you mean 'f32'?"),
-        (f"{GELU}}}\n", ("--samples-from", "verify_ops:samples"), "is for functions"),
-        (f"{GELU}}}\n", ("silu",), "ptxla.silu is not an entry of "),
-        (f"{GELU}}}\n", ("verify_ops:relu",), "verify_ops:relu is not under @composites.composite"),
-    ],
+MISTAKES: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    (f"{GELU}, samples: 'verify_ops:no_pairs'}}\n", (), "yields Tensor; yield pairs"),
+    (f"{GELU}, samples: 'verify_ops:sampels'}}\n", (), "did you mean 'samples'?"),
+    (f"{GELU}}}\n", ("--dtypes", "f23"), "did you mean 'f32'?"),
+    (f"{GELU}}}\n", ("--samples-from", "verify_ops:samples"), "is for functions"),
+    (f"{GELU}}}\n", ("silu",), "ptxla.silu is not an entry of "),
+    (f"{GELU}}}\n", ("verify_ops:relu",), "verify_ops:relu is not under @composites.composite"),
 )
-def test_mistakes(folder: Path, entries: str, arguments: tuple[str, ...], message: str) -> None:
-    result = verify("--registry", write(folder, entries), *arguments)
-    assert result.exit_code == 1
-    assert message in result.stderr, result.output
-    assert "Traceback" not in result.output
+
+
+def test_mistakes(folder: Path) -> None:
+    for entries, arguments, message in MISTAKES:
+        result = verify("--registry", write(folder, entries), *arguments)
+        assert result.exit_code == 1
+        assert message in result.stderr, result.output
+        assert "Traceback" not in result.output
 
 
 def test_check_looks_for_the_samples(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -177,33 +178,26 @@ def test_what_is_right_is_verified(run: Verify, backward: str) -> None:
     assert all(row.numbers.gradient is not None for row in rows)
 
 
-@pytest.mark.parametrize("kind", ["", ", backward: derive"])
-@pytest.mark.parametrize(
-    ("function", "check", "message"),
-    [
-        ("relu", Check.FORWARD, "result 0: "),
-        ("summed", None, "shape []|gives tensor<f32>"),
-        ("narrow", None, "dtype f16, but PyTorch gives f32|gives tensor<"),
-        ("mutating", Check.CALL, "planted:mutating writes to its operand 1|in-place operation"),
-        ("none", Check.CALL, "it returns None; return a tensor"),
-        ("flow", Check.CALL, "reads the value of a tensor"),
-    ],
+WRONG: tuple[tuple[str, Check | None, str], ...] = (
+    ("planted:relu", Check.FORWARD, "result 0: "),
+    ("planted:flow", Check.CALL, "reads the value of a tensor"),
+    ("planted:summed", None, "shape []|gives tensor<f32>"),
+    ("planted:narrow", None, "dtype f16, but PyTorch gives f32|gives tensor<"),
+    ("planted:mutating", Check.CALL, "planted:mutating writes to its operand 1|in-place operation"),
+    ("planted:none", Check.CALL, "it returns None; return a tensor"),
 )
-def test_a_wrong_decomposition(
-    run: Verify, function: str, check: Check | None, message: str, kind: str
-) -> None:
-    found = failures(run(entry(f"{GELU}, decomposition: 'planted:{function}'{kind}")))
-    assert check is None or check in found, found
-    assert any(part in text for part in message.split("|") for text in found.values()), found
 
 
-def test_a_wrong_jax_function(run: Verify) -> None:
+@pytest.mark.parametrize("wrong", [WRONG[:2], pytest.param(WRONG[2:], marks=pytest.mark.slow)])
+def test_wrong_decompositions(run: Verify, wrong: Sequence[tuple[str, Check | None, str]]) -> None:
+    for kind in ("", ", backward: derive"):
+        for function, check, message in wrong:
+            found = failures(run(entry(f"{GELU}, decomposition: '{function}'{kind}")))
+            assert check is None or check in found, (function, found)
+            texts = found.values()
+            assert any(part in text for part in message.split("|") for text in texts), found
+            assert kind == "" or function != "planted:relu" or Check.GRADIENT in found
     assert Check.FORWARD in failures(run(entry(f"{GELU}, decomposition: 'jax:planted:jax_relu'")))
-
-
-def test_a_derived_backward_of_a_wrong_forward(run: Verify) -> None:
-    found = failures(run(entry(f"{GELU}, decomposition: 'planted:relu', backward: derive")))
-    assert {Check.FORWARD, Check.GRADIENT} <= set(found)
 
 
 @pytest.mark.parametrize("name", ["planted", "grad"])
@@ -220,6 +214,7 @@ def test_a_wrong_backward(run: Verify, name: str) -> None:
 CAT = "op: aten::cat, attributes: {dim: dim}"
 
 
+@pytest.mark.slow
 def test_lists_of_tensors(run: Verify) -> None:
     for body in (
         CAT,
@@ -242,69 +237,54 @@ def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
     assert Check.GRADIENT in failures(run(entry(f"{CAT}, backward: grad") + grad))
 
 
-@pytest.mark.parametrize("attributes", ["{}", "{approximate: {value: none}}"])
-def test_an_attribute_that_does_not_follow_its_argument(run: Verify, attributes: str) -> None:
-    found = failures(run(entry(f"op: aten::gelu, attributes: {attributes}")))
-    assert set(found) == {Check.ATTRIBUTES}
-    assert "planted.planted(" in found[Check.ATTRIBUTES]
+def test_an_attribute_that_does_not_follow_its_argument(run: Verify) -> None:
+    for attributes in ("{}", "{approximate: {value: none}}"):
+        found = failures(run(entry(f"op: aten::gelu, attributes: {attributes}")))
+        assert set(found) == {Check.ATTRIBUTES}
+        assert "planted.planted(" in found[Check.ATTRIBUTES]
 
 
-def test_a_condition_that_no_call_meets(run: Verify) -> None:
-    found = failures(run(entry(f"{GELU}, when: {{where: [self.dim() > 90]}}"), dtypes=("f32",)))
+def test_conditions(run: Verify) -> None:
+    """Conditions that no call meets, that every call meets, and that tell calls apart."""
+    found = failures(run(entry(f"{GELU}, when: {{where: [self.dim() > 90]}}")))
     assert "claims none of " in found[Check.CLAIMED]
     assert "self.dim() > 90" in found[Check.CLAIMED]
-
-
-def test_a_condition_that_every_call_meets(run: Verify) -> None:
     (row,) = run(entry(f"{GELU}, when: {{where: [self.dim() >= 0]}}"))
     assert row.verdict is Verdict.VERIFIED
     (finding,) = row.findings
     assert (finding.check, finding.is_failure) == (Check.CONDITIONS, False)
     assert "`when` let every sample through" in finding.message
-
-
-def test_a_condition_that_tells_calls_apart(run: Verify) -> None:
     (row,) = run(entry(f"{GELU}, when: {{approximate: tanh}}"))
     assert (row.verdict, row.findings) == (Verdict.VERIFIED, ())
     assert row.claimed
     assert row.unclaimed
 
 
-@pytest.mark.parametrize(
-    ("adapter", "check"),
-    [
-        ("not_moved_back", Check.FORWARD),
-        ("misspelled", Check.CALL),
-        ("scribbling", Check.OPERANDS),
-        ("changing", Check.REPEATED),
-    ],
-)
-def test_a_wrong_adapter(run: Verify, adapter: str, check: Check) -> None:
-    assert check in failures(run(entry(f"{SOFTMAX}, adapt: 'planted:{adapter}'")))
+ADAPTERS = {
+    "not_moved_back": Check.FORWARD,
+    "misspelled": Check.CALL,
+    "scribbling": Check.OPERANDS,
+    "changing": Check.REPEATED,
+}
 
 
-def test_a_right_adapter(run: Verify) -> None:
+def test_adapters(run: Verify) -> None:
     (row,) = run(entry(f"{SOFTMAX}, adapt: 'planted:adapted'"))
     assert row.verdict is Verdict.VERIFIED, row
+    for adapter, check in ADAPTERS.items():
+        found = failures(run(entry(f"{SOFTMAX}, adapt: 'planted:{adapter}'")))
+        assert check in found, (adapter, found)
 
 
-@pytest.mark.parametrize(
-    ("name", "samples", "verdict"),
-    [
-        ("scaled", None, Verdict.VERIFIED),
-        ("scaled", "planted:scaled_samples", Verdict.VERIFIED),
-        ("frozen", None, Verdict.FAILED),
-        ("frozen", "planted:scaled_samples", Verdict.FAILED),
-    ],
-)
-def test_functions(run: Verify, name: str, samples: str | None, verdict: Verdict) -> None:
+def test_functions(run: Verify) -> None:
     """`frozen` lacks the attribute `limit`, without which no call is claimed."""
-    target = target_of_function(f"planted:{name}", samples)
-    (row,) = verify(target, load_catalog([]), ("f32",))
-    assert row.verdict is verdict, row
-    assert row.source == ("samples" if samples else "generated")
-    assert bool(row.claimed) == (verdict is Verdict.VERIFIED)
-    assert row.numbers.gradient is not None
+    for name, samples in product(("scaled", "frozen"), (None, "planted:scaled_samples")):
+        target = target_of_function(f"planted:{name}", samples)
+        (row,) = verify(target, load_catalog([]), ("f32",))
+        assert row.verdict is (Verdict.VERIFIED if name == "scaled" else Verdict.FAILED), row
+        assert row.source == ("samples" if samples else "generated")
+        assert bool(row.claimed) == (name == "scaled")
+        assert row.numbers.gradient is not None
 
 
 # ---- alternatives ----
@@ -326,24 +306,23 @@ def test_an_alternative_keeps_its_promise(run: Verify) -> None:
     assert row.claimed
 
 
-@pytest.mark.parametrize(
-    ("function", "more", "check", "message"),
-    [
-        ("relu", "", Check.FORWARD, "result 0: "),
-        ("slightly_wrong", ", tolerance: {f32: 1.0e-6}", Check.FORWARD, "accepted 1e-06"),
-        ("right", BACK, Check.GRADIENT, "gradient 0: "),
-        ("none", "", Check.CALL, "it returns None"),
-    ],
+WRONG_ALTERNATIVES = (
+    ("relu", "", Check.FORWARD, "result 0: "),
+    ("slightly_wrong", ", tolerance: {f32: 1.0e-6}", Check.FORWARD, "accepted 1e-06"),
+    ("right", BACK, Check.GRADIENT, "gradient 0: "),
+    ("none", "", Check.CALL, "it returns None"),
 )
-def test_a_wrong_alternative(
-    run: Verify, function: str, more: str, check: Check, message: str
-) -> None:
-    keys = ALTERNATIVE % (function, more)
-    rows = alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}")))
-    found = failures(rows)
-    assert message in found[check], found
 
 
+@pytest.mark.slow
+def test_wrong_alternatives(run: Verify) -> None:
+    for function, more, check, message in WRONG_ALTERNATIVES:
+        keys = ALTERNATIVE % (function, more)
+        found = failures(alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}"))))
+        assert message in found[check], found
+
+
+@pytest.mark.slow
 def test_what_is_slightly_wrong_can_be_promised(run: Verify) -> None:
     keys = ALTERNATIVE % ("slightly_wrong", ", tolerance: {f32: 1.0e-3}")
     (row,) = alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}")))
