@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import consumers, entries, gpu_kernels, records, sharding
+from benchmarks import consumers, entries, records, sharding
 from benchmarks.consumers import Cell, Key
-
-FRONTENDS = Path(__file__).parents[2] / "benchmarks" / "FRONTENDS.md"
 
 
 def row(entry: str, ours: float) -> entries.Row:
@@ -63,29 +61,6 @@ def test_cells_run_in_processes_of_their_own(tmp_path: Path) -> None:
     assert cell.reason == "the export: longer than 0 s"
 
 
-def test_a_run_on_a_gpu_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, results = [], tmp_path / "results"
-
-    def rows(name: str, *_: object) -> list[tuple[str, tuple[str, ...]]]:
-        begun.append(name)
-        return [("calls", (name, "1.00 ms"))]
-
-    monkeypatch.setattr(gpu_kernels, "use_package", lambda: None)
-    monkeypatch.setattr(gpu_kernels, "_device", lambda: "a GPU.")
-    monkeypatch.setattr(gpu_kernels, "_rows", rows)
-    for names in (["norm"], ["norm", "loss"]):
-        found = gpu_kernels.measure(names, prepared=None, seconds=0.01, minutes=1, results=results)
-    assert begun == [one.name for one in found] == ["norm", "loss"]
-    page = gpu_kernels.page(gpu_kernels.read(results))
-    assert page == gpu_kernels.page(found)
-    assert page.splitlines()[-1].startswith("Not measured: attention 4x16x1024x64, causal, bf16,")
-    monkeypatch.setattr(gpu_kernels, "_device", lambda: "another GPU.")
-    with pytest.raises(SystemExit, match="is from another machine"):
-        gpu_kernels.measure(["adamw"], prepared=None, seconds=0.01, minutes=1, results=results)
-    with pytest.raises(SystemExit, match="norm is missing; write it with --prepare"):
-        gpu_kernels.measure(["norm"], prepared=tmp_path, seconds=0.01, minutes=1)
-
-
 def test_collectives_are_counted_with_the_bytes_of_their_results() -> None:
     program = """
   %all-gather = f32[8,16,8]{2,1,0} all-gather(%bitcast), channel_id=1, dimensions={0}
@@ -99,16 +74,3 @@ def test_collectives_are_counted_with_the_bytes_of_their_results() -> None:
     assert traffic.counts == {"all-gather": 2, "all-reduce": 2}
     assert traffic.bytes == 2 * (8 * 16 * 8 * 4 + 64 * 4 + 2 * 3 * 2)
     assert sharding.products_of([program, program]) == 2 * 2 * 32 * 4 * 8
-
-
-def test_the_page_of_frontends_holds_its_bars() -> None:
-    lines = FRONTENDS.read_text(encoding="utf-8").splitlines()
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[:1] == "|"
-    ]
-    measured = [row for row in rows[2:] if row[1].endswith(" s")]
-    assert len(measured) >= 50
-    for model, _, _, time, size, same, *_ in measured:
-        assert float(time) <= 3.0, model
-        assert float(size) <= 1.3, model
-        assert same.endswith(", the same"), model

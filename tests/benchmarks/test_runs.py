@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -154,16 +153,6 @@ def test_a_small_run_writes_its_page(
         name, *options, "--markdown", page, XLA_COMPOSITE_OP="all"
     )  # stock is stock all the same
     assert says in page.read_text(encoding="utf-8")
-
-
-@pytest.mark.exhaustive
-def test_exported_decompositions_run(tmp_path: Path) -> None:
-    results = tmp_path / "rows.jsonl"
-    options = ("--names", "U-Net", "--repeats", "1", "--budget", "1", "--results", results)
-    script("exported_decompositions", *options)
-    found = [json.loads(line) for line in results.read_text().splitlines()]
-    assert [row["consumer"] for row in found] == ["jax", "iree"]
-    assert all(row["difference"] < 1e-3 for row in found)
 
 
 TESTS = """

@@ -32,19 +32,6 @@ EXPECTED = {
         },
         {"GELU": 3, "SOFTMAX": 2, "EMBEDDING_LOOKUP": 3, "STABLEHLO_COMPOSITE": 6},
     ),
-    "gpt2": (
-        {
-            "aten.gelu.default": 2,
-            "odml.embedding_lookup": 2,
-            "odml.group_norm": 5,
-            "odml.softmax": 2,
-        },
-        {"GELU": 2, "SOFTMAX": 2, "EMBEDDING_LOOKUP": 2, "STABLEHLO_COMPOSITE": 5},
-    ),
-    "vit": (
-        {"aten.gelu.default": 2, "odml.group_norm": 5, "odml.softmax": 2},
-        {"GELU": 2, "SOFTMAX": 2, "STABLEHLO_COMPOSITE": 5},
-    ),
     # LiteRT has no name for silu and batch norm: composites that run their decomposition.
     "conv_net": (
         {
@@ -97,14 +84,6 @@ TRAINING = {
     "bert": (
         {"aten.gelu.default": 3, "odml.softmax": 2},
         {"GELU": 3, "SOFTMAX": 2},
-    ),
-    "gpt2": (
-        {"aten.gelu.default": 2, "odml.softmax": 2},
-        {"GELU": 2, "SOFTMAX": 2},
-    ),
-    "vit": (
-        {"aten.gelu.default": 2, "odml.softmax": 2},
-        {"GELU": 2, "SOFTMAX": 2},
     ),
     # They stack the four values of a window.
     "conv_net": (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from composites_testing.example_models import (
 
 import composites
 from composites import Program
+from lowering import activation
 
 
 @pytest.fixture(params=sorted(OPTIMIZERS))
@@ -74,3 +77,28 @@ def computed() -> type[Computed]:
 def x() -> torch.Tensor:
     """An argument for `computed`."""
     return torch.linspace(-1, 1, 8).reshape(2, 4)
+
+
+@pytest.fixture
+def listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Callable[[str, str], tuple[Path, str]]]:
+    """`listed(functions, text)` writes a registry file, which XLA_COMPOSITE_REGISTRY then names.
+
+    MODULE in its text is the module of the functions. Returns the file, and that module's name,
+    which no other test has.
+    """
+    module = f"listed_{abs(hash(request.node.name))}"
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(functions: str, text: str) -> tuple[Path, str]:
+        (tmp_path / f"{module}.py").write_text(functions)
+        path = tmp_path / "acme.yaml"
+        head = "schema: 1\nnamespace: acme\ncomposites: {}\n"
+        path.write_text(head + text.replace("MODULE", module))
+        activation.catalog()  # that of the process is loaded once, and must not have this file
+        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
+        return path, module
+
+    yield write
+    sys.modules.pop(module, None)

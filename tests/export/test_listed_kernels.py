@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from composites_testing.processes import run_python
 import composites
 from composites import Program, ProgramError
 from composites.errors import CompositesError, LoweringError
-from lowering import activation
 from lowering.stablehlo import RunError
 
 KERNELS = """
@@ -84,24 +82,9 @@ def program() -> Program:
 
 
 @pytest.fixture
-def listing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Callable[[str], Path]]:
+def listing(listed: Callable[[str, str], tuple[Path, str]]) -> Callable[[str], Path]:
     """Writes a registry file with these kernels, which XLA_COMPOSITE_REGISTRY then names."""
-    module = f"listed_{abs(hash(request.node.name))}"
-    (tmp_path / f"{module}.py").write_text(KERNELS)
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def write(kernels: str) -> Path:
-        path = tmp_path / "acme.yaml"
-        text = f"schema: 1\nnamespace: acme\ncomposites: {{}}\nkernels:\n{kernels}"
-        path.write_text(text.replace("MODULE", module))
-        activation.catalog()  # that of the process is loaded once, and must not have this file
-        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-        return path
-
-    yield write
-    sys.modules.pop(module, None)
+    return lambda kernels: listed(KERNELS, f"kernels:\n{kernels}")[0]
 
 
 def found(program: Program, kernels: Any = "auto") -> dict[str, tuple[str | None, str | None]]:

@@ -106,20 +106,6 @@ def test_an_older_folder_is_read(small: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(got["out:0"], module(x).detach().numpy(), rtol=1e-5)
 
 
-@pytest.mark.torch_xla
-def test_the_artifact_is_for_the_version_asked_for(
-    example: Any, exported: Any, agree: Any, tmp_path: Path
-) -> None:
-    model, program = example("vit"), exported("vit", "inference")
-    program.save(tmp_path, portable="1.0.0")
-    data = (tmp_path / "program.mlirbc").read_bytes()
-    assert b"StableHLO_v1.0.0" in data
-    artifact = Module.from_bytes(data)
-    read = Program(artifact, program.inputs, program.outputs)
-    assert read.composites == program.composites
-    agree(read.run(model.values(program)), model.outputs())
-
-
 def test_weights_are_written_on_request(small: Any, tmp_path: Path) -> None:
     """Those of numpy, torch and jax, and those that share memory."""
     module, program = small

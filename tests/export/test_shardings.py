@@ -127,14 +127,10 @@ def test_inputs_and_what_follows_them(form: Form) -> None:
     assert named["state:first.bias.step"] is None
     assert named["param:second.bias"] is None
     assert named["loss"] is None
-
-
-def test_a_spec_may_be_one_of_jax() -> None:
+    # A spec may be one of jax.
     given = {"first.*": PartitionSpec("model"), "arg:0": PartitionSpec(("data", "model"), None)}
-    program = exported(shardings=given)
-    named = {value.name: value.sharding for value in program.inputs}
+    named = {value.name: value.sharding for value in exported(form, shardings=given).inputs}
     assert named["param:first.weight"] == (("model",), ())
-    assert named["param:first.bias"] == (("model",),)
     assert named["arg:0"] == (("data", "model"), ())
 
 
@@ -241,37 +237,6 @@ def test_a_program_is_run_on_its_own_mesh() -> None:
 
 
 MARKED = """
-import json, os
-import numpy as np, torch, torch_xla.distributed.spmd as xs, torch_xla.runtime as xr
-import composites
-xr.use_spmd()
-mesh = xs.Mesh(np.arange(4), (2, 2), ("data", "model"))
-layer, x = torch.nn.Linear(8, 16).to("xla"), torch.ones(4, 8, device="xla")
-xs.mark_sharding(layer.weight, mesh, ("model", None))
-xs.mark_sharding(x, mesh, ("data", None))
-kept = composites.export(layer, (x,), mesh=mesh)
-other = composites.export(layer, (x,), mesh=mesh, shardings={"weight": (None, "data")})
-try:
-    composites.export(layer, (x,))
-except composites.ExportError as error:
-    message = str(error)
-print(json.dumps([[v.sharding for v in program.inputs] for program in (kept, other)] + [message]))
-"""
-
-
-@pytest.mark.process
-@pytest.mark.torch_xla
-def test_marks_of_torch_xla_are_kept() -> None:
-    done = run_python(MARKED, PJRT_DEVICE="CPU", CPU_NUM_DEVICES="4")
-    assert done.code == 0, done.stderr[-3000:]
-    kept, other, message = json.loads(done.stdout.splitlines()[-1])
-    assert kept == [[["model"], []], None, [["data"], []]]
-    assert other == [[[], ["data"]], None, [["data"], []]]
-    assert message.startswith("param:weight is marked as {devices=[2,1,2]0,2,1,3")
-    assert message.endswith("pass mesh=, the mesh that it was marked with")
-
-
-MARKED_INSIDE = """
 import json
 import jax, numpy as np, torch
 import torch_xla.distributed.spmd as spmd
@@ -308,15 +273,28 @@ for name, given in (("no mesh", None), ("another", {"model": 2})):
         composites.export(module, (x,), mesh=given)
     except composites.ExportError as error:
         found[name] = str(error)
+
+# Marks of what is given to the module.
+grid = spmd.Mesh(np.arange(4), (2, 2), ("data", "model"))
+layer, x = torch.nn.Linear(8, 16).to("xla"), torch.ones(4, 8, device="xla")
+spmd.mark_sharding(layer.weight, grid, ("model", None))
+spmd.mark_sharding(x, grid, ("data", None))
+for name, options in (("kept", {}), ("other", {"shardings": {"weight": (None, "data")}})):
+    program = composites.export(layer, (x,), mesh=grid, **options)
+    found[name] = [value.sharding for value in program.inputs]
+try:
+    composites.export(layer, (x,))
+except composites.ExportError as error:
+    found["no grid"] = str(error)
 print(json.dumps(found))
 """
 
 
 @pytest.mark.process
 @pytest.mark.torch_xla
-def test_marks_inside_are_kept() -> None:
+def test_marks_of_torch_xla_are_kept() -> None:
     done = run_python(
-        MARKED_INSIDE,
+        MARKED,
         PJRT_DEVICE="CPU",
         CPU_NUM_DEVICES="4",
         XLA_FLAGS="--xla_force_host_platform_device_count=4",
@@ -334,6 +312,10 @@ def test_marks_inside_are_kept() -> None:
         assert found[f"{form} divided"] == pytest.approx(found["eager"], rel=1e-6)
     assert found["no mesh"].startswith("the module marks a value as {devices=[1,4]0,1,2,3}; pass")
     assert found["another"].endswith("which is no division of the mesh")
+    assert found["kept"] == [[["model"], []], None, [["data"], []]]
+    assert found["other"] == [[[], ["data"]], None, [["data"], []]]
+    assert found["no grid"].startswith("param:weight is marked as {devices=[2,1,2]0,2,1,3")
+    assert found["no grid"].endswith("pass mesh=, the mesh that it was marked with")
 
 
 @pytest.mark.torch_xla

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,7 +20,7 @@ from safetensors.torch import load_file
 import composites
 from composites import Program, ProgramError, UnsupportedCallError
 from lowering.export.step import Step
-from lowering.stablehlo import BindError, RunError, StableHLOError, register_targets
+from lowering.stablehlo import BindError, RunError, StableHLOError
 
 Optimizer = Callable[..., torch.optim.Optimizer]
 
@@ -362,16 +360,6 @@ def test_wrong_folders(step: Step, inference: Program, model: Classifier, tmp_pa
         step.load(tmp_path / "checkpoint")
 
 
-def test_without_safetensors(
-    step: Step, model: Classifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state = step.init(model)
-    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    with pytest.raises(composites.MissingPackageError, match="pip install safetensors"):
-        step.save(state, tmp_path / "checkpoint")
-    assert not (tmp_path / "checkpoint").exists()
-
-
 def test_wrong_platforms(program: Program) -> None:
     with pytest.raises(RunError, match="jax has no platform 'tpu'"):
         program.compile("tpu")
@@ -453,40 +441,6 @@ def test_wrong_kernels(inference: Program) -> None:
     for kernels, kind, message in WRONG_KERNELS.values():
         with pytest.raises(kind, match=message):
             inference.compile(kernels=kernels)
-
-
-HANDLER = """
-#include "xla/ffi/api/ffi.h"
-namespace ffi = xla::ffi;
-
-static ffi::Error Run(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
-  if (x.element_count() == 24) return ffi::Error::InvalidArgument("not 24 elements");
-  return ffi::Error::Success();
-}
-
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    step_test_kernel, Run,
-    ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
-"""
-
-
-@pytest.mark.process
-def test_a_kernel_that_fails_when_it_runs(inference: Program, tmp_path: Path) -> None:
-    (tmp_path / "kernel.cc").write_text(HANDLER)
-    library = tmp_path / "kernel.so"
-    options = ["-std=c++17", "-O0", "-shared", "-fPIC", "-isystem", jax.ffi.include_dir()]
-    subprocess.run(["g++", *options, "-o", library, tmp_path / "kernel.cc"], check=True)
-    register_targets(["step_test_kernel"], [library])
-    step = inference.compile(
-        kernels={"ptxla.gelu": "step_test_kernel"}, ignored={"ptxla.gelu": ["approximate"]}
-    )
-    state = step.init(Logits())
-    with pytest.raises(
-        RunError,
-        match=r"not 24 elements; the kernel that fails is step_test_kernel for"
-        r" ptxla\.gelu@1\(tensor<6x4xf32>\)",
-    ):
-        step(state, X, scale=1.0)
 
 
 # ---- profile ----
