@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from composites_testing.kernel_samples import BF16, F16, F32, Sample, kernels_of
+from composites_testing.kernel_samples import BF16, F32, Sample, kernels_of
 from composites_testing.kernel_samples import loss as loss_of
 from torch import Tensor
 from torch.nn import functional
@@ -95,7 +95,6 @@ upsample = partial(functional.interpolate, mode="bilinear")
 SAMPLES: Mapping[str, Sample] = {
     "attention": attention(*THREE),
     "attention, causal": attention(*THREE, is_causal=True),
-    "attention, causal, long": attention(*[(1, 2, 450, 16)] * 3, is_causal=True),
     "attention, causal, more keys": attention(
         (1, 2, 250, 16), *[(1, 2, 300, 16)] * 2, is_causal=True
     ),
@@ -110,11 +109,8 @@ SAMPLES: Mapping[str, Sample] = {
     ),
     "attention, empty rows": masked(empty_rows),
     "attention, added mask": masked(lambda: torch.randn(2, 4, 33, 33)),
-    "attention, added mask of one column": masked(lambda: torch.randn(33, 1)),
     "attention, scale": attention(*THREE, scale=0.3),
     "attention, grouped": attention((2, 4, 33, 16), *[(2, 2, 33, 16)] * 2, enable_gqa=True),
-    "attention, three dimensions": attention(*[(4, 33, 16)] * 3),
-    "attention, five dimensions": attention(*[(2, 3, 2, 20, 8)] * 3, is_causal=True),
     "attention, values of another size": attention((2, 4, 33, 16), (2, 4, 40, 16), (2, 4, 40, 24)),
     "attention, least numbers": masked(lowest_rows),
     "attention, large scores": Sample(
@@ -122,9 +118,6 @@ SAMPLES: Mapping[str, Sample] = {
         THREE,
         calls=3,
         tolerance=1e-5,  # of scores of 100, products that add up in another order differ by as much
-    ),
-    "attention, one key": attention(
-        (2, 4, 33, 16), *[(2, 4, 1, 16)] * 2, others=lambda: (torch.ones(1, 1, dtype=torch.bool),)
     ),
     "attention, many keys": replace(
         attention((1, 2, 150, 8), *[(1, 2, 9000, 8)] * 2),
@@ -137,7 +130,6 @@ SAMPLES: Mapping[str, Sample] = {
         enable_gqa=True,
     ),
     "attention, added mask, bf16": masked(lambda: torch.randn(2, 1, 33, 33).to(BF16), dtype=BF16),
-    "attention, boolean mask, f16": masked(some_kept, dtype=F16),
     "attention, dropout": attention(*THREE, dropout_p=0.25),
     "attention, dropout, causal, long": attention(
         *[(1, 2, 450, 16)] * 3, is_causal=True, dropout_p=0.1
@@ -150,12 +142,9 @@ SAMPLES: Mapping[str, Sample] = {
         dropout_p=0.5,
     ),
     "attention, bf16": attention(*THREE, is_causal=True, dtype=BF16),
-    "attention, f16": attention(*THREE, dtype=F16),
     "loss, large": loss(180, 50257),  # written past the caches, from 32 MB on
     "loss, large, bf16": loss(353, 50257, label_smoothing=0.1, dtype=BF16),
     "loss": loss(),
-    "loss, sum": loss(reduction="sum"),
-    "loss, none": loss(reduction="none"),
     "loss, ignored": loss(labels=4, ignore_index=2),
     "loss, weights": loss(weighted=True),
     "loss, smooth": loss(label_smoothing=0.1),
@@ -178,7 +167,6 @@ SAMPLES: Mapping[str, Sample] = {
         calls=4,
     ),
     "bilinear": Sample(upsample, [(2, 5, 16, 18)], keywords={"scale_factor": 2.0}),
-    "bilinear, down": Sample(upsample, [(2, 5, 16, 18)], keywords={"size": (7, 5)}),
     "bilinear, corners": Sample(
         upsample, [(2, 5, 16, 18)], keywords={"size": (37, 21), "align_corners": True}
     ),
@@ -202,7 +190,6 @@ SAMPLES: Mapping[str, Sample] = {
         of_points_alone, [(2, 6, 7, 2)], lambda: (torch.randn(2, 5, 8, 9),)
     ),
     "grid sampling, bf16": sampled(dtype=BF16),
-    "grid sampling, f16": sampled(dtype=F16),
     "max pool": Sample(
         functional.max_pool2d, [(2, 3, 16, 18)], keywords={"kernel_size": 2}, calls=1
     ),
@@ -227,10 +214,8 @@ SAMPLES: Mapping[str, Sample] = {
     "layer norm, two dimensions": layer_norm((70, 6, 5), (6, 5)),
     "layer norm, long rows": layer_norm((3, 9000), (9000,)),
     "layer norm, bf16": layer_norm((2, 41, 30), (30,), BF16),
-    "layer norm, f16": layer_norm((2, 41, 30), (30,), F16),
     "softmax": softmax(functional.softmax, (2, 41, 30)),
     "softmax, bf16": softmax(functional.softmax, (2, 41, 30), BF16),
-    "softmax, f16": softmax(functional.softmax, (2, 41, 30), F16),
     "log_softmax": softmax(functional.log_softmax, (2, 41, 30)),
     "log_softmax, bf16": softmax(functional.log_softmax, (2, 41, 30), BF16),
     "convolution": conv(functional.conv2d, (4, 6, 9, 10), (8, 6, 3, 3), (8,), padding=1),
@@ -288,14 +273,8 @@ SAMPLES: Mapping[str, Sample] = {
     "convolution, bf16": conv(
         functional.conv2d, (2, 6, 9, 10), (8, 6, 3, 3), (8,), padding=1, dtype=BF16
     ),
-    "convolution, f16": conv(
-        functional.conv2d, (2, 6, 9, 10), (8, 6, 3, 3), (8,), padding=1, dtype=F16
-    ),
     "dropout": Sample(
         functional.dropout, [(7, 50, 33)], keywords={"p": 0.1, "training": True}, tolerance=0.0
-    ),
-    "dropout, half": Sample(
-        functional.dropout, [(1000,)], keywords={"p": 0.5, "training": True}, tolerance=0.0
     ),
     "embedding": Sample(
         lambda table, indices: functional.embedding(indices, table),
@@ -332,7 +311,7 @@ FAST = (
     "embedding",
 )
 """One or two of each kernel."""
-WEEKLY = ("loss, large, bf16", "attention, five dimensions", "layer norm, two dimensions")
+WEEKLY = ("loss, large, bf16", "layer norm, two dimensions")
 
 
 def tier(name: str) -> Any:
@@ -340,7 +319,7 @@ def tier(name: str) -> Any:
     if name in FAST:
         return ()
     many = ("grid sampling, bi", "grid sampling, nearest", "convolution, transposed, ")
-    if name in WEEKLY or name.startswith(many) or name.endswith((", f16", "1d", "3d")):
+    if name in WEEKLY or name.startswith(many) or name.endswith(("1d", "3d")):
         return pytest.mark.exhaustive
     return pytest.mark.slow
 

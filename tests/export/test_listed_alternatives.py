@@ -240,34 +240,26 @@ import jax.numpy as jnp
 
 from composites import UnsupportedCallError
 
-
 def bilinear(x, *, output_size, align_corners, scales_h=None, scales_w=None):
     return jax.image.resize(x, (*x.shape[:2], *output_size), "bilinear")
-
 
 def softmax(self, dim, half_to_float=False):
     return jax.nn.softmax(self, axis=dim)
 
-
 def fails(self, dim, half_to_float=False):
     raise ValueError("boom")
-
 
 def declines(self, dim, half_to_float=False):
     raise UnsupportedCallError("not today")
 
-
 def narrow(self, dim, half_to_float=False):
     return jax.nn.softmax(self, axis=dim).astype(jnp.bfloat16)
-
 
 def further(self, dim, half_to_float=False, *, more):
     return self
 
-
 def renamed(x, axis=-1, half=False):
     return jax.nn.softmax(x, axis=axis)
-
 
 def of_x(x, dim, half_to_float=False):
     return jax.nn.softmax(x, axis=dim)

@@ -24,20 +24,16 @@ import jax.numpy as jnp
 
 from composites import UnsupportedCallError
 
-
 def gelu(x, *, approximate):
     return jax.nn.gelu(x, approximate=approximate == "tanh")
 
-
 def zeros(x):
     return jnp.zeros_like(x)
-
 
 def softmax(x, *, dim):
     if x.ndim == 2:
         raise UnsupportedCallError("needs three dimensions")
     return jax.nn.softmax(x, axis=dim)
-
 
 def library():
     import pathlib, subprocess  # compiled when it is needed, as a package of kernels does
@@ -47,7 +43,6 @@ def library():
     command = ["g++", *options, "-o", folder / "kernel.so", folder / "kernel.cc"]
     subprocess.run(command, check=True)
     return folder / "kernel.so"
-
 
 def no_library():
     return "/nowhere/kernels.so"

@@ -28,10 +28,8 @@ HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 FUNCTIONS = """
 import torch
 
-
 def relu(self, *, approximate="none"):
     return torch.relu(self)
-
 
 def scaled(self, *, approximate="none"):
     values = [0.5, 0.25, 3.0, 5.0, 7.0, 11.0, 13.0]
@@ -40,11 +38,9 @@ def scaled(self, *, approximate="none"):
         self = self + values[names.index(name)]
     return torch.nn.functional.gelu(self - sum(values), approximate=approximate)
 
-
 def samples(dtype):
     x = torch.linspace(-2, 2, 12).reshape(3, 4).to(dtype)
     yield (x.requires_grad_(),), {"approximate": "tanh"}
-
 
 def no_pairs(dtype):
     yield torch.ones(2, dtype=dtype)

@@ -23,64 +23,49 @@ from torch import Tensor
 
 import composites
 
-
 def right(self, *, approximate="none"):
     return torch.nn.functional.gelu(self, approximate=approximate)
-
 
 def slightly_wrong(self, *, approximate="none"):
     return torch.nn.functional.gelu(self, approximate=approximate) * 1.0003
 
-
 def relu(self, *, approximate="none"):
     return torch.relu(self)
-
 
 def jax_relu(self, *, approximate="none"):
     return jnp.maximum(self, 0)
 
-
 def summed(self, *, approximate="none"):
     return torch.nn.functional.gelu(self, approximate=approximate).sum()
-
 
 def narrow(self, *, approximate="none"):
     return torch.nn.functional.gelu(self, approximate=approximate).to(torch.float16)
 
-
 def mutating(self, *, approximate="none"):
     return torch.nn.functional.gelu(self.mul_(1), approximate=approximate)
-
 
 def none(self, *, approximate="none"):
     torch.nn.functional.gelu(self, approximate=approximate)
 
-
 def flow(self, *, approximate="none"):
     return self * 2 if self.sum() > 0 else self
-
 
 def backward(grad_output, self, *, approximate="none"):
     return torch.ops.aten.gelu_backward(grad_output, self, approximate=approximate) + 3.1
 
-
 def rows(x: Tensor) -> Tensor:
     return torch.softmax(x, -1)
-
 
 def adapted(composite, input, dim, dtype=None):
     if dtype is not None:
         raise composites.UnsupportedCallError("a softmax that also casts")
     return composite(input.transpose(dim, -1)).transpose(dim, -1)
 
-
 def not_moved_back(composite, input, dim, dtype=None):
     return composite(input.transpose(dim, 0))
 
-
 def misspelled(composite, input, dim, dtype=None):
     return composite(input, axis=dim)
-
 
 def scribbling(composite, input, dim, dtype=None):
     result = composite(input.transpose(dim, -1)).transpose(dim, -1)
@@ -88,29 +73,23 @@ def scribbling(composite, input, dim, dtype=None):
         input.data.mul_(2)
     return result
 
-
 def backwards_cat(tensors, dim=0):
     return torch.cat(tensors[::-1], dim)
-
 
 def stack_samples(dtype):
     for dim in (0, 1):
         yield ([torch.ones(2, 2, dtype=dtype), torch.zeros(2, 2, dtype=dtype)],), {"dim": dim}
 
-
 def first_only(grad_output: Tensor, tensors: list[Tensor], dim: int) -> list[Tensor]:
     parts = torch.split(grad_output, [t.shape[dim] for t in tensors], dim)
     return [part * (n == 0) for n, part in enumerate(parts)]
 
-
 count = 0
-
 
 def changing(composite, input, dim, dtype=None):
     global count
     count += 1
     return composite(input.transpose(dim, -1)).transpose(dim, -1) + 1e-6 * count
-
 
 def unordered(self, *, approximate="none"):
     scale = {"a": 0.5, "b": 0.25, "c": 0.125, "d": 0.0625, "e": 2.0, "f": 4.0, "g": 8.0}
@@ -118,20 +97,16 @@ def unordered(self, *, approximate="none"):
         self = self * scale[name]
     return torch.nn.functional.gelu(self / 0.0625 * 1.0, approximate=approximate)
 
-
 def broken_samples(dtype):
     yield torch.ones(2, dtype=dtype)
-
 
 @composites.composite("planted.scaled", attributes=("limit",))
 def scaled(x: Tensor, limit: float = 2.0) -> Tensor:
     return x.clamp(max=limit) * 3
 
-
 @composites.composite("planted.frozen")
 def frozen(x: Tensor, limit: float = 2.0) -> Tensor:
     return x.clamp(max=limit) * 3
-
 
 def scaled_samples(dtype):
     for limit in (0.5, 1.0):
