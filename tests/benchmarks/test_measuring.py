@@ -5,14 +5,10 @@ from __future__ import annotations
 import gc
 import os
 
-import jax
-import numpy as np
 import pytest
-import torch
 
 from benchmarks.pages import markdown_table
 from benchmarks.processes import alone, environment, xla_flags
-from benchmarks.products import Product, products_of, times_of_products
 from benchmarks.selection import beginning
 from benchmarks.timing import (
     SAMPLES_PER_BLOCK,
@@ -22,8 +18,6 @@ from benchmarks.timing import (
     no_garbage_collection,
     ratio,
 )
-from lowering.stablehlo import Module
-from lowering.stablehlo.bindings import DotDimensions
 
 
 def test_a_ratio_is_that_of_neighbouring_blocks() -> None:
@@ -81,39 +75,3 @@ def test_a_process_starts_with_its_variables(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ZeroDivisionError), environment({"COMPOSITES_GIVEN": "2"}):
         alone(divmod, 1, 0)
     assert os.environ["COMPOSITES_GIVEN"] == "1"
-
-
-TEXT = """
-func.func @main(%x: tensor<128x128xf32>, %h: tensor<128x128xbf16>) -> tensor<128x128xf32> {
-  %0 = func.call @twice(%x) : (tensor<128x128xf32>) -> tensor<128x128xf32>
-  %1 = func.call @twice(%0) : (tensor<128x128xf32>) -> tensor<128x128xf32>
-  %2 = stablehlo.dot_general %h, %h, contracting_dims = [1] x [0]
-    : (tensor<128x128xbf16>, tensor<128x128xbf16>) -> tensor<128x128xbf16>
-  return %1 : tensor<128x128xf32>
-}
-func.func private @twice(%x: tensor<128x128xf32>) -> tensor<128x128xf32> {
-  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
-    : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
-  return %0 : tensor<128x128xf32>
-}
-"""
-
-
-def test_products_are_those_of_jax() -> None:
-    square = Product((128, 128), (128, 128), DotDimensions((), (), (1,), (0,)))
-    assert products_of(Module.parse(TEXT)) == {square: 2}
-    assert all(seconds > 0 for seconds in times_of_products(Module.parse(TEXT), 0.01))
-    random = np.random.default_rng(0)
-    for left, right, dimensions, multiplications in (
-        ((4, 3), (5, 4), DotDimensions((), (), (0,), (1,)), 60),
-        ((3, 2, 4), (4, 5, 2), DotDimensions((1,), (2,), (2,), (0,)), 120),
-        ((3, 4, 2), (2, 4), DotDimensions((), (), (2, 1), (0, 1)), 24),
-    ):
-        product = Product(left, right, dimensions)
-        assert product.multiplications == multiplications
-        a, b = (random.standard_normal(shape, np.float32) for shape in (left, right))
-        contracting = dimensions.left_contracting, dimensions.right_contracting
-        batch = dimensions.left_batch, dimensions.right_batch
-        expected = jax.lax.dot_general(a, b, (contracting, batch))
-        found = torch.einsum(product.equation, torch.from_numpy(a), torch.from_numpy(b))
-        np.testing.assert_allclose(found.numpy(), np.asarray(expected), rtol=1e-5, atol=1e-6)

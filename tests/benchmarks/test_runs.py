@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from composites_testing.processes import Finished, run
 
-from benchmarks import sharding_compiled, sharding_entries
 from benchmarks.sharding import MEMORY, rows_of
 from benchmarks.sharding_cases import CASES
 
@@ -58,23 +57,6 @@ def test_training_steps_have_no_more_collectives_either(devices: int) -> None:
         if row.name.endswith((", tensor", ", 2-D")):
             assert stock.counts["all-gather"] >= 8
             assert "all-gather" not in ours.counts
-
-
-@pytest.mark.exhaustive
-def test_entries_have_no_more_collectives_but_for_three() -> None:
-    row = sharding_compiled.row_of("GPT-2", "2-D", 64)
-    assert row.traffic["stock"].total > row.traffic["composites"].total > 0
-    names = ["gelu", "dropout", "layer_norm", "linear_cross_entropy", "var_mean", "clip_grad_norm"]
-    rows = sharding_entries.rows_of(names, 4)
-    found = [row for row in rows if isinstance(row, sharding_entries.Row)]
-    assert len(found) == 2 * len(names)
-    assert {(row.entry, row.divided): row.more for row in found if row.more} == {
-        # The logits are an all-reduce, and the backward, which saves no logits, repeats it.
-        ("linear_cross_entropy", "last"): "collectives, bytes",
-        ("clip_grad_norm", "first"): "memory",
-        ("clip_grad_norm", "last"): "memory",
-    }
-    assert "| gelu |" in sharding_entries.markdown(rows, 4)
 
 
 def test_products_with_a_wide_result_are_as_exact_as_their_accumulator() -> None:
@@ -153,32 +135,3 @@ def test_a_small_run_writes_its_page(
         name, *options, "--markdown", page, XLA_COMPOSITE_OP="all"
     )  # stock is stock all the same
     assert says in page.read_text(encoding="utf-8")
-
-
-TESTS = """
-import os, unittest
-
-class Test(unittest.TestCase):
-  def test_good(self):
-    self.assertEqual(1, 1)
-
-  def test_worse(self):
-    self.assertNotIn("XLA_COMPOSITE_OP", os.environ)
-
-  def test_gone(self):
-    if "XLA_COMPOSITE_OP" in os.environ:
-      os.abort()
-"""
-
-
-@pytest.mark.process
-def test_tests_of_pytorch_xla_that_differ_are_named(tmp_path: Path) -> None:
-    tests = tmp_path / "xla" / "test"
-    tests.mkdir(parents=True)
-    (tests / "__init__.py").touch()
-    (tests / "test_other.py").write_text(TESTS)
-    command = (sys.executable, "-m", "benchmarks.upstream", str(tmp_path / "xla"))
-    done = run(*command, "--files", "test_other.py", cwd=REPOSITORY, COLUMNS="200")
-    assert done.code == 1, done.stderr
-    told = {line.split("::")[-1] for line in done.stdout.splitlines() if "::" in line}
-    assert told == {"test_worse`: passed -> failed", "test_gone`: passed -> crashed"}

@@ -153,14 +153,6 @@ def test_a_buffer_that_is_written_is_an_output(
     agree(got, {"out:0": module.linear(x), "buffer:seen": torch.full((3,), 3.0)})
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_the_callers_grad_mode_does_not_matter(mode: Any, computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: self.linear(x).sum())
-    plain = composites.export(module, (x,), train=True)
-    with mode():
-        assert composites.export(module, (x,), train=True).mlir == plain.mlir
-
-
 def test_export_leaves_the_process_as_it_was(example: Any, computed: Any, x: torch.Tensor) -> None:
     """One that fails too."""
     import torch_xla.core.xla_model as xm
