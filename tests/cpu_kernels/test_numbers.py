@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 import torch
+from composites_testing import environment
 from composites_testing.kernel_samples import BF16, F32, Sample, kernels_of
 from composites_testing.kernel_samples import loss as loss_of
+from composites_testing.processes import run
 from torch import Tensor
 from torch.nn import functional
 
@@ -293,24 +296,8 @@ SAMPLES: Mapping[str, Sample] = {
 }
 
 
-FAST = (
-    "attention, causal",
-    "attention, dropout, mask, grouped",
-    "loss, smooth, weights, ignored",
-    "loss of a linear layer",
-    "bilinear",
-    "grid sampling, bicubic, reflection, corners",
-    "max pool, padded",
-    "group norm",
-    "layer norm",
-    "softmax",
-    "log_softmax, bf16",
-    "convolution, groups",
-    "convolution, transposed",
-    "dropout",
-    "embedding",
-)
-"""One or two of each kernel."""
+FAST = ("loss, smooth, weights, ignored", "softmax", "max pool, padded")
+"""Each kernel is compiled when it is first used, which takes seconds."""
 WEEKLY = ("loss, large, bf16", "layer norm, two dimensions")
 
 
@@ -333,3 +320,10 @@ def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Any)
     comparison = compare(program.module, kernels, **given)
     assert not comparison.problems
     assert len(comparison.calls) == sample.calls
+
+
+@pytest.mark.exhaustive
+def test_numbers_with_the_flags_of_the_package() -> None:
+    command = (sys.executable, "-m", "pytest", "-q", __file__, "-m", "not exhaustive")
+    done = run(*command, **environment.full_level())
+    assert done.code == 0, done.stdout[-3000:]

@@ -53,6 +53,7 @@ def test_the_registry_is_right_and_listed(registry: Path) -> None:
     assert "no entry produces it" not in listed.stdout
 
 
+@pytest.mark.slow
 def test_small_attention_keeps_its_decomposition() -> None:
     small, large = (
         composites.export(Attention(), (torch.empty(2, 6, length, 64),)) for length in (32, 128)
@@ -62,6 +63,7 @@ def test_small_attention_keeps_its_decomposition() -> None:
     assert reasons(large)[name] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_attention_with_dropout_has_a_kernel_in_f32(dtype: torch.dtype) -> None:
     given = torch.empty(2, 6, 128, 64, dtype=dtype)
@@ -70,6 +72,7 @@ def test_attention_with_dropout_has_a_kernel_in_f32(dtype: torch.dtype) -> None:
     assert reason is None if dtype == torch.float32 else "numbers of f32" in str(reason)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [True, False])
 def test_calls_that_drop_all_keep_their_decompositions(causal: bool) -> None:
     """They draw no random numbers, so their composites have no seed."""
@@ -88,6 +91,7 @@ def test_calls_that_drop_all_keep_their_decompositions(causal: bool) -> None:
     assert not np.any(outputs["out:0"])
 
 
+@pytest.mark.slow
 def test_a_key_of_nan_makes_its_head_nan() -> None:
     query = torch.randn(2, 6, 128, 64)
     query[0, 1, 3] = torch.nan  # as key, it gives all other rows of its head a score of NaN
@@ -129,6 +133,7 @@ class Normalized(torch.nn.Module):
         return self.norm(x * self.scale).square().sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_layer_norm_has_a_kernel_where_it_has_a_bias(bias: bool) -> None:
     program = composites.export(Normalized(bias=bias), (torch.empty(64, 256),), train=True)
@@ -177,6 +182,7 @@ def test_the_kernel_that_refuses_a_value_is_named_among_others() -> None:
     assert re.findall(r"ptxla\.\w+", told) == ["ptxla.cross_entropy_loss"]
 
 
+@pytest.mark.slow
 def test_an_index_out_of_range_is_an_error() -> None:
     table = torch.nn.Embedding(2048, 192)
     table.register_forward_hook(lambda module, given, result: result.square().sum())
