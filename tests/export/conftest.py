@@ -10,20 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from composites_testing.example_models import (
-    OPTIMIZERS,
-    Example,
-    compare,
-    export_example,
-    load_example,
-)
+from composites_testing.example_models import Example, compare, export_example, load_example
 
 import composites
 from composites import Program
 from lowering import activation
 
 
-@pytest.fixture(params=sorted(OPTIMIZERS))
+@pytest.fixture(
+    params=["conv_net", "vit", *(pytest.param(n, marks=pytest.mark.slow) for n in ("bert", "gpt2"))]
+)
 def model(request: pytest.FixtureRequest) -> Example:
     """Each of the example models."""
     return load_example(request.param)

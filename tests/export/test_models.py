@@ -53,7 +53,7 @@ TRAINED_ONLY = {
 }
 
 
-@pytest.mark.parametrize("name", ["conv_net", "gpt2", *(slow(n) for n in ("bert", "vit"))])
+@pytest.mark.parametrize("name", ["conv_net", *(slow(n) for n in ("bert", "gpt2", "vit"))])
 def test_numbers_are_those_of_pytorch(name: str, example: Any, exported: Any, agree: Any) -> None:
     """Of inference and of a step, which has loss and gradients too; and with no composites left."""
     model = example(name)

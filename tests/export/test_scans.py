@@ -157,6 +157,7 @@ def test_a_function_that_reads_a_tensor_from_outside() -> None:
         )
 
 
+@pytest.mark.slow
 def test_an_export_leaves_no_graph_for_a_run() -> None:
     from torch_xla.experimental import scan as of_torch_xla
 
