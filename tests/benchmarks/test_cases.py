@@ -74,6 +74,7 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "refusals", [REFUSALS[:1], pytest.param(REFUSALS[1:], marks=pytest.mark.exhaustive)]
 )

@@ -296,7 +296,7 @@ SAMPLES: Mapping[str, Sample] = {
 }
 
 
-FAST = ("loss, smooth, weights, ignored", "softmax", "max pool, padded")
+FAST = ("softmax", "max pool, padded")
 """Each kernel is compiled when it is first used, which takes seconds."""
 WEEKLY = ("loss, large, bf16", "layer norm, two dimensions")
 

@@ -155,6 +155,7 @@ def test_the_entry_of_convolutions_has_the_bits_of_stock(registry: Path) -> None
         assert (found["claimed"] > 0, found["unclaimed"], found["same_bits"]) == (True, [], True)
 
 
+@pytest.mark.slow
 def test_a_forward_alone_runs_on_kernels() -> None:
     """Its composite lacks what a backward needs, and the kernel returns it all the same."""
     logits, target = torch.randn(5, 30), torch.randint(30, (5,))
@@ -224,6 +225,7 @@ def library(registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_library_is_compiled_once(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path = library.compiled("pooling")
     assert [found.name for found in path.parent.iterdir()] == [path.name]

@@ -338,6 +338,7 @@ def test_what_the_short_way_to_stablehlo_cannot_take(computed: Any, x: torch.Ten
     np.testing.assert_allclose(got["out:1"], torch.topk(h, 2)[0].detach().numpy(), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_export_leaves_what_runs_alone(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: F.gelu(torch.mm(self.linear(x), x.mT)).sum()).bfloat16()
     x = x.bfloat16()

@@ -145,6 +145,7 @@ print(chosen.chosen(), len(made.outputs), said)
     assert "'torch-xla-composites[torch]' for PyTorch 2.10 to 2.15" in said
 
 
+@pytest.mark.process
 def test_a_device_that_another_package_has_registered() -> None:
     said = run(
         "import torch, composites\ntorch.utils.rename_privateuse1_backend('other')\n" + EXPORT

@@ -237,6 +237,7 @@ def test_kernels_refuse_what_they_do_not_compute() -> None:
             lowered(path, operands or usual, **{**attributes, **changes})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("h100")
 def test_calls_go_to_the_first_kernel_that_takes_them() -> None:
     class Attention(torch.nn.Module):

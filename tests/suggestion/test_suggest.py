@@ -92,6 +92,7 @@ def test_a_draft_passes_check_and_does_what_it_says(model: Path) -> None:
     assert abs(found["draft"]["outside"] - predicted) <= 0.1 * before
 
 
+@pytest.mark.slow
 def test_turning_a_draft_on_lowers_what_is_outside(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

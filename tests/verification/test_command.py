@@ -97,6 +97,7 @@ def test_builtin_entries() -> None:
     assert rows["ptxla.hardswish", "f32"]["same_bits"]
 
 
+@pytest.mark.slow
 def test_the_text_of_a_module_has_its_gradient() -> None:
     """Two processes are compared by a text, which has the gradient of a tensor of the call: here of
     the weight of a norm."""
@@ -137,6 +138,7 @@ def test_text_that_depends_on_the_process(folder: Path) -> None:
     assert "failed: umbra.gelu f32: text: " in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone")
 def test_samples_of_an_entry(folder: Path) -> None:
     file = write(folder, f"{GELU}, samples: 'verify_ops:samples'}}\n")
@@ -147,6 +149,7 @@ def test_samples_of_an_entry(folder: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone")
 def test_what_has_no_samples_is_not_verified(folder: Path) -> None:
     file = write(folder, "  top: {function: 'verify_ops:samples', operands: [dtype]}\n")

@@ -201,6 +201,7 @@ def test_lists_of_tensors(run: Verify) -> None:
         assert all(row.claimed and not row.unclaimed for row in rows)
 
 
+@pytest.mark.slow
 def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
     assert Check.FORWARD in failures(run(entry(f"{CAT}, decomposition: 'planted:backwards_cat'")))
     found = failures(run(entry("op: aten::stack, samples: 'planted:stack_samples'")))
@@ -212,6 +213,7 @@ def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
     assert Check.GRADIENT in failures(run(entry(f"{CAT}, backward: grad") + grad))
 
 
+@pytest.mark.slow
 def test_an_attribute_that_does_not_follow_its_argument(run: Verify) -> None:
     for attributes in ("{}", "{approximate: {value: none}}"):
         found = failures(run(entry(f"op: aten::gelu, attributes: {attributes}")))
@@ -243,6 +245,7 @@ ADAPTERS = {
 }
 
 
+@pytest.mark.slow
 def test_adapters(run: Verify) -> None:
     (row,) = run(entry(f"{SOFTMAX}, adapt: 'planted:adapted'"))
     assert row.verdict is Verdict.VERIFIED, row
@@ -251,6 +254,7 @@ def test_adapters(run: Verify) -> None:
         assert check in found, (adapter, found)
 
 
+@pytest.mark.slow
 def test_functions(run: Verify) -> None:
     """`frozen` lacks the attribute `limit`, without which no call is claimed."""
     for name, samples in product(("scaled", "frozen"), (None, "planted:scaled_samples")):
