@@ -28,8 +28,7 @@ def script(name: str, *arguments: str | Path, **variables: str) -> Finished:
 @pytest.mark.parametrize(
     ("devices", "names"),
     [
-        (4, HELD[:1]),
-        pytest.param(4, HELD[1:], marks=pytest.mark.slow),
+        pytest.param(4, HELD, marks=pytest.mark.slow),
         pytest.param(8, HELD, marks=pytest.mark.exhaustive),
     ],
 )

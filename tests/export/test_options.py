@@ -51,7 +51,7 @@ def test_passes_run_before_the_text_is_written() -> None:
         pass
 
     layers, x = nn.Sequential(nn.GELU(), nn.Softmax(-1)), torch.ones(2, 4)
-    passes = [note, partial(decompose, only="ptxla.gelu"), note]
+    passes: list[Any] = [note, partial(decompose, only="ptxla.gelu"), note]
     program = composites.export(layers, (x,), passes=passes)
     assert program.composites == {"ptxla.softmax": 1}
     assert "ptxla.gelu" in seen[0].text

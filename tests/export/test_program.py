@@ -591,7 +591,8 @@ def test_values_that_cannot_be_run_with(small: Any) -> None:
 
 def test_what_cannot_be_saved(small: Any, tmp_path: Path) -> None:
     _, program = small
-    for folder in (None, 3, "a\0b", "\ud800"):
+    folders: tuple[Any, ...] = (None, 3, "a\0b", "\ud800")
+    for folder in folders:
         message = f"the folder must be a path, not {folder!r}"
         refused(partial(program.save, folder), message)
         refused(partial(Program.load, folder), message)

@@ -340,3 +340,15 @@ def test_norms_are_sums_where_devices_share_the_program(mesh: dict[str, int] | N
 class Total(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.square().sum()
+
+
+class Attention(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+def test_batch_and_heads_stay_apart_in_products() -> None:
+    program = composites.export(Attention(), (torch.randn(2, 4, 6, 8),), mesh={"model": 2})
+    products = [line for line in program.mlir.splitlines() if "dot_general" in line]
+    assert len(products) == 2
+    assert all("batching_dims = [0, 1] x [0, 1]" in line for line in products)

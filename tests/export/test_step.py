@@ -152,6 +152,7 @@ def test_a_checkpoint_has_the_same_bits(step: Step, model: Classifier, tmp_path:
 def test_weights(step: Step, model: Classifier, tmp_path: Path) -> None:
     """Names and values that are given in any form mean the same, and are copied."""
     before = copy.deepcopy(model.state_dict())
+    named: dict[str, torch.Tensor]
     named = {f"param:{name}": value for name, value in model.named_parameters()}
     named |= {f"buffer:{name}": value for name, value in model.named_buffers()}
     forms: dict[str, Any] = {

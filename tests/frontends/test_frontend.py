@@ -9,6 +9,7 @@ import tomllib
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -82,7 +83,7 @@ def test_exports_in_the_documentation() -> None:
     assert "tensor<?x2xf32>" in program.module.text
     with pytest.raises(RefusedOperationError, match=rf"from aten::sin, at {re.escape(__file__)}:"):
         composites.export(InF64(), (torch.ones(2),), target="litert")
-    given = {"mesh": {"model": 2}, "shardings": {"weight": ("model", None)}}
+    given: dict[str, Any] = {"mesh": {"model": 2}, "shardings": {"weight": ("model", None)}}
     program = composites.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),), **given)
     assert "sharding" in program.module.text
 
