@@ -1,11 +1,7 @@
-"""Convert calls of functions that only LiteRT has; prints one line of JSON for all of them.
-
-XLA_COMPOSITE_REGISTRY=… python convert_calls_to_litert.py
-"""
+"""Calls of functions that only LiteRT has, converted and run; convert_to_litert.py prints them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +69,3 @@ def found(name: str) -> dict[str, Any]:
             for mine, want in zip(outputs, wanted, strict=True)
         ),
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps({name: found(name) for name in CALLS}))

@@ -1,6 +1,8 @@
-"""Convert an example model with LiteRT and run it; prints what was found as one line of JSON.
+"""Convert example models with LiteRT and run them; prints what was found as one line of JSON.
 
-XLA_COMPOSITE_REGISTRY=… python convert_to_litert.py bert [--train]
+XLA_COMPOSITE_REGISTRY=… python convert_to_litert.py bert conv_net:train calls
+
+`:train` converts loss and gradients. `calls` are those of convert_calls_to_litert.py.
 """
 
 from __future__ import annotations
@@ -125,8 +127,7 @@ def computed(module: torch.nn.Module, args: Any, kwargs: Any, train: bool) -> di
     return {"loss": loss.detach(), **gradients}
 
 
-def main(name: str, *options: str) -> None:
-    train = "--train" in options
+def found(name: str, train: bool) -> dict[str, Any]:
     module, args, kwargs = example(name, train)
     passes = [without_unknown] if train else []
     program = composites.export(module, args, kwargs, train=train, portable=True, passes=passes)
@@ -143,14 +144,26 @@ def main(name: str, *options: str) -> None:
     got = run(**{f"input{number}": value for number, value in enumerate(values)})
     wanted = {key: value.numpy() for key, value in computed(module, args, kwargs, train).items()}
     by_name = {output.name: got[f"output{n}"] for n, output in enumerate(program.outputs)}
-    found = {
+    return {
         "composites": program.composites,
         "operators": operators,
         "compared": len(wanted),
         "trained": len(list(module.parameters())),
         "difference": max(float(np.abs(by_name[key] - wanted[key]).max()) for key in wanted),
     }
-    print(json.dumps(found))
+
+
+def main(*subjects: str) -> None:
+    results = {}
+    for subject in subjects:
+        if subject == "calls":
+            import convert_calls_to_litert as calls
+
+            results[subject] = {name: calls.found(name) for name in calls.CALLS}
+        else:
+            name, _, train = subject.partition(":")
+            results[subject] = found(name, bool(train))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

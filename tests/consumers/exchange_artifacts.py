@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ import numpy as np
 from composites import Program
 from lowering.stablehlo import Module, bindings, composite_count, run
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "models.py"
-SUBJECTS = {"bert": {"optimizer": True}, "conv_net": {"train": True}}
+SUPPORT = Path(__file__).parents[1] / "support"
+SUBJECTS = {"bert": "step", "conv_net": "gradients"}
 """Example models, and what is exported of each."""
 
 VALUES, EXPECTED = "values.npz", "expected.npz"
@@ -28,25 +27,12 @@ VALUES, EXPECTED = "values.npz", "expected.npz"
 
 def write(folder: Path) -> None:
     """Save the programs, and beside each folder its inputs and what it gives here."""
-    import torch
-
-    from composites import export
-    from composites.cli.factories import load_factory
+    sys.path.insert(0, str(SUPPORT))
+    from composites_testing.example_models import export_example, load_example
 
     for name, kind in SUBJECTS.items():
-        torch.manual_seed(0)
-        module, args, kwargs = load_factory(f"{EXAMPLES}:{name}")
-        options: dict[str, Any] = {**kind}
-        if options.pop("optimizer", False):
-            options["optimizer"] = partial(torch.optim.AdamW, lr=1e-3)
-        module.train(name == "conv_net")  # torch_xla lacks the gradients of its eval mode
-        program = export(module, args, kwargs, **options)
-        named = {**program.module_weights(module)}
-        named |= {f"arg:{number}": value for number, value in enumerate(args)}
-        named |= {f"kwarg:{key}": value for key, value in kwargs.items()}
-        # The state of the optimizer, as it may be some steps on.
-        named |= {v.name: torch.full(v.sizes, 0.3) for v in program.inputs if v.name not in named}
-        values = [named[value.name].detach().numpy().copy() for value in program.inputs]
+        program = export_example(name, kind)
+        values = list(load_example(name).values(program).values())
         program.save(folder / name / "program")
         save_arrays(folder / name / VALUES, values)
         save_arrays(folder / name / EXPECTED, list(program.run(*values).values()))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from composites_testing.on_iree import run_on_iree
 from torch import Tensor
 
 import composites
@@ -70,6 +69,7 @@ def agrees(fast: list[Any], stock: list[Any], right: list[np.ndarray[Any, Any]])
     assert all(mine <= 3 * max(known, 2**-23) for mine, known in pairs)
 
 
+@pytest.mark.slow
 def test_attention_in_blocks_is_what_jax_runs(step: Any) -> None:
     programs, values, right = step
     texts = {name: program.module.text for name, program in programs.items()}
@@ -84,13 +84,22 @@ def test_attention_in_blocks_is_what_jax_runs(step: Any) -> None:
     agrees(results["fast"], results["stock"], right)
 
 
+@pytest.mark.process
 def test_attention_in_blocks_is_what_iree_runs(step: Any, tmp_path: Path) -> None:
     programs, values, right = step
-    results = {}
-    for name, program in programs.items():
-        program.save(tmp_path / name)
-        results[name] = run_on_iree(tmp_path / name / "program.mlir", values)
+    results = {name: on_iree(program, values, tmp_path) for name, program in programs.items()}
     agrees(results["fast"], results["stock"], right)
+
+
+def on_iree(program: Program, values: list[Any], folder: Path) -> list[Any]:
+    from composites_testing.on_iree import run_on_iree
+
+    program.save(folder / "program")
+    return run_on_iree(folder / "program" / "program.mlir", values)
+
+
+def on_xla(program: Program, values: list[Any], folder: Path) -> list[Any]:
+    return list(program.run(*values).values())
 
 
 class Classes(torch.nn.Module):
@@ -120,19 +129,16 @@ class Norms(torch.nn.Module):
         return (weights * rows).sum() + (weights * weights).sum().log()
 
 
-@pytest.mark.parametrize("target", ["xla", "iree", "litert"])
+@pytest.mark.parametrize(
+    "target", ["xla", *(pytest.param(t, marks=pytest.mark.process) for t in ("iree", "litert"))]
+)
 def test_sums_that_are_products_are_what_a_consumer_runs(target: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     programs, values, right = exported(Norms(), torch.randn(8, 64, 128), target)
     products = {name: p.module.text.count("dot_general") for name, p in programs.items()}
     assert products["fast"] > products["stock"]
-    results = {}
-    for name, program in programs.items():
-        if target == "iree":
-            program.save(tmp_path / name)
-            results[name] = run_on_iree(tmp_path / name / "program.mlir", values)
-        else:
-            results[name] = list(program.run(*values).values())
+    run_on = on_iree if target == "iree" else on_xla
+    results = {name: run_on(program, values, tmp_path) for name, program in programs.items()}
     agrees(results["fast"], results["stock"], right)
 
 
@@ -151,33 +157,41 @@ def with_loops(program: Program) -> set[str]:
     return found
 
 
+GOALS = {
+    (None, "fast"): (*IN_BLOCKS, *IN_ROWS),
+    ("iree", "fast,cross_entropy_loss=rows"): (*IN_BLOCKS, IN_ROWS[0]),
+    ("litert", "fast"): (),
+    ("xla", "fast"): (*IN_BLOCKS, *IN_ROWS),
+    ("iree", "fast"): IN_BLOCKS,
+    ("iree", "blockwise"): IN_BLOCKS,
+    ("litert", "small"): (),
+    ("portable", "fast"): (),
+    ("cuda", "fast"): (),
+    ("cuda", "small"): IN_BLOCKS,
+}
+WORDS = torch.zeros(1, 512, dtype=torch.long)
+
+
 @pytest.mark.parametrize(
-    ("target", "chosen", "loops"),
-    [
-        (None, "fast", (*IN_BLOCKS, *IN_ROWS)),
-        ("xla", "fast", (*IN_BLOCKS, *IN_ROWS)),
-        ("iree", "fast", IN_BLOCKS),
-        ("iree", "fast,cross_entropy_loss=rows", (*IN_BLOCKS, IN_ROWS[0])),
-        ("iree", "blockwise", IN_BLOCKS),
-        ("litert", "fast", ()),
-        ("litert", "small", ()),
-        ("portable", "fast", ()),
-        ("cuda", "fast", ()),
-        ("cuda", "small", IN_BLOCKS),
-    ],
+    "goals", [list(GOALS)[:3], pytest.param(list(GOALS)[3:], marks=pytest.mark.slow)]
 )
-def test_goals_leave_out_what_a_consumer_refuses_or_runs_slower(
-    target: str | None, chosen: str, loops: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = torch.zeros(1, 512, dtype=torch.long)
-    program = composites.export(
-        Classes(), (words,), train=True, target=target, decompositions=chosen
-    )
-    assert with_loops(program) == set(loops)
-    if chosen == "fast":  # the variable means the same
-        monkeypatch.setenv("XLA_COMPOSITE_DECOMPOSITION", "fast")
-        again = composites.export(Classes(), (words,), train=True, target=target)
-        assert with_loops(again) == set(loops)
+def test_goals_leave_out_what_a_consumer_refuses_or_runs_slower(goals: Any) -> None:
+    for target, chosen in goals:
+        options = {"target": target, "decompositions": chosen}
+        program = composites.export(Classes(), (WORDS,), train=True, **options)
+        assert with_loops(program) == set(GOALS[target, chosen]), options
+
+
+@pytest.mark.slow
+def test_the_variable_and_blocks_mean_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_COMPOSITE_DECOMPOSITION", "fast")
+    program = composites.export(Classes(), (WORDS,), train=True, target="iree")
+    assert with_loops(program) == set(IN_BLOCKS)
+    monkeypatch.delenv("XLA_COMPOSITE_DECOMPOSITION")
+    with composites.enabled("all", decompositions="fast"):
+        for target in ("litert", None):
+            program = composites.export(Classes(), (WORDS,), train=True, target=target)
+            assert with_loops(program) == set(GOALS[target, "fast"])
 
 
 def test_an_alternative_that_is_named_is_taken_for_all_consumers() -> None:
@@ -192,14 +206,6 @@ def test_an_alternative_that_is_named_is_taken_for_all_consumers() -> None:
         composites.export(Attend(), operands, target="litert", decompositions=named)
 
 
-def test_an_export_for_a_target_leaves_nothing_behind() -> None:
-    with composites.enabled("all", decompositions="fast"):
-        words = torch.zeros(1, 512, dtype=torch.long)
-        for target, loops in (("litert", ()), (None, (*IN_BLOCKS, *IN_ROWS))):
-            program = composites.export(Classes(), (words,), train=True, target=target)
-            assert with_loops(program) == set(loops)
-
-
 class Inside(Classes):
     """A model that turns composites on itself."""
 
@@ -208,10 +214,10 @@ class Inside(Classes):
             return super().forward(words)
 
 
+@pytest.mark.slow
 def test_blocks_inside_the_model_are_for_the_target_too(caplog: pytest.LogCaptureFixture) -> None:
-    words = torch.zeros(1, 512, dtype=torch.long)
     with caplog.at_level("INFO", logger="composites"):
-        program = composites.export(Inside(), (words,), train=True, target="litert")
+        program = composites.export(Inside(), (WORDS,), train=True, target="litert")
     assert with_loops(program) == set()
     assert "scaled_dot_product_attention@1=fast" in caplog.text
     assert "@litert" not in caplog.text

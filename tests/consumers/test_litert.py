@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from composites_testing.selection import only_fast
+from composites_testing.processes import run
 
 REGISTRIES = Path(__file__).parents[2] / "examples" / "registries"
 
@@ -31,19 +31,6 @@ EXPECTED = {
             "odml.softmax": 2,
         },
         {"GELU": 3, "SOFTMAX": 2, "EMBEDDING_LOOKUP": 3, "STABLEHLO_COMPOSITE": 6},
-    ),
-    "gpt2": (
-        {
-            "aten.gelu.default": 2,
-            "odml.embedding_lookup": 2,
-            "odml.group_norm": 5,
-            "odml.softmax": 2,
-        },
-        {"GELU": 2, "SOFTMAX": 2, "EMBEDDING_LOOKUP": 2, "STABLEHLO_COMPOSITE": 5},
-    ),
-    "vit": (
-        {"aten.gelu.default": 2, "odml.group_norm": 5, "odml.softmax": 2},
-        {"GELU": 2, "SOFTMAX": 2, "STABLEHLO_COMPOSITE": 5},
     ),
     # LiteRT has no name for silu and batch norm: composites that run their decomposition.
     "conv_net": (
@@ -98,14 +85,6 @@ TRAINING = {
         {"aten.gelu.default": 3, "odml.softmax": 2},
         {"GELU": 3, "SOFTMAX": 2},
     ),
-    "gpt2": (
-        {"aten.gelu.default": 2, "odml.softmax": 2},
-        {"GELU": 2, "SOFTMAX": 2},
-    ),
-    "vit": (
-        {"aten.gelu.default": 2, "odml.softmax": 2},
-        {"GELU": 2, "SOFTMAX": 2},
-    ),
     # They stack the four values of a window.
     "conv_net": (
         {"aten.hardswish.default": 1, "tfl.mean": 1, "tfl.pack": 1},
@@ -114,49 +93,39 @@ TRAINING = {
 }
 
 
-def converted(*arguments: str, script: str = "convert_to_litert.py") -> Any:
-    """What a script finds."""
+def converted(*subjects: str) -> dict[str, Any]:
+    """What convert_to_litert.py finds, by subject."""
     inherited = os.environ.get("PYTHONPATH")
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(script)), *arguments],
-        env=os.environ
-        | {
-            "PJRT_DEVICE": "CPU",
-            "XLA_COMPOSITE_REGISTRY": os.pathsep.join(str(REGISTRIES / f"{f}.yaml") for f in FILES),
-            "PYTHONPATH": os.pathsep.join([str(REGISTRIES), *filter(None, [inherited])]),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run(
+        *(sys.executable, str(Path(__file__).with_name("convert_to_litert.py")), *subjects),
+        PJRT_DEVICE="CPU",
+        XLA_COMPOSITE_REGISTRY=os.pathsep.join(str(REGISTRIES / f"{f}.yaml") for f in FILES),
+        PYTHONPATH=os.pathsep.join([str(REGISTRIES), *filter(None, [inherited])]),
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    assert done.code == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
-@pytest.mark.parametrize("name", only_fast(sorted(EXPECTED), "operators"))
-def test_the_flatbuffer_holds_litert_operators_and_agrees(name: str) -> None:
-    found = converted(name)
+def check_inference(name: str, found: Mapping[str, Any]) -> None:
     composites, operators = EXPECTED[name]
-    assert found["composites"] == composites
-    assert {key: n for key, n in found["operators"].items() if key in OPERATORS} == operators
+    assert found["composites"] == composites, name
+    assert {key: n for key, n in found["operators"].items() if key in OPERATORS} == operators, name
     # What gelu and softmax would have been decomposed into.
-    assert not {"ERF", "TANH", "EXP"} & set(found["operators"])
-    assert found["difference"] < 1e-6
+    assert not {"ERF", "TANH", "EXP"} & set(found["operators"]), name
+    assert found["difference"] < 1e-6, name
 
 
-@pytest.mark.parametrize("name", only_fast(sorted(TRAINING), "conv_net"))
-def test_a_training_step_runs_on_litert_and_agrees(name: str) -> None:
-    found = converted(name, "--train")
+def check_training(name: str, found: Mapping[str, Any]) -> None:
     composites, operators = TRAINING[name]
-    assert found["composites"] == composites
-    assert {key: found["operators"].get(key) for key in operators} == operators
-    assert "STABLEHLO_COMPOSITE" not in found["operators"]
-    assert found["compared"] == found["trained"] + 1  # each gradient, and the loss
-    assert found["difference"] < 1e-5
+    assert found["composites"] == composites, name
+    assert {key: found["operators"].get(key) for key in operators} == operators, name
+    assert "STABLEHLO_COMPOSITE" not in found["operators"], name
+    assert found["compared"] == found["trained"] + 1, name  # each gradient, and the loss
+    assert found["difference"] < 1e-5, name
 
 
-def test_functions_that_only_litert_has_become_its_operators() -> None:
-    found = converted(script="convert_calls_to_litert.py")
+def check_calls(found: Mapping[str, Any]) -> None:
     operators = {name: each["operators"] for name, each in found.items()}
     assert operators == {
         "slice": ["SLICE"],
@@ -175,3 +144,22 @@ def test_functions_that_only_litert_has_become_its_operators() -> None:
     assert 0 <= drawn["range"][0] < 0.05
     assert 0.95 < drawn["range"][1] < 1
     assert abs(drawn["mean"] - 0.5) < 0.05
+
+
+@pytest.mark.process
+def test_flatbuffers_hold_litert_operators_and_agree() -> None:
+    """Of one call of each form, a training step, and functions that only LiteRT has."""
+    found = converted("operators", "conv_net:train", "calls")
+    check_inference("operators", found["operators"])
+    check_training("conv_net", found["conv_net:train"])
+    check_calls(found["calls"])
+
+
+@pytest.mark.exhaustive
+def test_other_models_hold_litert_operators_and_agree() -> None:
+    training = [f"{name}:train" for name in TRAINING]
+    found = converted(*EXPECTED, *training)
+    for name in EXPECTED:
+        check_inference(name, found[name])
+    for name in TRAINING:
+        check_training(name, found[f"{name}:train"])

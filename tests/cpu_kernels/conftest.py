@@ -1,4 +1,8 @@
-"""The package of examples/cpu_kernels, as if it were installed. Its kernels are compiled once."""
+"""The package of examples/cpu_kernels, as if it were installed.
+
+Its kernels are compiled once, quickly and with the same bits on all processors. COMPOSITES_XLA=full
+compiles them with the package's own flags.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from composites_testing import environment
 
 import composites
 from lowering import activation
 
 SOURCES = Path(__file__).parents[2] / "examples" / "cpu_kernels" / "src"
+
+
+QUICKLY = """#!/bin/sh
+exec g++ "$@" -O0 -ffp-contract=off
+"""
 
 
 @pytest.fixture(scope="session")
@@ -21,12 +31,22 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shared / "cpu_kernels"
 
 
+@pytest.fixture(scope="session")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("compiler") / "g++"
+    path.write_text(QUICKLY)
+    path.chmod(0o755)
+    return path
+
+
 @pytest.fixture(autouse=True)
-def registry(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def registry(cache: Path, compiler: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The package's registry file, which is in use, whatever was on before in this process."""
     path = SOURCES / "cpu_kernels" / "registry.yaml"
     monkeypatch.syspath_prepend(SOURCES)
     monkeypatch.setenv("CPU_KERNELS_CACHE", str(cache))
+    if not environment.is_full_level():
+        monkeypatch.setenv("CXX", str(compiler))
     monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
     activation.catalog.cache_clear()
     yield path

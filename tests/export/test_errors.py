@@ -79,26 +79,28 @@ def test_what_a_target_refuses_where_no_line_is_found(monkeypatch: pytest.Monkey
     )
 
 
-@pytest.mark.parametrize(
-    ("result", "found"),
-    [
+def test_a_loss_that_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
+    for result, returned in (
         (lambda self, x: self.linear(x), "a tensor of shape (2, 4)"),
         (lambda self, x: self.linear(x).sum().reshape(1), "a tensor of shape (1,)"),
         (lambda self, x: {"x": x}, "dict"),
         (lambda self, x: "text", "str"),
-    ],
-)
-def test_a_loss_that_is_no_scalar(result: Any, found: str, computed: Any, x: torch.Tensor) -> None:
-    assert refused(lambda: composites.export(computed(result), (x,), train=True)) == (
-        "with train=True, Computed must return a scalar loss: a tensor, an object with .loss,"
-        f" or a tuple that starts with it; it returned {found}"
-    )
-
-
-def test_a_loss_that_depends_on_nothing_trained(computed: Any, x: torch.Tensor) -> None:
+    ):
+        module = computed(result)
+        assert refused(partial(composites.export, module, (x,), train=True)) == (
+            "with train=True, Computed must return a scalar loss: a tensor, an object with .loss,"
+            f" or a tuple that starts with it; it returned {returned}"
+        )
     module = computed(lambda self, x: self.linear(x).sum().detach())
     assert refused(lambda: composites.export(module, (x,), train=True)) == (
         "the loss of Computed does not depend on any parameter that requires a gradient"
+    )
+    module = computed(lambda self, x: {"text": "none"})
+    assert refused(lambda: composites.export(module, (x,))) == "Computed returns no tensor"
+    module = computed(lambda self, x: {"rows": x + 1, "count": torch.zeros(3, device="cpu")})
+    assert refused(lambda: composites.export(module, (x,))) == (
+        "the result 'out:count' is a tensor on cpu; make it on the device of an input or a"
+        " parameter, as torch.zeros(3, device=x.device), or register it as a buffer"
     )
 
 
@@ -122,41 +124,18 @@ class Counting(torch.optim.Optimizer):
         self.steps += self.place == "optimizer"
 
 
-@pytest.mark.parametrize(
-    ("place", "what"),
-    [
+def test_an_optimizer_that_counts_in_python(computed: Any, x: torch.Tensor) -> None:
+    module = computed(lambda self, x: self.linear(x).sum())
+    for place, what in (
         ("state", "'steps' of linear.weight"),
         ("group", "'steps' of group 0"),
         ("optimizer", "'steps' of itself"),
-    ],
-)
-def test_an_optimizer_that_counts_in_python(
-    computed: Any, x: torch.Tensor, place: str, what: str
-) -> None:
-    module = computed(lambda self, x: self.linear(x).sum())
-    said = refused(
-        lambda: composites.export(module, (x,), optimizer=partial(Counting, place=place))
-    )
-    assert said.startswith(f"Counting changes {what}, a Python number, in each step, but")
-
-
-def test_numbers_that_an_optimizer_does_not_change(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: self.linear(x).sum())
+    ):
+        optimizer = partial(Counting, place=place)
+        said = refused(partial(composites.export, module, (x,), optimizer=optimizer))
+        assert said.startswith(f"Counting changes {what}, a Python number, in each step, but")
     program = composites.export(module, (x,), optimizer=partial(Counting, place="nowhere"))
     assert "param:linear.weight" in [value.name for value in program.outputs]
-
-
-def test_a_module_that_returns_no_tensor(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: {"text": "none"})
-    assert refused(lambda: composites.export(module, (x,))) == "Computed returns no tensor"
-
-
-def test_a_result_that_the_module_made_elsewhere(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: {"rows": x + 1, "count": torch.zeros(3, device="cpu")})
-    assert refused(lambda: composites.export(module, (x,))) == (
-        "the result 'out:count' is a tensor on cpu; make it on the device of an input or a"
-        " parameter, as torch.zeros(3, device=x.device), or register it as a buffer"
-    )
 
 
 def branches(module: Any, x: torch.Tensor) -> torch.Tensor:
@@ -187,23 +166,6 @@ def test_control_flow_that_depends_on_values_names_the_line(
     )
 
 
-def test_a_user_folder_may_be_called_as_one_of_ours(tmp_path: Path) -> None:
-    folder = tmp_path / "composites" / "torch"
-    folder.mkdir(parents=True)
-    file = folder / "net.py"
-    file.write_text(
-        "import torch\n"
-        "class Net(torch.nn.Module):\n"
-        "    def forward(self, x):\n"
-        "        return x if x.any() else -x\n"
-    )
-    from composites.functions import load_function
-
-    net = load_function(f"{file}:Net")()
-    message = refused(lambda: composites.export(net, (torch.ones(2),)))
-    assert message.startswith(f"{file}:4: the module reads")
-
-
 def test_a_large_tensor_that_is_no_buffer(computed: Any, x: torch.Tensor) -> None:
     table = torch.rand(4, 2**17)
     module = computed(lambda self, x: self.linear(x) @ self.table.to(x.device), table=table)
@@ -217,26 +179,16 @@ def test_a_large_tensor_that_is_no_buffer(computed: Any, x: torch.Tensor) -> Non
 
 @pytest.mark.torch_xla
 def test_a_tensor_of_another_device(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: x.masked_fill(torch.ones(2, 4) > 0, 0.0))
-    message = refused(lambda: composites.export(module, (x,)))
-    assert message.startswith(f"{__file__}:")
-    assert message.endswith(
-        "an operator combines a traced tensor with a tensor on another device (Expected XLA"
-        " tensor. Got: CPUBoolType); make it on the device of the module's arguments, as in"
-        " torch.ones(n, device=x.device), or register it as a buffer"
-    )
-
-
-@pytest.mark.torch_xla
-def test_attention_of_tensors_on_two_devices(computed: Any, x: torch.Tensor) -> None:
-    # PyTorch compares the devices, before torch_xla sees the call.
-    module = computed(
-        lambda self, x: torch.nn.functional.scaled_dot_product_attention(x, torch.ones(2, 4), x)
-    )
-    message = refused(lambda: composites.export(module, (x,)))
-    assert message.startswith(f"{__file__}:")
-    assert "an operator combines a traced tensor with a tensor on another device (Exp" in message
-    assert message.endswith("torch.ones(n, device=x.device), or register it as a buffer")
+    attend = torch.nn.functional.scaled_dot_product_attention
+    for function in (
+        lambda self, x: x.masked_fill(torch.ones(2, 4) > 0, 0.0),
+        # PyTorch compares the devices, before torch_xla sees the call.
+        lambda self, x: attend(x, torch.ones(2, 4), x),
+    ):
+        message = refused(partial(composites.export, computed(function), (x,)))
+        assert message.startswith(f"{__file__}:")
+        assert "an operator combines a traced tensor with a tensor on another device (E" in message
+        assert message.endswith("torch.ones(n, device=x.device), or register it as a buffer")
 
 
 @pytest.mark.torch_xla
@@ -260,15 +212,6 @@ def test_an_operator_that_runs_on_the_cpu(computed: Any, x: torch.Tensor) -> Non
         )
 
 
-def test_an_unknown_composite(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: self.linear(x))
-    message = refused(lambda: composites.export(module, (x,), ops=["gelo"]), AllowlistError)
-    assert message == (
-        "there is no composite 'gelo'; did you mean 'gelu'?; `composites list` prints them all"
-    )
-    assert composites.active() == ()
-
-
 def test_an_exported_program_cannot_be_trained(computed: Any, x: torch.Tensor) -> None:
     module = computed(lambda self, x: self.linear(x).sum())
     graph = torch.export.export(module, (x,))
@@ -280,14 +223,6 @@ def test_an_exported_program_cannot_be_trained(computed: Any, x: torch.Tensor) -
         assert refused(partial(composites.export, graph, (x,), **options)) == (
             "an ExportedProgram only supports inference; pass the module itself"
         )
-
-
-def test_arguments_that_are_no_tuple(computed: Any, x: torch.Tensor) -> None:
-    module = computed(lambda self, x: self.linear(x))
-    tensor: Any = x
-    assert refused(lambda: composites.export(module, tensor)) == (
-        "args must be a tuple of arguments; write (tensor,) for a single one"
-    )
 
 
 def test_errors_of_the_module_itself_come_through(computed: Any, x: torch.Tensor) -> None:
@@ -317,27 +252,26 @@ OPTIMIZERS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", OPTIMIZERS)
-def test_what_makes_no_optimizer(case: str) -> None:
-    optimizer, message = OPTIMIZERS[case]
+def test_what_makes_no_optimizer() -> None:
     module = torch.nn.Linear(3, 1)
     module.register_forward_hook(lambda *given: given[-1].sum())
-    said = refused(lambda: composites.export(module, (torch.ones(1, 3),), optimizer=optimizer))
-    assert message in said
+    for optimizer, message in OPTIMIZERS.values():
+        call = partial(composites.export, module, (torch.ones(1, 3),), optimizer=optimizer)
+        assert message in refused(call)
 
 
 def test_other_arguments_by_mistake() -> None:
     module, x = torch.nn.ReLU(), torch.ones(3)
-    assert "the first argument is a function" in refused(
-        lambda: composites.export(lambda x: x, (x,))  # type: ignore[arg-type]
+    wrong: tuple[tuple[Any, Any, dict[str, Any], str], ...] = (
+        (lambda x: x, (x,), {}, "the first argument is a function"),
+        (torch.nn.ReLU, (x,), {}, "the first argument is ReLU"),
+        (module, x, {}, "args must be a tuple of arguments; write (tensor,) for a single one"),
+        (module, (x,), {"ops": "gelu"}, "ops must be a list of names; write ops=['gelu']"),
+        (module, (x,), {"passes": ["clean"]}, "such as lowering.stablehlo.clean, not 'clean'"),
     )
-    assert "the first argument is ReLU" in refused(
-        lambda: composites.export(torch.nn.ReLU, (x,))  # type: ignore[arg-type]
+    for given, arguments, options, message in wrong:
+        assert message in refused(partial(composites.export, given, arguments, **options))
+    assert refused(lambda: composites.export(module, (x,), ops=["gelo"]), AllowlistError) == (
+        "there is no composite 'gelo'; did you mean 'gelu'?; `composites list` prints them all"
     )
-    assert refused(lambda: composites.export(module, (x,), ops="gelu")) == (
-        "ops must be a list of names; write ops=['gelu']"
-    )
-    passes: Any = ["clean"]
-    assert "such as lowering.stablehlo.clean, not 'clean'" in refused(
-        lambda: composites.export(module, (x,), passes=passes)
-    )
+    assert composites.active() == ()

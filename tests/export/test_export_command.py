@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
@@ -109,23 +108,33 @@ def test_several_devices(composites_export: Any, file: Path, tmp_path: Path) -> 
     assert "sdy.sharding" in program.mlir
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--mesh", "4"), "--mesh 4: write names and sizes of axes, such as data=2,model=4"),
-        (("--mesh", "data=two"), "--mesh data=two: write names and sizes of axes"),
-        (("--shard", "weight"), "--shard weight: write a pattern and axes, such as"),
-        (("--shard", "weight=model"), "shardings need the mesh that they name"),
-        (("--sharding-form", "sdy"), "--sharding-form sdy: write gspmd or shardy"),
-    ],
+MISTAKES = (
+    (("--mesh", "4"), "--mesh 4: write names and sizes of axes, such as data=2,model=4"),
+    (("--mesh", "data=two"), "--mesh data=two: write names and sizes of axes"),
+    (("--shard", "weight"), "--shard weight: write a pattern and axes, such as"),
+    (("--shard", "weight=model"), "shardings need the mesh that they name"),
+    (("--sharding-form", "sdy"), "--sharding-form sdy: write gspmd or shardy"),
+    (("--ops", "gelo"), "there is no composite 'gelo'; did you mean 'gelu'?"),
+    (("--train",), "with train=True, Linear must return a scalar loss"),
+    (
+        ("--optimizer", "torch.optim:Adamm"),
+        "module torch.optim has no function Adamm; did you mean 'Adam'?",
+    ),
+    (("--portable", "99.0.0"), "StableHLO 99.0.0 cannot be written"),
 )
-def test_mistakes_in_shardings(
-    composites_export: Any, file: Path, tmp_path: Path, options: tuple[str, ...], message: str
+
+
+def test_an_export_that_fails_writes_nothing(
+    composites_export: Any, file: Path, tmp_path: Path
 ) -> None:
-    code, _, errors = composites_export(f"{file}:linear", "-o", tmp_path / "out", *options)
-    assert code == 1
-    assert message in errors
-    assert not (tmp_path / "out").exists()
+    for options, message in MISTAKES:
+        code, out, errors = composites_export(f"{file}:linear", *options, "-o", tmp_path / "out")
+        assert (code, out) == (1, "")
+        assert errors.startswith(f"error: {message}")
+        assert not (tmp_path / "out").exists()
+    code, _, errors = composites_export(f"{file}:linear", "-o", file)
+    assert (code, errors) == (1, f"error: {file} cannot be written: File exists\n")
+    assert file.read_text() == FACTORIES
 
 
 def test_train_gives_loss_and_gradients(composites_export: Any, file: Path, tmp_path: Path) -> None:
@@ -139,100 +148,44 @@ MUST = (
 )
 
 
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("HERE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
-        ("HERE:number", "number of HERE is not a function; it is of type int"),
-        (
-            "net.py",
-            "'net.py' does not name a function; write FILE.py:FUNCTION or package.module:FUNCTION",
-        ),
-        ("nowhere.py:linear", "there is no file nowhere.py"),
-        (
-            "HERE:raises",
-            "HERE:26: HERE:raises raised ValueError: no weights here",
-        ),
-        ("HERE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
-        ("HERE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
-        (
-            "HERE:tensor_argument",
-            f"HERE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor",
-        ),
-    ],
+TARGETS = (
+    ("HERE:lineer", "HERE has no function lineer; did you mean 'linear'?"),
+    ("HERE:number", "number of HERE is not a function; it is of type int"),
+    (
+        "net.py",
+        "'net.py' does not name a function; write FILE.py:FUNCTION or package.module:FUNCTION",
+    ),
+    ("nowhere.py:linear", "there is no file nowhere.py"),
+    ("HERE:raises", "HERE:26: HERE:raises raised ValueError: no weights here"),
+    ("HERE:module_only", f"HERE:module_only {MUST}; it returned Linear"),
+    ("HERE:no_arguments", f"HERE:no_arguments {MUST}; it returned a tuple of Linear"),
+    ("HERE:tensor_argument", f"HERE:tensor_argument {MUST}; it returned a tuple of Linear, Tensor"),
 )
-def test_a_factory_that_cannot_be_used(
-    target: str, message: str, composites_export: Any, file: Path, tmp_path: Path
-) -> None:
-    target = target.replace("HERE:", f"{file}:")
-    code, out, errors = composites_export(target, "-o", tmp_path / "out")
-    assert (code, out, errors) == (
-        1,
-        "",
-        "error: " + message.replace("HERE", str(file)) + "\n",
-    )
-    assert not (tmp_path / "out").exists()
 
 
-def test_a_file_can_have_dataclasses(composites_export: Any, tmp_path: Path) -> None:
-    file = tmp_path / "data_of_factories.py"
-    file.write_text(
-        "from __future__ import annotations\n"
-        "from dataclasses import KW_ONLY, dataclass\n"
-        "import torch\n"
-        "@dataclass\n"
-        "class Sizes:\n"
-        "    _: KW_ONLY\n"
-        "    width: int = 4\n"
-        "def linear():\n"
-        "    return torch.nn.Linear(Sizes().width, 4), (torch.ones(2, 4),)\n"
-    )
-    assert composites_export(f"{file}:linear", "-o", tmp_path / "out")[0] == 0
+def test_a_factory_that_cannot_be_used(composites_export: Any, file: Path, tmp_path: Path) -> None:
+    for target, message in TARGETS:
+        named = target.replace("HERE:", f"{file}:")
+        code, out, errors = composites_export(named, "-o", tmp_path / "out")
+        assert (code, out, errors) == (1, "", f"error: {message.replace('HERE', str(file))}\n")
+        assert not (tmp_path / "out").exists()
 
 
 def test_a_file_does_not_take_the_place_of_another_module(
     composites_export: Any, tmp_path: Path
 ) -> None:
+    """It can have dataclasses, which look for their module."""
     import json
 
     file = tmp_path / "json.py"
-    file.write_text(FACTORIES)
+    file.write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import KW_ONLY, dataclass\n"
+        f"{FACTORIES}"
+        "@dataclass\n"
+        "class Sizes:\n"
+        "    _: KW_ONLY\n"
+        "    width: int = 4\n"
+    )
     assert composites_export(f"{file}:linear", "-o", tmp_path / "out")[0] == 0
     assert sys.modules["json"] is json
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--ops", "gelo"), "there is no composite 'gelo'; did you mean 'gelu'?"),
-        (("--train",), "with train=True, Linear must return a scalar loss"),
-        (
-            ("--optimizer", "torch.optim:Adamm"),
-            "module torch.optim has no function Adamm; did you mean 'Adam'?",
-        ),
-        (("--portable", "99.0.0"), "StableHLO 99.0.0 cannot be written"),
-    ],
-)
-def test_an_export_that_fails_writes_nothing(
-    options: tuple[str, ...], message: str, composites_export: Any, file: Path, tmp_path: Path
-) -> None:
-    code, out, errors = composites_export(f"{file}:linear", *options, "-o", tmp_path / "out")
-    assert (code, out) == (1, "")
-    assert errors.startswith(f"error: {message}")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_that_cannot_be_written(composites_export: Any, file: Path) -> None:
-    code, _, errors = composites_export(f"{file}:linear", "-o", file)
-    assert (code, errors) == (1, f"error: {file} cannot be written: File exists\n")
-    assert file.read_text() == FACTORIES
-
-
-def test_the_example_factories_are_found_in_their_file(
-    composites_export: Any, tmp_path: Path
-) -> None:
-    torch.manual_seed(0)
-    models = Path(__file__).parents[2] / "examples" / "models.py"
-    code, out, _ = composites_export(f"{models}:conv_net", "--train", "-o", tmp_path)
-    assert code == 0
-    assert "ptxla.hardswish_backward" in out

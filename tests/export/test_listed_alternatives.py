@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from composites_testing.processes import run_python
 from torch import Tensor
 from torch.nn import functional
 
 import composites
 from composites import Program, ProgramError
 from composites.errors import CompositesError, LoweringError
-from lowering import activation
 from lowering.stablehlo import BindError
 from lowering.stablehlo.kernels import KernelUse
 
@@ -48,46 +45,19 @@ def classes(count: int, below: int) -> Tensor:
     return torch.randint(below, (count,), generator=torch.Generator().manual_seed(0))
 
 
+def both_ways(name: str, alternative: str) -> dict[str, str | None]:
+    return dict.fromkeys((name, f"{name}_backward"), f"{name}={alternative}")
+
+
 attend = functional.scaled_dot_product_attention
-MASK = torch.ones(1, 1, 1024, 512, dtype=torch.bool).tril(200)
 
 Case = tuple[Callable[..., Any], list[Tensor], list[Tensor], dict[str, str | None]]
 CASES: dict[str, Case] = {
-    "causal attention": (
-        partial(attend, is_causal=True),
-        [floats(1, 2, 384, 16) for _ in range(3)],
-        [],
-        {
-            "scaled_dot_product_attention": "scaled_dot_product_attention=blockwise_long",
-            "scaled_dot_product_attention_backward": "scaled_dot_product_attention=blockwise_long",
-        },
-    ),
-    "masked attention": (
-        attend,
-        [floats(1, 2, 1024, 16), floats(1, 2, 512, 16), floats(1, 2, 512, 16)],
-        [MASK],
-        {
-            "scaled_dot_product_attention": "scaled_dot_product_attention=blockwise_long",
-            "scaled_dot_product_attention_backward": "scaled_dot_product_attention=blockwise_long",
-        },
-    ),
     "layer norm": (
         lambda x, weight, bias: functional.layer_norm(x, (256,), weight, bias),
         [floats(4, 64, 256), floats(256), floats(256)],
         [],
-        {"layer_norm": "layer_norm=products", "layer_norm_backward": "layer_norm=products"},
-    ),
-    "layer norm without a bias": (
-        lambda x, weight: functional.layer_norm(x, (256,), weight),
-        [floats(256, 256), floats(256)],
-        [],
-        {"layer_norm": "layer_norm=products", "layer_norm_backward": "layer_norm=products"},
-    ),
-    "rms norm": (
-        lambda x: functional.rms_norm(x, (256,)),
-        [floats(256, 256)],
-        [],
-        {"rms_norm": "rms_norm=products", "rms_norm_backward": "rms_norm=products"},
+        both_ways("layer_norm", "products"),
     ),
     "batch norm": (
         lambda x, weight, bias, mean, variance: functional.batch_norm(
@@ -95,19 +65,13 @@ CASES: dict[str, Case] = {
         ),
         [floats(4, 64, 33, 32), floats(64), floats(64)],
         [torch.zeros(64), torch.ones(64)],
-        {
-            "batch_norm_training": "batch_norm_training=products",
-            "batch_norm_training_backward": "batch_norm_training=products",
-        },
+        both_ways("batch_norm_training", "products"),
     ),
     "cross entropy": (
         functional.cross_entropy,
         [floats(64, 1024)],
         [classes(64, 1024)],
-        {
-            "cross_entropy_loss": "cross_entropy_loss=rows",
-            "cross_entropy_loss_backward": "cross_entropy_loss=rows",
-        },
+        both_ways("cross_entropy_loss", "rows"),
     ),
     "bilinear": (
         lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear"),
@@ -117,12 +81,6 @@ CASES: dict[str, Case] = {
             "upsample_bilinear2d": "upsample_bilinear2d=by_axis",
             "upsample_bilinear2d_backward": "upsample_bilinear2d_backward=phases",
         },
-    ),
-    "nearest": (
-        lambda x: functional.interpolate(x, scale_factor=2),
-        [floats(2, 3, 8, 8)],
-        [],
-        {"upsample_nearest2d": "upsample_nearest2d=repeated", "upsample_nearest2d_backward": None},
     ),
     "max pool": (
         lambda x: functional.max_pool2d(x, 2),
@@ -145,6 +103,9 @@ CASES: dict[str, Case] = {
 }
 
 
+FAST = ("bilinear", "max pool", "top k", "embedding")
+
+
 def export(case: str, **options: Any) -> tuple[Program, Function, list[Tensor]]:
     function, weights, others, _ = CASES[case]
     module = Function(function, weights)
@@ -158,7 +119,10 @@ def run(program: Program, kernels: Any, module: Function, others: list[Tensor]) 
 
 
 @pytest.mark.filterwarnings("error:Explicitly requested dtype")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in CASES],
+)
 def test_auto_takes_alternatives_with_the_same_numbers(case: str) -> None:
     program, module, others = export(case)
     outputs, uses = run(program, "auto", module, others)
@@ -217,14 +181,13 @@ REFUSALS: dict[str, tuple[Callable[..., Any], list[Tensor], list[Tensor], dict[s
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
-def test_why_a_call_keeps_its_decomposition(case: str) -> None:
-    function, weights, others, reasons = REFUSALS[case]
-    program = composites.export(Function(function, weights), tuple(others), train=True)
-    uses = {use.composite: use for use in program.compile("cpu").kernels}
-    for name, reason in reasons.items():
-        use = uses[f"ptxla.{name}"]
-        assert (use.kernel, use.alternative, use.reason) == (None, None, reason)
+def test_why_a_call_keeps_its_decomposition() -> None:
+    for function, weights, others, reasons in REFUSALS.values():
+        program = composites.export(Function(function, weights), tuple(others), train=True)
+        uses = {use.composite: use for use in program.with_kernels("cpu").kernels}
+        for name, reason in reasons.items():
+            use = uses[f"ptxla.{name}"]
+            assert (use.kernel, use.alternative, use.reason) == (None, None, reason)
 
 
 # ---- when nothing is chosen ----
@@ -242,26 +205,19 @@ def test_a_program_keeps_the_decompositions_it_was_exported_with(
     program.save(tmp_path / "program")
     for each in (program, Program.load(tmp_path / "program")):
         assert each.keeps_decompositions
-        assert alternatives(each.compile("cpu").kernels) == {None}
+        assert alternatives(each.with_kernels("cpu").kernels) == {None}
 
 
-@pytest.mark.parametrize("choice", ["fast", "stock"])
-def test_the_choice_of_the_environment_counts_as_one(choice: str, tmp_path: Path) -> None:
-    script = f"""
-import torch, composites
-model = torch.nn.Upsample(scale_factor=2, mode="bilinear")
-composites.export(model, (torch.ones(1, 1, 4, 4),)).save({str(tmp_path / "program")!r})
-"""
-    assert run_python(script, XLA_COMPOSITE_DECOMPOSITION=choice).code == 0
-    assert Program.load(tmp_path / "program").keeps_decompositions
-
-
-@pytest.mark.parametrize("choice", ["fast", "stock"])
-def test_the_choice_of_enable_counts_as_one(choice: str) -> None:
+def test_the_choice_of_the_process_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the environment, and of a block."""
     model, x = torch.nn.Upsample(scale_factor=2, mode="bilinear"), torch.ones(1, 1, 4, 4)
     assert not composites.export(model, (x,)).keeps_decompositions
-    with composites.enabled("all", decompositions=choice):
-        assert composites.export(model, (x,)).keeps_decompositions
+    for choice in ("fast", "stock"):
+        with composites.enabled("all", decompositions=choice):
+            assert composites.export(model, (x,)).keeps_decompositions
+        with monkeypatch.context() as context:
+            context.setenv("XLA_COMPOSITE_DECOMPOSITION", choice)
+            assert composites.export(model, (x,)).keeps_decompositions
     assert not composites.export(model, (x,)).keeps_decompositions
 
 
@@ -276,33 +232,6 @@ def test_other_platforms_and_named_kernels_have_none(tmp_path: Path) -> None:
     assert alternatives(placed.program.compile("cpu").kernels) == {None}  # they are in it
 
 
-WITHOUT_TORCH = """
-import json, sys
-from composites import Program
-
-step = Program.load(FOLDER).compile("cpu")
-assert "torch" not in sys.modules
-print(json.dumps([use.alternative for use in step.kernels]))
-"""
-
-
-def test_without_torch(tmp_path: Path) -> None:
-    program, _, _ = export("causal attention")
-    program.save(tmp_path)
-    finished = run_python(f"FOLDER = {str(tmp_path)!r}\n{WITHOUT_TORCH}", JAX_PLATFORMS="cpu")
-    assert finished.code == 0, finished.stderr
-    taken = json.loads(finished.stdout.splitlines()[-1])
-    assert taken.count("ptxla.scaled_dot_product_attention=blockwise_long") == 2
-
-
-def test_a_profile_names_alternatives() -> None:
-    program, _, others = export("bilinear")
-    profile = program.compile("cpu").profile(tuple(others), seconds=0.01)
-    assert "ptxla.upsample_bilinear2d=by_axis" in {row.call.alternative for row in profile.calls}
-    (cells,) = (column._cells for column in profile.table.columns if column.header == "kernel")
-    assert "ptxla.upsample_bilinear2d=by_axis" in map(str, cells)
-
-
 # ---- beside kernels, and of other registries ----
 
 FUNCTIONS = """
@@ -311,34 +240,26 @@ import jax.numpy as jnp
 
 from composites import UnsupportedCallError
 
-
 def bilinear(x, *, output_size, align_corners, scales_h=None, scales_w=None):
     return jax.image.resize(x, (*x.shape[:2], *output_size), "bilinear")
-
 
 def softmax(self, dim, half_to_float=False):
     return jax.nn.softmax(self, axis=dim)
 
-
 def fails(self, dim, half_to_float=False):
     raise ValueError("boom")
-
 
 def declines(self, dim, half_to_float=False):
     raise UnsupportedCallError("not today")
 
-
 def narrow(self, dim, half_to_float=False):
     return jax.nn.softmax(self, axis=dim).astype(jnp.bfloat16)
-
 
 def further(self, dim, half_to_float=False, *, more):
     return self
 
-
 def renamed(x, axis=-1, half=False):
     return jax.nn.softmax(x, axis=axis)
-
 
 def of_x(x, dim, half_to_float=False):
     return jax.nn.softmax(x, axis=dim)
@@ -346,31 +267,24 @@ def of_x(x, dim, half_to_float=False):
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Callable[[str], str]:
-    """Writes a registry file, which XLA_COMPOSITE_REGISTRY then names."""
-    module = f"alternatives_{abs(hash(request.node.name))}"
-    (tmp_path / f"{module}.py").write_text(FUNCTIONS)
-    monkeypatch.syspath_prepend(tmp_path)
+def registry(listed: Callable[[str, str], tuple[Path, str]]) -> Callable[[str], str]:
+    """Writes a registry file, which XLA_COMPOSITE_REGISTRY then names, and returns the module of
+    the functions."""
+    return lambda text: listed(FUNCTIONS, text)[1]
 
-    def write(text: str) -> str:
-        path = tmp_path / "acme.yaml"
-        head = "schema: 1\nnamespace: acme\ncomposites: {}\n"
-        path.write_text(head + text.replace("MODULE", module))
-        activation.catalog()  # that of the process is loaded once, and must not have this file
-        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-        return module
 
-    return write
+KERNEL = """
+kernels:
+  ptxla.upsample_bilinear2d:
+    cpu: [{function: MODULE:bilinear, priority: PRIORITY}]
+"""
 
 
 @pytest.mark.parametrize(("priority", "takes_kernel"), [(0, True), (-1, False)])
 def test_kernels_come_first_unless_their_priority_is_negative(
     priority: int, takes_kernel: bool, registry: Any
 ) -> None:
-    module = registry(
-        "kernels:\n  ptxla.upsample_bilinear2d:\n"
-        f"    cpu: [{{function: MODULE:bilinear, priority: {priority}}}]\n"
-    )
+    module = registry(KERNEL.replace("PRIORITY", str(priority)))
     program, model, others = export("bilinear")
     outputs, uses = run(program, "auto", model, others)
     use = uses["ptxla.upsample_bilinear2d"]
@@ -382,16 +296,9 @@ def test_kernels_come_first_unless_their_priority_is_negative(
 
 
 def test_a_kernel_behind_alternatives_takes_what_they_leave(registry: Any) -> None:
-    module = registry(
-        "kernels:\n  ptxla.upsample_bilinear2d:\n"
-        "    cpu: [{function: MODULE:bilinear, priority: -1}]\n"
-    )
-
-    class Up(torch.nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return functional.interpolate(x, scale_factor=1.7, mode="bilinear")
-
-    (use,) = composites.export(Up(), (torch.ones(1, 1, 8, 8),)).compile("cpu").kernels
+    module = registry(KERNEL.replace("PRIORITY", "-1"))
+    up = torch.nn.Upsample(scale_factor=1.7, mode="bilinear")
+    (use,) = composites.export(up, (torch.ones(1, 1, 8, 8),)).with_kernels("cpu").kernels
     assert use.kernel == f"{module}:bilinear"
     assert "by_axis: needs scales_h is None or" in str(use.reason)
 
@@ -406,14 +313,14 @@ alternatives:
 """
 
 
-class Softmax(torch.nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.softmax(-1)
+@cache
+def softmax() -> Program:
+    return composites.export(torch.nn.Softmax(-1), (floats(3, 4),))
 
 
 def softmax_with(registry: Any, function: str, when: str = "") -> KernelUse:
     registry(SOFTMAX.replace("FUNCTION", function).replace("WHEN", when))
-    (use,) = composites.export(Softmax(), (floats(3, 4),)).compile("cpu").kernels
+    (use,) = softmax().with_kernels("cpu").kernels
     return use
 
 
@@ -424,60 +331,57 @@ def test_a_file_adds_alternatives_to_entries_of_others(registry: Any) -> None:
     assert (use.alternative, use.reason) == ("ptxla.softmax=other", UNLISTED)
 
 
-@pytest.mark.parametrize(
-    ("function", "when", "reason"),
-    [
-        ("jax:MODULE:declines", "", "not today"),
-        ("jax:MODULE:narrow", "", "gives bfloat16[3, 4], not tensor<3x4xf32>"),
-        ("jax:MODULE:further", "", "takes more, which the composite does not hold"),
-        ("jax:MODULE:renamed", "", "has no parameter dim, and steps pass arguments by name"),
-        (
-            "jax:MODULE:of_x",
-            "where: ['self.dim() == 2']",
-            "needs self.dim() == 2, and the composite does not hold self",
-        ),
-        ("nowhere:softmax", "", "nowhere:softmax needs PyTorch, so it is chosen when a program is"),
-    ],
+LEFT = (
+    ("jax:MODULE:declines", "", "not today"),
+    ("jax:MODULE:narrow", "", "gives bfloat16[3, 4], not tensor<3x4xf32>"),
+    ("jax:MODULE:further", "", "takes more, which the composite does not hold"),
+    ("jax:MODULE:renamed", "", "has no parameter dim, and steps pass arguments by name"),
+    (
+        "jax:MODULE:of_x",
+        "where: ['self.dim() == 2']",
+        "needs self.dim() == 2, and the composite does not hold self",
+    ),
+    ("nowhere:softmax", "", "nowhere:softmax needs PyTorch, so it is chosen when a program is"),
 )
-def test_a_call_that_an_alternative_leaves(
-    registry: Any, function: str, when: str, reason: str
-) -> None:
-    use = softmax_with(registry, function, when)
-    assert use.alternative is None
-    assert str(use.reason).startswith(f"{UNLISTED}; ptxla.softmax=other: {reason}")
 
 
-@pytest.mark.parametrize(
-    ("function", "when", "kind", "message"),
-    [
-        (
-            "jax:MODULE:fails",
-            "",
-            BindError,
-            r"ptxla\.softmax: ptxla\.softmax=other cannot be lowered for \(tensor<3x4xf32>\) with"
-            r" .*dim=1.*ValueError: boom",
-        ),
-        (
-            "jax:nowhere:softmax",
-            "",
-            CompositesError,
-            r"acme\.yaml:\d+: ptxla\.softmax=other: .*nowhere",
-        ),
-        (
-            "jax:MODULE:softmax",
-            "where: ['self.shape[7] > 1']",
-            LoweringError,
-            r"acme\.yaml:\d+: ptxla\.softmax=other: 'self\.shape\[7\] > 1' failed: IndexError",
-        ),
-    ],
+def test_calls_that_an_alternative_leaves(registry: Any) -> None:
+    for function, when, reason in LEFT:
+        use = softmax_with(registry, function, when)
+        assert use.alternative is None
+        assert str(use.reason).startswith(f"{UNLISTED}; ptxla.softmax=other: {reason}")
+
+
+FAILURES: tuple[tuple[str, str, type[Exception], str], ...] = (
+    (
+        "jax:MODULE:fails",
+        "",
+        BindError,
+        r"ptxla\.softmax: ptxla\.softmax=other cannot be lowered for \(tensor<3x4xf32>\) with"
+        r" .*dim=1.*ValueError: boom",
+    ),
+    (
+        "jax:nowhere:softmax",
+        "",
+        CompositesError,
+        r"acme\.yaml:\d+: ptxla\.softmax=other: .*nowhere",
+    ),
+    (
+        "jax:MODULE:softmax",
+        "where: ['self.shape[7] > 1']",
+        LoweringError,
+        r"acme\.yaml:\d+: ptxla\.softmax=other: 'self\.shape\[7\] > 1' failed: IndexError",
+    ),
 )
-def test_failures(
-    registry: Any, function: str, when: str, kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=re.compile(message, re.DOTALL)):
-        softmax_with(registry, function, when)
 
 
+def test_failures(registry: Any) -> None:
+    for function, when, kind, message in FAILURES:
+        with pytest.raises(kind, match=re.compile(message, re.DOTALL)):
+            softmax_with(registry, function, when)
+
+
+@pytest.mark.slow
 def test_auto_takes_what_is_faster_on_the_platform() -> None:
     """Without a GPU: the programs with what `auto` takes, lowered for one."""
 
@@ -509,6 +413,7 @@ def test_auto_takes_what_is_faster_on_the_platform() -> None:
     assert {"scaled_dot_product_attention=blockwise_long", "cross_entropy_loss=rows"} < taken["cpu"]
 
 
+@pytest.mark.slow
 def test_what_a_gpu_may_round() -> None:
     """A GPU rounds factors of products to TF32 unless they say otherwise. Those in bf16 say what
     they are, and f32 ones what stock does without products."""

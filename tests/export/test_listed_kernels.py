@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from composites_testing.processes import run_python
 import composites
 from composites import Program, ProgramError
 from composites.errors import CompositesError, LoweringError
-from lowering import activation
 from lowering.stablehlo import RunError
 
 KERNELS = """
@@ -26,20 +24,16 @@ import jax.numpy as jnp
 
 from composites import UnsupportedCallError
 
-
 def gelu(x, *, approximate):
     return jax.nn.gelu(x, approximate=approximate == "tanh")
 
-
 def zeros(x):
     return jnp.zeros_like(x)
-
 
 def softmax(x, *, dim):
     if x.ndim == 2:
         raise UnsupportedCallError("needs three dimensions")
     return jax.nn.softmax(x, axis=dim)
-
 
 def library():
     import pathlib, subprocess  # compiled when it is needed, as a package of kernels does
@@ -49,7 +43,6 @@ def library():
     command = ["g++", *options, "-o", folder / "kernel.so", folder / "kernel.cc"]
     subprocess.run(command, check=True)
     return folder / "kernel.so"
-
 
 def no_library():
     return "/nowhere/kernels.so"
@@ -84,24 +77,9 @@ def program() -> Program:
 
 
 @pytest.fixture
-def listing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Callable[[str], Path]]:
+def listing(listed: Callable[[str, str], tuple[Path, str]]) -> Callable[[str], Path]:
     """Writes a registry file with these kernels, which XLA_COMPOSITE_REGISTRY then names."""
-    module = f"listed_{abs(hash(request.node.name))}"
-    (tmp_path / f"{module}.py").write_text(KERNELS)
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def write(kernels: str) -> Path:
-        path = tmp_path / "acme.yaml"
-        text = f"schema: 1\nnamespace: acme\ncomposites: {{}}\nkernels:\n{kernels}"
-        path.write_text(text.replace("MODULE", module))
-        activation.catalog()  # that of the process is loaded once, and must not have this file
-        monkeypatch.setenv("XLA_COMPOSITE_REGISTRY", str(path))
-        return path
-
-    yield write
-    sys.modules.pop(module, None)
+    return lambda kernels: listed(KERNELS, f"kernels:\n{kernels}")[0]
 
 
 def found(program: Program, kernels: Any = "auto") -> dict[str, tuple[str | None, str | None]]:
@@ -151,12 +129,13 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("condition", REFUSALS)
-def test_conditions(program: Program, listing: Any, condition: str) -> None:
+def test_conditions(program: Program, listing: Any) -> None:
     """The function is not even imported where a condition does not hold."""
-    listing(f"  ptxla.gelu: {{cpu: [{{function: nowhere:gelu, {condition}}}]}}\n")
-    expected = (None, f"nowhere:gelu: {REFUSALS[condition]}")
-    assert found(program)["ptxla.gelu"] == expected
+    for condition, reason in REFUSALS.items():
+        listing(f"  ptxla.gelu: {{cpu: [{{function: nowhere:gelu, {condition}}}]}}\n")
+        uses = {use.composite: use for use in program.with_kernels("cpu").kernels}
+        gelu = uses["ptxla.gelu"]
+        assert (gelu.kernel, gelu.reason) == (None, f"nowhere:gelu: {reason}")
 
 
 def test_priority(program: Program, listing: Any) -> None:
@@ -201,14 +180,14 @@ FAILURES: dict[str, tuple[str, type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", FAILURES)
-def test_failures(program: Program, listing: Any, case: str) -> None:
-    kernel, kind, message = FAILURES[case]
-    listing(f"  ptxla.gelu: {{cpu: [{kernel}]}}\n")
-    with pytest.raises(kind, match=message):
-        program.compile("cpu")
+def test_failures(program: Program, listing: Any) -> None:
+    for kernel, kind, message in FAILURES.values():
+        listing(f"  ptxla.gelu: {{cpu: [{kernel}]}}\n")
+        with pytest.raises(kind, match=message):
+            program.compile("cpu")
 
 
+@pytest.mark.process
 def test_a_library(program: Program, listing: Any, tmp_path: Path) -> None:
     (tmp_path / "kernel.cc").write_text(SOURCE)
     listing("""
@@ -229,18 +208,24 @@ from composites import Program
 step = Program.load(FOLDER).compile("cpu")
 outputs, _ = step(step.init({}), np.zeros((6, 4), np.float32))
 assert "torch" not in sys.modules
-print(json.dumps([use.kernel for use in step.kernels]))
+alternatives = [use.alternative for use in Program.load(OTHER).compile("cpu").kernels]
+print(json.dumps([*(use.kernel for use in step.kernels), *alternatives]))
 """
 
 
+@pytest.mark.process
 def test_without_torch(program: Program, listing: Any, tmp_path: Path) -> None:
     path = listing("  ptxla.gelu: {cpu: [{function: MODULE:gelu}]}\n")
     program.save(tmp_path / "program")
+    up = torch.nn.Upsample(scale_factor=2, mode="bilinear")
+    composites.export(up, (torch.ones(1, 1, 4, 4),)).save(tmp_path / "other")
     script = (
         f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
-        f"FOLDER = {str(tmp_path / 'program')!r}\n{WITHOUT_TORCH}"
+        f"FOLDER, OTHER = {[str(tmp_path / name) for name in ('program', 'other')]}\n"
+        f"{WITHOUT_TORCH}"
     )
     finished = run_python(script, XLA_COMPOSITE_REGISTRY=str(path), JAX_PLATFORMS="cpu")
     assert finished.code == 0, finished.stderr
-    taken, left = json.loads(finished.stdout.splitlines()[-1])
+    taken, left, alternative = json.loads(finished.stdout.splitlines()[-1])
     assert (_plain(taken), left) == ("gelu", None)
+    assert alternative == "ptxla.upsample_bilinear2d=by_axis"

@@ -10,6 +10,11 @@ import torch
 
 from lowering.stablehlo import decompose
 
+
+def slow(name: str) -> Any:
+    return pytest.param(name, marks=pytest.mark.slow)
+
+
 DTYPES = {torch.float32: "f32", torch.int64: "i64"}
 
 LOSS = {"ptxla.cross_entropy_loss": 1}
@@ -48,28 +53,22 @@ TRAINED_ONLY = {
 }
 
 
-def test_inference_gives_the_numbers_of_pytorch(model: Any, exported: Any, agree: Any) -> None:
-    program = exported(model.name, "inference")
-    values, expected = model.values(program), model.outputs()
-    agree(program.run(values), expected)
-    plain = dataclasses.replace(program, module=decompose(program.module))
-    assert not plain.composites
-    agree(plain.run(values), expected)
+@pytest.mark.parametrize("name", ["conv_net", *(slow(n) for n in ("bert", "gpt2", "vit"))])
+def test_numbers_are_those_of_pytorch(name: str, example: Any, exported: Any, agree: Any) -> None:
+    """Of inference and of a step, which has loss and gradients too; and with no composites left."""
+    model = example(name)
+    for kind in ("inference", "step"):
+        program = exported(name, kind)
+        values = model.values(program)
+        state = {name: value for name, value in values.items() if name.startswith("state:")}
+        expected = model.step(state) if kind == "step" else model.outputs()
+        agree(program.run(values), expected)
+        plain = dataclasses.replace(program, module=decompose(program.module))
+        assert not plain.composites
+        agree(plain.run(values), expected)
 
 
-def test_a_training_step_gives_the_numbers_of_pytorch(
-    model: Any, exported: Any, agree: Any
-) -> None:
-    program = exported(model.name, "step")
-    values = model.values(program)
-    state = {name: value for name, value in values.items() if name.startswith("state:")}
-    expected = model.step(state)
-    agree(program.run(values), expected)
-    plain = dataclasses.replace(program, module=decompose(program.module))
-    assert not plain.composites
-    agree(plain.run(values), expected)
-
-
+@pytest.mark.slow
 def test_loss_and_gradients_alone(model: Any, exported: Any, agree: Any) -> None:
     program = exported(model.name, "gradients")
     agree(program.run(model.values(program)), model.step({}))
@@ -91,12 +90,8 @@ def test_composites_are_counted(model: Any, exported: Any) -> None:
     assert exported(model.name, "step").composites == both | update
 
 
-def test_inputs_are_named_in_order_and_typed(model: Any, exported: Any) -> None:
-    module = model.module
-    named: dict[str, torch.Tensor] = {f"param:{n}": t for n, t in module.named_parameters()}
-    named |= {f"buffer:{name}": tensor for name, tensor in module.named_buffers()}
-    named |= {f"arg:{number}": tensor for number, tensor in enumerate(model.args)}
-    named |= {f"kwarg:{name}": tensor for name, tensor in model.kwargs.items()}
+def test_inputs_and_gradients_are_named_in_order_and_typed(model: Any, exported: Any) -> None:
+    named = model.tensors()
     for kind in ("inference", "gradients", "step"):
         inputs = [v for v in exported(model.name, kind).inputs if not v.name.startswith("state:")]
         names = [value.name for value in inputs]
@@ -106,30 +101,17 @@ def test_inputs_are_named_in_order_and_typed(model: Any, exported: Any) -> None:
             tensor = named[value.name]
             assert (value.shape, value.dtype) == (tuple(tensor.shape), DTYPES[tensor.dtype])
             assert value.updates is None
-
-
-def test_every_gradient_is_an_output_of_its_parameters_type(model: Any, exported: Any) -> None:
-    program = exported(model.name, "gradients")
-    loss, *others = program.outputs
+    loss, *others = exported(model.name, "gradients").outputs
     assert (loss.name, loss.shape, loss.dtype) == ("loss", (), "f32")
-    gradients = [value for value in others if value.name.startswith("grad:")]
-    assert [(g.name.removeprefix("grad:"), g.shape) for g in gradients] == [
-        (name, tuple(p.shape)) for name, p in module_parameters(model)
-    ]
-    assert all(g.updates is None and g.dtype == "f32" for g in gradients)
+    assert [
+        (value.name.removeprefix("grad:"), value.shape, value.dtype, value.updates)
+        for value in others
+        if value.name.startswith("grad:")
+    ] == [(name, tuple(p.shape), "f32", None) for name, p in model.module.named_parameters()]
 
 
-def module_parameters(model: Any) -> list[tuple[str, torch.nn.Parameter]]:
-    return list(model.module.named_parameters())
-
-
-@pytest.mark.parametrize("kind", ["inference", "gradients", "step"])
-def test_a_batch_norm_updates_its_buffers(kind: str, exported: Any) -> None:
-    program = exported("conv_net", kind)
-    buffers = [
-        (v.name, v.shape, v.dtype, v.updates) for v in program.outputs if "buffer:" in v.name
-    ]
-    assert buffers == [
+def test_a_batch_norm_updates_its_buffers(exported: Any) -> None:
+    expected = [
         (name, shape, dtype, name)
         for layer, width in ((1, 8), (5, 16))
         for name, shape, dtype in (
@@ -138,6 +120,10 @@ def test_a_batch_norm_updates_its_buffers(kind: str, exported: Any) -> None:
             (f"buffer:features.{layer}.num_batches_tracked", (), "i64"),
         )
     ]
+    for kind in ("inference", "gradients", "step"):
+        outputs = exported("conv_net", kind).outputs
+        buffers = [(v.name, v.shape, v.dtype, v.updates) for v in outputs if "buffer:" in v.name]
+        assert buffers == expected
 
 
 def test_the_outputs_of_a_step_say_what_they_update(model: Any, exported: Any) -> None:
@@ -148,7 +134,7 @@ def test_the_outputs_of_a_step_say_what_they_update(model: Any, exported: Any) -
         "vit": ("momentum_buffer",),
         "conv_net": ("momentum_buffer",),
     }[model.name]
-    names = [name for name, _ in module_parameters(model)]
+    names = [name for name, _ in model.module.named_parameters()]
     updates = [value for value in program.outputs if value.updates is not None]
     assert [v.name for v in updates if not v.name.startswith("buffer:")] == [
         *(f"param:{name}" for name in names),

@@ -65,6 +65,14 @@ CASES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+FAST = (
+    *("dropout", "dropout, bf16", "alpha dropout", "rand twice", "rand, f64", "uniform"),
+    *("bernoulli of a tensor", "integers", "a permutation", "normal, even", "normal, odd"),
+    *("normal of a tensor's width", "exponential"),
+)
+"""One of each operator."""
+
+
 def drawn(function: Callable[[Tensor], Tensor]) -> list[float]:
     program = composites.export(Calling(function), (GIVEN,))
     given = {"arg:0": GIVEN.numpy(), "rng_seed": np.int64(SEED)}
@@ -73,7 +81,9 @@ def drawn(function: Callable[[Tensor], Tensor]) -> list[float]:
     return numbers
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in CASES]
+)
 def test_the_numbers_are_those_of_torch_xla(name: str) -> None:
     numbers = drawn(CASES[name])
     golden = json.loads(GOLDEN.read_text("utf-8")) if GOLDEN.exists() else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,11 @@ def specs(mesh: DeviceMesh, rank: int) -> list[tuple[tuple[str, ...], ...]]:
     return [*found, *((axes,) + ((),) * (rank - 1) for axes in whole)]
 
 
-@pytest.mark.parametrize("sizes", MESHES, ids=str)
-def test_the_text_of_gspmd_is_jaxs(sizes: dict[str, int]) -> None:
+def test_the_text_of_gspmd_is_jaxs() -> None:
     """It may be another text of the same division, as where an axis has size 1."""
-    mesh = DeviceMesh.of(sizes)
-    named = AbstractMesh(tuple(sizes.values()), tuple(sizes))
-    for rank in (1, 2, 3):
+    for sizes, rank in product(MESHES, (1, 2, 3)):
+        mesh = DeviceMesh.of(sizes)
+        named = AbstractMesh(tuple(sizes.values()), tuple(sizes))
         for spec in specs(mesh, rank):
             parts = PartitionSpec(*(axes or None for axes in spec))
             known = str(NamedSharding(named, parts)._to_xla_hlo_sharding(rank))
@@ -86,6 +85,11 @@ class Layers(torch.nn.Module):
 SHARDINGS = {"first.*": ("model",), "second.weight": (None, "model"), "arg:0": ("data",)}
 
 
+@cache
+def exported_in(form: Form) -> Program:
+    return exported(form)
+
+
 def exported(form: Form = "gspmd", **options: Any) -> Program:
     chosen: dict[str, Any] = {"mesh": {"data": 2, "model": 2}, "shardings": SHARDINGS} | options
     optimizer = partial(torch.optim.AdamW, lr=1e-2)
@@ -109,7 +113,7 @@ TEXT: dict[Form, tuple[str, str]] = {
 
 @pytest.mark.parametrize("form", TEXT)
 def test_inputs_and_what_follows_them(form: Form) -> None:
-    program = exported(form)
+    program = exported_in(form)
     first, second = TEXT[form]
     head = next(line for line in program.mlir.splitlines() if "@main" in line)
     # Parameter, two moments; then gradient, parameter and moments among the results.
@@ -123,14 +127,10 @@ def test_inputs_and_what_follows_them(form: Form) -> None:
     assert named["state:first.bias.step"] is None
     assert named["param:second.bias"] is None
     assert named["loss"] is None
-
-
-def test_a_spec_may_be_one_of_jax() -> None:
+    # A spec may be one of jax.
     given = {"first.*": PartitionSpec("model"), "arg:0": PartitionSpec(("data", "model"), None)}
-    program = exported(shardings=given)
-    named = {value.name: value.sharding for value in program.inputs}
+    named = {value.name: value.sharding for value in exported(form, shardings=given).inputs}
     assert named["param:first.weight"] == (("model",), ())
-    assert named["param:first.bias"] == (("model",),)
     assert named["arg:0"] == (("data", "model"), ())
 
 
@@ -149,7 +149,7 @@ def test_passes_keep_them(form: Form) -> None:
 
 @pytest.mark.parametrize("form", TEXT)
 def test_a_folder(form: Form, tmp_path: Path) -> None:
-    program = exported(form)
+    program = exported_in(form)
     program.save(tmp_path / "saved")
     loaded = Program.load(tmp_path / "saved")
     assert (loaded.mesh, loaded.inputs, loaded.outputs) == (
@@ -176,53 +176,42 @@ def test_a_folder(form: Form, tmp_path: Path) -> None:
         Program.load(tmp_path / "saved")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"mesh": None}, "shardings need the mesh that they name"),
-        ({"mesh": 4}, "mesh: write names and sizes of its axes"),
-        ({"mesh": {}}, "mesh: write names and sizes of its axes"),
-        ({"mesh": {"a b": 2}}, "'a b' is not the name of an axis"),
-        ({"mesh": {"model": "2"}}, "the size of model must be a number, 1 or more, not '2'"),
-        ({"mesh": {"model": 0}}, "the size of model must be a number, 1 or more, not 0"),
-        ({"shardings": {"frist.weight": ()}}, "no input has the name 'frist.weight'; did you mean"),
-        (
-            {"shardings": {"*.kernel": ("model",)}},
-            "no input has the name '*.kernel'; the inputs are first.weight, first.bias,"
-            " second.weight, second.bias, arg:0",
-        ),
-        ({"shardings": {1: ("model",)}}, "a pattern must be a string, not 1"),
-        ({"shardings": {"first.*": ("modle",)}}, "names the axis 'modle'; did you mean 'model'"),
-        ({"shardings": {"first.bias": (None, "model")}}, "has 2 dimensions"),
-        ({"shardings": {"first.weight": ("model", "model")}}, "names the axis 'model' twice"),
-        ({"shardings": {"first.weight": "model"}}, "must have an axis or None for each dimension"),
-        (
-            {"shardings": {"first.weight": (0, None)}},
-            "must have an axis or None for each dimension",
-        ),
-        (
-            {"shardings": {"first.weight": {"model": 0}}},
-            "must have an axis or None for each dimension",
-        ),
-        ({"shardings": {"first.*": iter(("model",))}}, "must have an axis or None for each"),
-        (
-            {"shardings": {"first.bias": PartitionSpec("model", unreduced={"data"})}},
-            "must have an axis or None for each dimension",
-        ),
-        (
-            {"shardings": {"first.bias": PartitionSpec(PartitionSpec.UNCONSTRAINED)}},
-            "must have an axis or None for each dimension",
-        ),
-        ({"shardings": {"second.bias": ("all",)}, "mesh": {"all": 4}}, "which leaves a rest"),
-        ({"shardings": [("model",)]}, "shardings must be a mapping from patterns"),
-        ({"sharding_form": "sdy"}, "sharding_form must be 'gspmd' or 'shardy', not 'sdy'"),
-    ],
+EACH = "must have an axis or None for each dimension"
+MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"mesh": None}, "shardings need the mesh that they name"),
+    ({"mesh": 4}, "mesh: write names and sizes of its axes"),
+    ({"mesh": {}}, "mesh: write names and sizes of its axes"),
+    ({"mesh": {"a b": 2}}, "'a b' is not the name of an axis"),
+    ({"mesh": {"model": "2"}}, "the size of model must be a number, 1 or more, not '2'"),
+    ({"mesh": {"model": 0}}, "the size of model must be a number, 1 or more, not 0"),
+    ({"shardings": {"frist.weight": ()}}, "no input has the name 'frist.weight'; did you mean"),
+    (
+        {"shardings": {"*.kernel": ("model",)}},
+        "no input has the name '*.kernel'; the inputs are first.weight, first.bias,"
+        " second.weight, second.bias, arg:0",
+    ),
+    ({"shardings": {1: ("model",)}}, "a pattern must be a string, not 1"),
+    ({"shardings": {"first.*": ("modle",)}}, "names the axis 'modle'; did you mean 'model'"),
+    ({"shardings": {"first.bias": (None, "model")}}, "has 2 dimensions"),
+    ({"shardings": {"first.weight": ("model", "model")}}, "names the axis 'model' twice"),
+    ({"shardings": {"first.weight": "model"}}, EACH),
+    ({"shardings": {"first.weight": (0, None)}}, EACH),
+    ({"shardings": {"first.weight": {"model": 0}}}, EACH),
+    ({"shardings": {"first.*": iter(("model",))}}, EACH),
+    ({"shardings": {"first.bias": PartitionSpec("model", unreduced={"data"})}}, EACH),
+    ({"shardings": {"first.bias": PartitionSpec(PartitionSpec.UNCONSTRAINED)}}, EACH),
+    ({"shardings": {"second.bias": ("all",)}, "mesh": {"all": 4}}, "which leaves a rest"),
+    ({"shardings": [("model",)]}, "shardings must be a mapping from patterns"),
+    ({"sharding_form": "sdy"}, "sharding_form must be 'gspmd' or 'shardy', not 'sdy'"),
 )
-def test_mistakes(options: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"mesh": {"data": 2, "model": 2}, "shardings": SHARDINGS} | options
-    with pytest.raises(ExportError) as raised:
-        composites.export(Layers(), (torch.ones(4, 8),), **given)
-    assert message in str(raised.value)
+
+
+def test_mistakes() -> None:
+    for options, message in MISTAKES:
+        chosen: dict[str, Any] = {"mesh": {"data": 2, "model": 2}, "shardings": SHARDINGS} | options
+        with pytest.raises(ExportError) as raised:
+            composites.export(Layers(), (torch.ones(4, 8),), **chosen)
+        assert message in str(raised.value)
 
 
 def test_a_program_is_run_on_its_own_mesh() -> None:
@@ -248,36 +237,6 @@ def test_a_program_is_run_on_its_own_mesh() -> None:
 
 
 MARKED = """
-import json, os
-import numpy as np, torch, torch_xla.distributed.spmd as xs, torch_xla.runtime as xr
-import composites
-xr.use_spmd()
-mesh = xs.Mesh(np.arange(4), (2, 2), ("data", "model"))
-layer, x = torch.nn.Linear(8, 16).to("xla"), torch.ones(4, 8, device="xla")
-xs.mark_sharding(layer.weight, mesh, ("model", None))
-xs.mark_sharding(x, mesh, ("data", None))
-kept = composites.export(layer, (x,), mesh=mesh)
-other = composites.export(layer, (x,), mesh=mesh, shardings={"weight": (None, "data")})
-try:
-    composites.export(layer, (x,))
-except composites.ExportError as error:
-    message = str(error)
-print(json.dumps([[v.sharding for v in program.inputs] for program in (kept, other)] + [message]))
-"""
-
-
-@pytest.mark.torch_xla
-def test_marks_of_torch_xla_are_kept() -> None:
-    done = run_python(MARKED, PJRT_DEVICE="CPU", CPU_NUM_DEVICES="4")
-    assert done.code == 0, done.stderr[-3000:]
-    kept, other, message = json.loads(done.stdout.splitlines()[-1])
-    assert kept == [[["model"], []], None, [["data"], []]]
-    assert other == [[[], ["data"]], None, [["data"], []]]
-    assert message.startswith("param:weight is marked as {devices=[2,1,2]0,2,1,3")
-    assert message.endswith("pass mesh=, the mesh that it was marked with")
-
-
-MARKED_INSIDE = """
 import json
 import jax, numpy as np, torch
 import torch_xla.distributed.spmd as spmd
@@ -314,14 +273,28 @@ for name, given in (("no mesh", None), ("another", {"model": 2})):
         composites.export(module, (x,), mesh=given)
     except composites.ExportError as error:
         found[name] = str(error)
+
+# Marks of what is given to the module.
+grid = spmd.Mesh(np.arange(4), (2, 2), ("data", "model"))
+layer, x = torch.nn.Linear(8, 16).to("xla"), torch.ones(4, 8, device="xla")
+spmd.mark_sharding(layer.weight, grid, ("model", None))
+spmd.mark_sharding(x, grid, ("data", None))
+for name, options in (("kept", {}), ("other", {"shardings": {"weight": (None, "data")}})):
+    program = composites.export(layer, (x,), mesh=grid, **options)
+    found[name] = [value.sharding for value in program.inputs]
+try:
+    composites.export(layer, (x,))
+except composites.ExportError as error:
+    found["no grid"] = str(error)
 print(json.dumps(found))
 """
 
 
+@pytest.mark.process
 @pytest.mark.torch_xla
-def test_marks_inside_are_kept() -> None:
+def test_marks_of_torch_xla_are_kept() -> None:
     done = run_python(
-        MARKED_INSIDE,
+        MARKED,
         PJRT_DEVICE="CPU",
         CPU_NUM_DEVICES="4",
         XLA_FLAGS="--xla_force_host_platform_device_count=4",
@@ -339,6 +312,10 @@ def test_marks_inside_are_kept() -> None:
         assert found[f"{form} divided"] == pytest.approx(found["eager"], rel=1e-6)
     assert found["no mesh"].startswith("the module marks a value as {devices=[1,4]0,1,2,3}; pass")
     assert found["another"].endswith("which is no division of the mesh")
+    assert found["kept"] == [[["model"], []], None, [["data"], []]]
+    assert found["other"] == [[[], ["data"]], None, [["data"], []]]
+    assert found["no grid"].startswith("param:weight is marked as {devices=[2,1,2]0,2,1,3")
+    assert found["no grid"].endswith("pass mesh=, the mesh that it was marked with")
 
 
 @pytest.mark.torch_xla
@@ -363,3 +340,15 @@ def test_norms_are_sums_where_devices_share_the_program(mesh: dict[str, int] | N
 class Total(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.square().sum()
+
+
+class Attention(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+def test_batch_and_heads_stay_apart_in_products() -> None:
+    program = composites.export(Attention(), (torch.randn(2, 4, 6, 8),), mesh={"model": 2})
+    products = [line for line in program.mlir.splitlines() if "dot_general" in line]
+    assert len(products) == 2
+    assert all("batching_dims = [0, 1] x [0, 1]" in line for line in products)

@@ -37,27 +37,21 @@ class Keeping(torch.nn.Module):
 @pytest.mark.parametrize("reads", [True, False])
 @pytest.mark.parametrize("train", [True, False])
 def test_a_module_keeps_no_traced_tensor(train: bool, reads: bool) -> None:
+    """The error can be shown with its local variables."""
     module = Keeping(reads=reads)
     first = module.history[0]
     try:
         composites.export(module, (torch.randn(2, 3),), train=train)
         assert not reads
-    except ExportError:
+    except ExportError as error:
         assert reads
+        shown = traceback.TracebackException.from_exception(error, capture_locals=True)
+        assert "self.last.sum().item()" in "".join(shown.format())  # the lines are there
     assert not hasattr(module, "last")
     assert len(module.history) == 1
     assert module.history[0] is first
     assert module.by_name == {}
     assert module.calls == 1
-
-
-@pytest.mark.parametrize("train", [True, False])
-def test_an_error_can_be_shown_with_its_local_variables(train: bool) -> None:
-    with pytest.raises(ExportError) as raised:
-        composites.export(Keeping(reads=True), (torch.randn(2, 3),), train=train)
-    shown = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
-    text = "".join(shown.format())
-    assert "self.last.sum().item()" in text  # the lines are there
 
 
 SYNC = """
@@ -86,6 +80,7 @@ print(real.tolist(), len(kept))
 """
 
 
+@pytest.mark.process
 @pytest.mark.torch_xla
 def test_a_sync_after_exports_while_somebody_keeps_their_errors() -> None:
     done = run_python(SYNC)  # a sync computes every tensor of the process

@@ -38,8 +38,14 @@ def not_warned_yet() -> Iterator[None]:
 
 @pytest.mark.parametrize("turn_on", [in_a_block, for_the_process])
 def test_where_nothing_runs(turn_on: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One warning, whichever of both is called next."""
-    monkeypatch.setattr(activation, "package", lambda: fx)
+    """One warning, whichever of both is called next; none for a mistake, or where programs run."""
+    monkeypatch.setattr(activation, "package", lambda: torch_xla)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        turn_on()
+        monkeypatch.setattr(activation, "package", lambda: fx)
+        with pytest.raises(composites.AllowlistError):
+            composites.enable("nonsense")
     with pytest.warns(composites.CompositesWarning, match=SAYS) as caught:
         turn_on()
     assert [warning.filename for warning in caught] == [__file__]
@@ -47,15 +53,6 @@ def test_where_nothing_runs(turn_on: Callable[[], None], monkeypatch: pytest.Mon
         warnings.simplefilter("error")
         in_a_block()
         for_the_process()
-
-
-def test_a_mistake_is_no_reason_to_warn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activation, "package", lambda: fx)
-    for turn_on in (composites.enable, lambda name: composites.enabled(name).__enter__()):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with pytest.raises(composites.AllowlistError):
-                turn_on("nonsense")
 
 
 def test_the_warning_comes_after_one_that_an_export_did_not_need(
@@ -70,13 +67,6 @@ def test_the_warning_comes_after_one_that_an_export_did_not_need(
         in_a_block()
 
 
-def test_where_programs_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activation, "package", lambda: torch_xla)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        in_a_block()
-
-
 @pytest.mark.filterwarnings("ignore::composites.errors.CompositesWarning")
 def test_what_is_on_is_in_an_export() -> None:
     with composites.enabled("gelu"):
@@ -86,30 +76,20 @@ def test_what_is_on_is_in_an_export() -> None:
     assert dict(program.composites) == {"ptxla.gelu": 1}
 
 
-@pytest.mark.parametrize(
-    ("source", "of_pytorch"),
-    [
-        ("import torch", True),
-        ("import jax\nfrom torch.nn import functional", True),
-        ("import jax.numpy as jnp", False),
-    ],
-)
-def test_a_script_that_runs_nothing(source: str, of_pytorch: bool, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(source + "\n")
-    done = run(sys.executable, "-m", "composites", "run", str(script))
-    assert done.code == 1
-    assert "ran no graph on an XLA device, and JAX compiled none" in done.stderr
-    says = of_pytorch and not chosen.package().RUNS_PROGRAMS
-    assert ("without torch_xla, PyTorch programs have composites" in done.stderr) is says
-
-
-def test_an_archive_that_runs_nothing(tmp_path: Path) -> None:
-    """It is no Python source, and is run all the same."""
+@pytest.mark.process
+def test_scripts_that_run_nothing(tmp_path: Path) -> None:
+    """An archive is no Python source, and is run all the same."""
+    sources = {"torch": "import jax\nfrom torch.nn import functional", "jax": "import jax.numpy"}
+    scripts = {tmp_path / f"of_{name}.py": name == "torch" for name in sources}
+    for script, source in zip(scripts, sources.values(), strict=True):
+        script.write_text(source)
     archive = tmp_path / "program.pyz"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("__main__.py", "import jax\n")
-    done = run(sys.executable, "-m", "composites", "run", str(archive))
-    assert done.code == 1
-    assert "ran no graph on an XLA device, and JAX compiled none" in done.stderr
-    assert "Traceback" not in done.stderr
+    for script, of_pytorch in {**scripts, archive: False}.items():
+        done = run(sys.executable, "-m", "composites", "run", str(script))
+        assert done.code == 1
+        assert "ran no graph on an XLA device, and JAX compiled none" in done.stderr
+        assert "Traceback" not in done.stderr
+        says = of_pytorch and not chosen.package().RUNS_PROGRAMS
+        assert ("without torch_xla, PyTorch programs have composites" in done.stderr) is says

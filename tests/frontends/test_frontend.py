@@ -9,6 +9,7 @@ import tomllib
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -69,35 +70,25 @@ def test_the_extra_of_the_documentation() -> None:
     assert all(r.specifier.contains(version(name)) for name, r in needed.items())
 
 
-def test_sizes_that_vary_in_the_documentation() -> None:
-    assert cells()[VARYING] == "yes"
-    sizes = {0: torch.export.Dim("rows", min=2, max=64)}
-    program = composites.export(torch.nn.GELU(), (torch.ones(4, 2),), dynamic_shapes=(sizes,))
-    assert "tensor<?x2xf32>" in program.module.text
-
-
 class InF64(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.double().sin()
 
 
-def test_lines_in_the_documentation() -> None:
-    assert cells()[LINES] == "yes"
+def test_exports_in_the_documentation() -> None:
+    table = cells()
+    assert [table[row] for row in (VARYING, DIVIDED, LINES)] == ["yes"] * 3
+    sizes = {0: torch.export.Dim("rows", min=2, max=64)}
+    program = composites.export(torch.nn.GELU(), (torch.ones(4, 2),), dynamic_shapes=(sizes,))
+    assert "tensor<?x2xf32>" in program.module.text
     with pytest.raises(RefusedOperationError, match=rf"from aten::sin, at {re.escape(__file__)}:"):
         composites.export(InF64(), (torch.ones(2),), target="litert")
-
-
-def test_shardings_in_the_documentation() -> None:
-    assert cells()[DIVIDED] == "yes"
-    program = composites.export(
-        torch.nn.Linear(4, 4),
-        (torch.ones(2, 4),),
-        mesh={"model": 2},
-        shardings={"weight": ("model", None)},
-    )
+    given: dict[str, Any] = {"mesh": {"model": 2}, "shardings": {"weight": ("model", None)}}
+    program = composites.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),), **given)
     assert "sharding" in program.module.text
 
 
+@pytest.mark.process
 def test_another_package_after_an_export() -> None:
     """PyTorch's words, which docs/frontends.md quotes."""
     # Where exports take torch_xla, the device is named as an export with fx names it.
@@ -110,21 +101,17 @@ def test_another_package_after_an_export() -> None:
     assert quoted in " ".join(text.split())
 
 
-def test_torch_xla_comes_first() -> None:
-    assert chosen.chosen() == ("xla" if find_spec("torch_xla") else "fx")
-
-
-def test_an_unknown_frontend() -> None:
-    with pytest.raises(ExportError, match="frontend must be 'xla' or 'fx', not 'tpu'"):
-        composites.export(torch.nn.Linear(2, 2), (torch.ones(2),), frontend="tpu")
-
-
-def test_another_frontend_in_the_same_process() -> None:
+def test_the_frontend_of_this_process() -> None:
     activation.backend()
     used = chosen.chosen()
+    assert used == ("xla" if find_spec("torch_xla") else "fx")
     (other,) = (name for name in chosen.NAMES if name != used)
-    with pytest.raises(ExportError, match=f"uses frontend='{used}' already"):
-        composites.export(torch.nn.Linear(2, 2), (torch.ones(2),), frontend=other)
+    for frontend, message in (
+        (other, f"uses frontend='{used}' already"),
+        ("tpu", "frontend must be 'xla' or 'fx', not 'tpu'"),
+    ):
+        with pytest.raises(ExportError, match=message):
+            composites.export(torch.nn.Linear(2, 2), (torch.ones(2),), frontend=frontend)
 
 
 def run(code: str) -> str:
@@ -139,28 +126,27 @@ def run(code: str) -> str:
 EXPORT = "composites.export(torch.nn.GELU(), (torch.ones(2),), frontend='fx')"
 
 
+@pytest.mark.process
 @pytest.mark.torch_xla
 def test_a_pytorch_without_backends_in_python() -> None:
-    said = run(f"import torch, composites\n{EXPORT}")
-    assert "needs a PyTorch in which a backend can be written in Python" in said
-    assert "'torch-xla-composites[torch]' for PyTorch 2.10 to 2.15" in said
-
-
-@pytest.mark.torch_xla
-def test_a_frontend_that_cannot_be_made_is_not_kept() -> None:
+    """The error says so, and the frontend that cannot be made is not kept."""
     program = f"""
 import torch, composites
 from lowering.frontends import chosen
 try:
     {EXPORT}
-except composites.MissingPackageError:
-    made = {EXPORT.replace(", frontend='fx'", "")}
-    print(chosen.chosen(), len(made.outputs))
+except composites.MissingPackageError as error:
+    said = str(error)
+made = {EXPORT.replace(", frontend='fx'", "")}
+print(chosen.chosen(), len(made.outputs), said)
 """
     said = run(program)
-    assert said == "xla 1"
+    assert said.startswith("xla 1 ")
+    assert "needs a PyTorch in which a backend can be written in Python" in said
+    assert "'torch-xla-composites[torch]' for PyTorch 2.10 to 2.15" in said
 
 
+@pytest.mark.process
 def test_a_device_that_another_package_has_registered() -> None:
     said = run(
         "import torch, composites\ntorch.utils.rename_privateuse1_backend('other')\n" + EXPORT

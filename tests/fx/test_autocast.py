@@ -46,40 +46,30 @@ CASES = {
 
 
 class Cast(torch.nn.Module):
-    def __init__(self, function: Function) -> None:
+    """Functions under autocast, and a product outside of it."""
+
+    def __init__(self, *functions: Function) -> None:
         super().__init__()
-        self.function = function
+        self.functions = functions
 
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> Any:
         with torch.autocast(a.device.type, dtype=torch.bfloat16):
-            return self.function(a, b)
+            results = [function(a, b) for function in self.functions]
+        return [*results, a @ b]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_result_has_the_dtype_of_autocast(name: str) -> None:
-    function, dtype = CASES[name]
+def test_results_have_the_dtypes_of_autocast() -> None:
     operands = torch.randn(4, 4), torch.randn(4, 4)
-    program = composites.export(Cast(function), operands, ops=[], frontend="fx")
-    (output,) = program.outputs
-    assert output.dtype == {torch.bfloat16: "bf16", torch.float32: "f32"}.get(dtype, "f64")
-    given = {f"arg:{number}": operand for number, operand in enumerate(operands)}
-    results = program.run({value.name: given[value.name] for value in program.inputs})
-    got = torch.from_numpy(results["out:0"].astype("float64"))
-    want = function(*operands).double()
-    assert float((got - want).abs().max()) <= 2e-2 * float(want.abs().max())
-
-
-def test_nothing_is_cast_outside() -> None:
-    a, b = torch.randn(4, 4), torch.randn(4, 4)
-
-    class Outside(torch.nn.Module):
-        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-            with torch.autocast(a.device.type, dtype=torch.bfloat16):
-                pass
-            return a @ b
-
-    program = composites.export(Outside(), (a, b), ops=[], frontend="fx")
-    assert program.outputs[0].dtype == "f32"
+    functions = [function for function, _ in CASES.values()]
+    program = composites.export(Cast(*functions), operands, ops=[], frontend="fx")
+    results = program.run(*operands)
+    cases = {**CASES, "outside": (torch.matmul, torch.float32)}
+    for output, (name, (function, dtype)) in zip(program.outputs, cases.items(), strict=True):
+        expected = {torch.bfloat16: "bf16", torch.float32: "f32"}.get(dtype, "f64")
+        assert output.dtype == expected, name
+        got = torch.from_numpy(results[output.name].astype("float64"))
+        want = function(*operands).double()
+        assert float((got - want).abs().max()) <= 2e-2 * float(want.abs().max()), name
 
 
 def test_a_loss_of_probabilities_is_refused() -> None:

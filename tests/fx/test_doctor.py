@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from typing import Any
+
+from composites_testing.processes import run
 
 
 def examine(**environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """The exit code, and the findings by subject."""
-    done = subprocess.run(
-        [sys.executable, "-m", "composites", "doctor", "--json"],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, {f["subject"]: f for f in json.loads(done.stdout)["findings"]}
+    done = run(sys.executable, "-m", "composites", "doctor", "--json", **environment)
+    return done.code, {f["subject"]: f for f in json.loads(done.stdout)["findings"]}
 
 
 def test_a_healthy_environment_without_torch_xla() -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,56 +18,31 @@ import numpy as np
 import pytest
 import torch
 from composites_testing.devices import HAS_GPU
-from composites_testing.selection import exhaustive, only_fast
+from composites_testing.kernel_samples import (
+    BF16,
+    F16,
+    F32,
+    TOLERANCE,
+    Sample,
+    arrays_of,
+    kernels_of,
+    loss,
+)
+from composites_testing.selection import exhaustive
 from torch import Tensor
 from torch.nn import functional
 
 import composites
-from benchmarks.kernel_cases import Called
 from composites import Program
-from composites.functions import find_function
-from composites.registry.kernels import listed_in
-from lowering.export.arrays import array
 from lowering.stablehlo import Module, compare
-from lowering.stablehlo.kernels import distinct
-
-F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
-TOLERANCE = {F32: 2e-6, BF16: 2e-2, F16: 4e-3}
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A call with gradients for its first operands."""
-
-    function: Callable[..., Tensor]
-    operands: Sequence[tuple[int, ...]]
-    others: Callable[[], Sequence[Tensor]] = tuple
-    dtype: torch.dtype = F32
-    keywords: Mapping[str, Any] = field(default_factory=dict)
-    size: float = 1.0
-    """Of the operands."""
-    kernels: str = ""
-    """The module of the kernels, where several are listed for a composite."""
-
-    def call(self, *given: Tensor) -> Tensor:
-        return self.function(*given, **self.keywords)
-
-
-def loss(
-    rows: int = 7, classes: int = 300, labels: int = 0, dtype: torch.dtype = F32, **keywords: Any
-) -> Sample:
-    def others() -> Sequence[Tensor]:
-        return (torch.randint(labels or classes, (rows,)),)
-
-    return Sample(functional.cross_entropy, [(rows, classes)], others, dtype, keywords)
 
 
 def attention(
-    *shapes: tuple[int, ...], dtype: torch.dtype = F32, kernels: str = "flash", **keywords: Any
+    *shapes: tuple[int, ...], dtype: torch.dtype = F32, module: str = "flash", **keywords: Any
 ) -> Sample:
     shapes = shapes if len(shapes) > 1 else shapes * 3
     function = functional.scaled_dot_product_attention
-    return Sample(function, shapes, dtype=dtype, keywords=keywords, kernels=kernels)
+    return Sample(function, shapes, dtype=dtype, keywords=keywords, module=module)
 
 
 def norm(
@@ -126,58 +100,46 @@ SAMPLES: Mapping[str, Sample] = {
     "norm, f16": norm(5, 33, dtype=F16),
 }
 CUDNN: Mapping[str, Sample] = {
-    "attention": attention((2, 3, 128, 64), dtype=BF16, kernels="attention:"),
-    "attention, f16": attention((2, 3, 128, 32), dtype=F16, kernels="attention:"),
-    "attention, an odd length": attention((2, 3, 70, 16), dtype=BF16, kernels="attention:"),
-    "attention, the largest head": attention((1, 2, 96, 128), dtype=BF16, kernels="attention:"),
+    "attention": attention((2, 3, 128, 64), dtype=BF16, module="attention:"),
+    "attention, f16": attention((2, 3, 128, 32), dtype=F16, module="attention:"),
+    "attention, an odd length": attention((2, 3, 70, 16), dtype=BF16, module="attention:"),
+    "attention, the largest head": attention((1, 2, 96, 128), dtype=BF16, module="attention:"),
     "attention, causal": attention(
-        (1, 2, 192, 24), dtype=BF16, is_causal=True, kernels="attention:"
+        (1, 2, 192, 24), dtype=BF16, is_causal=True, module="attention:"
     ),
     "attention, more keys": attention(
-        (1, 2, 64, 16), *[(1, 2, 150, 16)] * 2, dtype=BF16, kernels="attention:"
+        (1, 2, 64, 16), *[(1, 2, 150, 16)] * 2, dtype=BF16, module="attention:"
     ),
-    "attention, scale": attention((2, 2, 64, 16), dtype=BF16, scale=0.3, kernels="attention:"),
+    "attention, scale": attention((2, 2, 64, 16), dtype=BF16, scale=0.3, module="attention:"),
     "attention, grouped": attention(
-        (2, 4, 64, 16), *[(2, 2, 64, 16)] * 2, dtype=BF16, enable_gqa=True, kernels="attention:"
+        (2, 4, 64, 16), *[(2, 2, 64, 16)] * 2, dtype=BF16, enable_gqa=True, module="attention:"
     ),
-    "attention, three dimensions": attention((4, 64, 16), dtype=BF16, kernels="attention:"),
+    "attention, three dimensions": attention((4, 64, 16), dtype=BF16, module="attention:"),
 }
 """They run on a GPU only."""
 if HAS_GPU:
     SAMPLES = {**SAMPLES, **{f"cuDNN's {name}": sample for name, sample in CUDNN.items()}}
 
 
-FAST = (
-    SAMPLES
-    if HAS_GPU
-    else (
-        *("attention, causal, more keys", "attention, grouped", "attention, bf16"),
-        *("loss, several blocks", "loss, ignored", "loss, bf16"),
-        *("norm, several blocks of rows", "norm, no weight", "norm, epsilon"),
-        "norm, bf16",
-    )
+FAST = ("attention, grouped", "loss, several blocks", "norm, no weight")
+SLOW = (
+    *("attention, causal, more keys", "attention, bf16", "loss, ignored", "loss, bf16"),
+    *("norm, several blocks of rows", "norm, epsilon", "norm, bf16"),
 )
 """In interpret mode, the others take minutes."""
 
 
-@pytest.mark.parametrize("name", only_fast(SAMPLES, *FAST))
+def tier(name: str) -> Any:
+    if HAS_GPU or name in FAST:
+        return ()
+    return pytest.mark.slow if name in SLOW else pytest.mark.exhaustive
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=tier(name)) for name in SAMPLES])
 def test_a_kernel_has_the_numbers_of_the_decomposition(name: str, registry: Path) -> None:
     sample = SAMPLES[name]
-    torch.manual_seed(0)
-    operands = {
-        str(number): (sample.size * torch.randn(shape)).to(sample.dtype)
-        for number, shape in enumerate(sample.operands)
-    }
-    others = tuple(sample.others())
-    weights = torch.randn(sample.call(*operands.values(), *others).shape)
-    module = Called(sample.call, operands)
-    program = composites.export(module, (weights, *others), train=True)
-    named = {f"param:{key}": value.detach() for key, value in module.named_parameters()}
-    given = iter((weights, *others))
-    inputs = [named[value.name] if value.name in named else next(given) for value in program.inputs]
-    tolerance = TOLERANCE[sample.dtype]
-    found = compared(program, inputs, registry, tolerance, sample.kernels)
-    assert found == 2
+    program, inputs = sample.program()
+    assert compared(program, inputs, registry, sample.accepted, sample.module) == 2
 
 
 @pytest.mark.parametrize("dtype", [F32, BF16])
@@ -193,7 +155,8 @@ def test_adamw_has_the_numbers_of_the_decomposition(
     )
     types = {"i64": torch.int64, "bf16": BF16, "f32": F32}
     inputs = [torch.rand(value.sizes).to(types[value.dtype]) for value in program.inputs]
-    assert compared(program, inputs, registry, TOLERANCE[dtype]) == 2
+    arrays = arrays_of(program, inputs)
+    assert compared(program, arrays, registry, TOLERANCE[dtype]) == 2
 
 
 class Squared(torch.nn.Module):
@@ -222,7 +185,7 @@ def test_products_are_made_exact() -> None:
 
 def compared(
     program: Program,
-    inputs: Sequence[Tensor],
+    inputs: Sequence[np.ndarray],
     registry: Path,
     tolerance: float,
     module: str = "",
@@ -230,17 +193,8 @@ def compared(
     """How many calls have a kernel, all of which have the decompositions' numbers."""
     from gpu_kernels.pallas import interpreted
 
-    found = {call.name: f"{call.name}@{call.version}" for call in distinct(program.module)}
-    kernels = {
-        found[kernel.composite]: find_function(kernel.function)
-        for kernel in listed_in(registry)
-        if kernel.composite in found and kernel.function is not None and module in kernel.function
-    }
-    arrays = [
-        np.asarray(array(value.name, tensor))
-        for value, tensor in zip(program.inputs, inputs, strict=True)
-    ]
-    given: dict[str, Any] = {"inputs": arrays, "timed": False}
+    kernels = kernels_of(program, registry, module)
+    given: dict[str, Any] = {"inputs": inputs, "timed": False}
     if not HAS_GPU:
         with interpreted():
             comparison = compare(program.module, kernels, tolerance=tolerance, **given)

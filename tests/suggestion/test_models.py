@@ -33,34 +33,8 @@ def llama():
 def gemma2():
     return language_model("Gemma2", **ATTENTION)
 
-def qwen3_moe():
-    return language_model(
-        "Qwen3Moe", **ATTENTION, moe_intermediate_size=32, num_experts=4,
-        num_experts_per_tok=2, experts_implementation="batched_mm",
-    )
-
 def mamba():
     return language_model("Mamba", state_size=4)
-
-def backbone(**options):
-    from transformers import ResNetConfig
-    return ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], **options)
-
-def resnet():
-    from transformers import ResNetForImageClassification
-    model = ResNetForImageClassification(backbone(num_labels=5))
-    return model, (), {"pixel_values": torch.randn(2, 3, 32, 32), "labels": torch.tensor([1, 2])}
-
-def detr():
-    from transformers import DetrConfig, DetrForObjectDetection
-    config = DetrConfig(
-        backbone_config=backbone(out_features=["stage2"]), use_timm_backbone=False, backbone=None,
-        use_pretrained_backbone=False, num_queries=5, d_model=32, encoder_layers=1,
-        decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-        encoder_ffn_dim=64, decoder_ffn_dim=64,
-    )
-    # In training, it reads whether its numbers are finite.
-    return DetrForObjectDetection(config).eval(), (), {"pixel_values": torch.randn(1, 3, 64, 64)}
 
 class Tagger(nn.Module):
     def __init__(self):
@@ -77,10 +51,7 @@ WORTH = {
     "lstm": {"aten::tanh_backward", "aten::sigmoid_backward"},
     "llama": {"aten::sum.dim_IntList"},
     "gemma2": {"Gemma2RMSNorm.forward", "apply_rotary_pos_emb"},
-    "qwen3_moe": {"Qwen3MoeRMSNorm.forward", "apply_rotary_pos_emb"},
     "mamba": {"MambaRMSNorm.forward"},
-    "resnet": {"adaptive_avg_pool2d"},
-    "detr": {"DetrFrozenBatchNorm2d.forward"},
 }
 """What a draft has an entry for, as far as it has work outside composites."""
 

@@ -28,10 +28,8 @@ HEAD = "schema: 1\nnamespace: umbra\ncomposites:\n"
 FUNCTIONS = """
 import torch
 
-
 def relu(self, *, approximate="none"):
     return torch.relu(self)
-
 
 def scaled(self, *, approximate="none"):
     values = [0.5, 0.25, 3.0, 5.0, 7.0, 11.0, 13.0]
@@ -40,11 +38,9 @@ def scaled(self, *, approximate="none"):
         self = self + values[names.index(name)]
     return torch.nn.functional.gelu(self - sum(values), approximate=approximate)
 
-
 def samples(dtype):
     x = torch.linspace(-2, 2, 12).reshape(3, 4).to(dtype)
     yield (x.requires_grad_(),), {"approximate": "tanh"}
-
 
 def no_pairs(dtype):
     yield torch.ones(2, dtype=dtype)
@@ -86,6 +82,7 @@ def write(folder: Path, entries: str) -> Path:
 GELU = "  gelu: {op: aten::gelu, attributes: {approximate: approximate}"
 
 
+@pytest.mark.process
 def test_builtin_entries() -> None:
     result = verify("hardswish", "huber_loss", "--json", "--samples", "4")
     assert result.exit_code == 0, result.output
@@ -100,6 +97,7 @@ def test_builtin_entries() -> None:
     assert rows["ptxla.hardswish", "f32"]["same_bits"]
 
 
+@pytest.mark.slow
 def test_the_text_of_a_module_has_its_gradient() -> None:
     """Two processes are compared by a text, which has the gradient of a tensor of the call: here of
     the weight of a norm."""
@@ -129,6 +127,7 @@ def test_a_table_and_a_file(folder: Path) -> None:
     assert "forward: result 0: " in str(case[0].text)
 
 
+@pytest.mark.process
 def test_text_that_depends_on_the_process(folder: Path) -> None:
     """In a process of its own, whose order of sets is another one than that of the second."""
     file = write(folder, f"{GELU}, decomposition: 'verify_ops:scaled', backward: derive}}\n")
@@ -139,6 +138,7 @@ def test_text_that_depends_on_the_process(folder: Path) -> None:
     assert "failed: umbra.gelu f32: text: " in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone")
 def test_samples_of_an_entry(folder: Path) -> None:
     file = write(folder, f"{GELU}, samples: 'verify_ops:samples'}}\n")
@@ -149,6 +149,7 @@ def test_samples_of_an_entry(folder: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone")
 def test_what_has_no_samples_is_not_verified(folder: Path) -> None:
     file = write(folder, "  top: {function: 'verify_ops:samples', operands: [dtype]}\n")
@@ -157,22 +158,22 @@ def test_what_has_no_samples_is_not_verified(folder: Path) -> None:
     assert verify("--registry", file, "--dtypes", "f32", "--strict").exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("entries", "arguments", "message"),
-    [
-        (f"{GELU}, samples: 'verify_ops:no_pairs'}}\n", (), "yields Tensor; yield pairs"),
-        (f"{GELU}, samples: 'verify_ops:sampels'}}\n", (), "did you mean 'samples'?"),
-        (f"{GELU}}}\n", ("--dtypes", "f23"), "did you mean 'f32'?"),
-        (f"{GELU}}}\n", ("--samples-from", "verify_ops:samples"), "is for functions"),
-        (f"{GELU}}}\n", ("silu",), "ptxla.silu is not an entry of "),
-        (f"{GELU}}}\n", ("verify_ops:relu",), "verify_ops:relu is not under @composites.composite"),
-    ],
+MISTAKES: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    (f"{GELU}, samples: 'verify_ops:no_pairs'}}\n", (), "yields Tensor; yield pairs"),
+    (f"{GELU}, samples: 'verify_ops:sampels'}}\n", (), "did you mean 'samples'?"),
+    (f"{GELU}}}\n", ("--dtypes", "f23"), "did you mean 'f32'?"),
+    (f"{GELU}}}\n", ("--samples-from", "verify_ops:samples"), "is for functions"),
+    (f"{GELU}}}\n", ("silu",), "ptxla.silu is not an entry of "),
+    (f"{GELU}}}\n", ("verify_ops:relu",), "verify_ops:relu is not under @composites.composite"),
 )
-def test_mistakes(folder: Path, entries: str, arguments: tuple[str, ...], message: str) -> None:
-    result = verify("--registry", write(folder, entries), *arguments)
-    assert result.exit_code == 1
-    assert message in result.stderr, result.output
-    assert "Traceback" not in result.output
+
+
+def test_mistakes(folder: Path) -> None:
+    for entries, arguments, message in MISTAKES:
+        result = verify("--registry", write(folder, entries), *arguments)
+        assert result.exit_code == 1
+        assert message in result.stderr, result.output
+        assert "Traceback" not in result.output
 
 
 def test_check_looks_for_the_samples(folder: Path) -> None:

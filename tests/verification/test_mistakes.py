@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -22,64 +23,49 @@ from torch import Tensor
 
 import composites
 
-
 def right(self, *, approximate="none"):
     return torch.nn.functional.gelu(self, approximate=approximate)
-
 
 def slightly_wrong(self, *, approximate="none"):
     return torch.nn.functional.gelu(self, approximate=approximate) * 1.0003
 
-
 def relu(self, *, approximate="none"):
     return torch.relu(self)
-
 
 def jax_relu(self, *, approximate="none"):
     return jnp.maximum(self, 0)
 
-
 def summed(self, *, approximate="none"):
     return torch.nn.functional.gelu(self, approximate=approximate).sum()
-
 
 def narrow(self, *, approximate="none"):
     return torch.nn.functional.gelu(self, approximate=approximate).to(torch.float16)
 
-
 def mutating(self, *, approximate="none"):
     return torch.nn.functional.gelu(self.mul_(1), approximate=approximate)
-
 
 def none(self, *, approximate="none"):
     torch.nn.functional.gelu(self, approximate=approximate)
 
-
 def flow(self, *, approximate="none"):
     return self * 2 if self.sum() > 0 else self
-
 
 def backward(grad_output, self, *, approximate="none"):
     return torch.ops.aten.gelu_backward(grad_output, self, approximate=approximate) + 3.1
 
-
 def rows(x: Tensor) -> Tensor:
     return torch.softmax(x, -1)
-
 
 def adapted(composite, input, dim, dtype=None):
     if dtype is not None:
         raise composites.UnsupportedCallError("a softmax that also casts")
     return composite(input.transpose(dim, -1)).transpose(dim, -1)
 
-
 def not_moved_back(composite, input, dim, dtype=None):
     return composite(input.transpose(dim, 0))
 
-
 def misspelled(composite, input, dim, dtype=None):
     return composite(input, axis=dim)
-
 
 def scribbling(composite, input, dim, dtype=None):
     result = composite(input.transpose(dim, -1)).transpose(dim, -1)
@@ -87,29 +73,23 @@ def scribbling(composite, input, dim, dtype=None):
         input.data.mul_(2)
     return result
 
-
 def backwards_cat(tensors, dim=0):
     return torch.cat(tensors[::-1], dim)
-
 
 def stack_samples(dtype):
     for dim in (0, 1):
         yield ([torch.ones(2, 2, dtype=dtype), torch.zeros(2, 2, dtype=dtype)],), {"dim": dim}
 
-
 def first_only(grad_output: Tensor, tensors: list[Tensor], dim: int) -> list[Tensor]:
     parts = torch.split(grad_output, [t.shape[dim] for t in tensors], dim)
     return [part * (n == 0) for n, part in enumerate(parts)]
 
-
 count = 0
-
 
 def changing(composite, input, dim, dtype=None):
     global count
     count += 1
     return composite(input.transpose(dim, -1)).transpose(dim, -1) + 1e-6 * count
-
 
 def unordered(self, *, approximate="none"):
     scale = {"a": 0.5, "b": 0.25, "c": 0.125, "d": 0.0625, "e": 2.0, "f": 4.0, "g": 8.0}
@@ -117,20 +97,16 @@ def unordered(self, *, approximate="none"):
         self = self * scale[name]
     return torch.nn.functional.gelu(self / 0.0625 * 1.0, approximate=approximate)
 
-
 def broken_samples(dtype):
     yield torch.ones(2, dtype=dtype)
-
 
 @composites.composite("planted.scaled", attributes=("limit",))
 def scaled(x: Tensor, limit: float = 2.0) -> Tensor:
     return x.clamp(max=limit) * 3
 
-
 @composites.composite("planted.frozen")
 def frozen(x: Tensor, limit: float = 2.0) -> Tensor:
     return x.clamp(max=limit) * 3
-
 
 def scaled_samples(dtype):
     for limit in (0.5, 1.0):
@@ -177,33 +153,26 @@ def test_what_is_right_is_verified(run: Verify, backward: str) -> None:
     assert all(row.numbers.gradient is not None for row in rows)
 
 
-@pytest.mark.parametrize("kind", ["", ", backward: derive"])
-@pytest.mark.parametrize(
-    ("function", "check", "message"),
-    [
-        ("relu", Check.FORWARD, "result 0: "),
-        ("summed", None, "shape []|gives tensor<f32>"),
-        ("narrow", None, "dtype f16, but PyTorch gives f32|gives tensor<"),
-        ("mutating", Check.CALL, "planted:mutating writes to its operand 1|in-place operation"),
-        ("none", Check.CALL, "it returns None; return a tensor"),
-        ("flow", Check.CALL, "reads the value of a tensor"),
-    ],
+WRONG: tuple[tuple[str, Check | None, str], ...] = (
+    ("planted:relu", Check.FORWARD, "result 0: "),
+    ("planted:flow", Check.CALL, "reads the value of a tensor"),
+    ("planted:summed", None, "shape []|gives tensor<f32>"),
+    ("planted:narrow", None, "dtype f16, but PyTorch gives f32|gives tensor<"),
+    ("planted:mutating", Check.CALL, "planted:mutating writes to its operand 1|in-place operation"),
+    ("planted:none", Check.CALL, "it returns None; return a tensor"),
 )
-def test_a_wrong_decomposition(
-    run: Verify, function: str, check: Check | None, message: str, kind: str
-) -> None:
-    found = failures(run(entry(f"{GELU}, decomposition: 'planted:{function}'{kind}")))
-    assert check is None or check in found, found
-    assert any(part in text for part in message.split("|") for text in found.values()), found
 
 
-def test_a_wrong_jax_function(run: Verify) -> None:
+@pytest.mark.parametrize("wrong", [WRONG[:2], pytest.param(WRONG[2:], marks=pytest.mark.slow)])
+def test_wrong_decompositions(run: Verify, wrong: Sequence[tuple[str, Check | None, str]]) -> None:
+    for kind in ("", ", backward: derive"):
+        for function, check, message in wrong:
+            found = failures(run(entry(f"{GELU}, decomposition: '{function}'{kind}")))
+            assert check is None or check in found, (function, found)
+            texts = found.values()
+            assert any(part in text for part in message.split("|") for text in texts), found
+            assert kind == "" or function != "planted:relu" or Check.GRADIENT in found
     assert Check.FORWARD in failures(run(entry(f"{GELU}, decomposition: 'jax:planted:jax_relu'")))
-
-
-def test_a_derived_backward_of_a_wrong_forward(run: Verify) -> None:
-    found = failures(run(entry(f"{GELU}, decomposition: 'planted:relu', backward: derive")))
-    assert {Check.FORWARD, Check.GRADIENT} <= set(found)
 
 
 @pytest.mark.parametrize("name", ["planted", "grad"])
@@ -220,6 +189,7 @@ def test_a_wrong_backward(run: Verify, name: str) -> None:
 CAT = "op: aten::cat, attributes: {dim: dim}"
 
 
+@pytest.mark.slow
 def test_lists_of_tensors(run: Verify) -> None:
     for body in (
         CAT,
@@ -231,6 +201,7 @@ def test_lists_of_tensors(run: Verify) -> None:
         assert all(row.claimed and not row.unclaimed for row in rows)
 
 
+@pytest.mark.slow
 def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
     assert Check.FORWARD in failures(run(entry(f"{CAT}, decomposition: 'planted:backwards_cat'")))
     found = failures(run(entry("op: aten::stack, samples: 'planted:stack_samples'")))
@@ -242,69 +213,57 @@ def test_mistakes_with_lists_of_tensors(run: Verify) -> None:
     assert Check.GRADIENT in failures(run(entry(f"{CAT}, backward: grad") + grad))
 
 
-@pytest.mark.parametrize("attributes", ["{}", "{approximate: {value: none}}"])
-def test_an_attribute_that_does_not_follow_its_argument(run: Verify, attributes: str) -> None:
-    found = failures(run(entry(f"op: aten::gelu, attributes: {attributes}")))
-    assert set(found) == {Check.ATTRIBUTES}
-    assert "planted.planted(" in found[Check.ATTRIBUTES]
+@pytest.mark.slow
+def test_an_attribute_that_does_not_follow_its_argument(run: Verify) -> None:
+    for attributes in ("{}", "{approximate: {value: none}}"):
+        found = failures(run(entry(f"op: aten::gelu, attributes: {attributes}")))
+        assert set(found) == {Check.ATTRIBUTES}
+        assert "planted.planted(" in found[Check.ATTRIBUTES]
 
 
-def test_a_condition_that_no_call_meets(run: Verify) -> None:
-    found = failures(run(entry(f"{GELU}, when: {{where: [self.dim() > 90]}}"), dtypes=("f32",)))
+def test_conditions(run: Verify) -> None:
+    """Conditions that no call meets, that every call meets, and that tell calls apart."""
+    found = failures(run(entry(f"{GELU}, when: {{where: [self.dim() > 90]}}")))
     assert "claims none of " in found[Check.CLAIMED]
     assert "self.dim() > 90" in found[Check.CLAIMED]
-
-
-def test_a_condition_that_every_call_meets(run: Verify) -> None:
     (row,) = run(entry(f"{GELU}, when: {{where: [self.dim() >= 0]}}"))
     assert row.verdict is Verdict.VERIFIED
     (finding,) = row.findings
     assert (finding.check, finding.is_failure) == (Check.CONDITIONS, False)
     assert "`when` let every sample through" in finding.message
-
-
-def test_a_condition_that_tells_calls_apart(run: Verify) -> None:
     (row,) = run(entry(f"{GELU}, when: {{approximate: tanh}}"))
     assert (row.verdict, row.findings) == (Verdict.VERIFIED, ())
     assert row.claimed
     assert row.unclaimed
 
 
-@pytest.mark.parametrize(
-    ("adapter", "check"),
-    [
-        ("not_moved_back", Check.FORWARD),
-        ("misspelled", Check.CALL),
-        ("scribbling", Check.OPERANDS),
-        ("changing", Check.REPEATED),
-    ],
-)
-def test_a_wrong_adapter(run: Verify, adapter: str, check: Check) -> None:
-    assert check in failures(run(entry(f"{SOFTMAX}, adapt: 'planted:{adapter}'")))
+ADAPTERS = {
+    "not_moved_back": Check.FORWARD,
+    "misspelled": Check.CALL,
+    "scribbling": Check.OPERANDS,
+    "changing": Check.REPEATED,
+}
 
 
-def test_a_right_adapter(run: Verify) -> None:
+@pytest.mark.slow
+def test_adapters(run: Verify) -> None:
     (row,) = run(entry(f"{SOFTMAX}, adapt: 'planted:adapted'"))
     assert row.verdict is Verdict.VERIFIED, row
+    for adapter, check in ADAPTERS.items():
+        found = failures(run(entry(f"{SOFTMAX}, adapt: 'planted:{adapter}'")))
+        assert check in found, (adapter, found)
 
 
-@pytest.mark.parametrize(
-    ("name", "samples", "verdict"),
-    [
-        ("scaled", None, Verdict.VERIFIED),
-        ("scaled", "planted:scaled_samples", Verdict.VERIFIED),
-        ("frozen", None, Verdict.FAILED),
-        ("frozen", "planted:scaled_samples", Verdict.FAILED),
-    ],
-)
-def test_functions(run: Verify, name: str, samples: str | None, verdict: Verdict) -> None:
+@pytest.mark.slow
+def test_functions(run: Verify) -> None:
     """`frozen` lacks the attribute `limit`, without which no call is claimed."""
-    target = target_of_function(f"planted:{name}", samples)
-    (row,) = verify(target, load_catalog([]), ("f32",))
-    assert row.verdict is verdict, row
-    assert row.source == ("samples" if samples else "generated")
-    assert bool(row.claimed) == (verdict is Verdict.VERIFIED)
-    assert row.numbers.gradient is not None
+    for name, samples in product(("scaled", "frozen"), (None, "planted:scaled_samples")):
+        target = target_of_function(f"planted:{name}", samples)
+        (row,) = verify(target, load_catalog([]), ("f32",))
+        assert row.verdict is (Verdict.VERIFIED if name == "scaled" else Verdict.FAILED), row
+        assert row.source == ("samples" if samples else "generated")
+        assert bool(row.claimed) == (name == "scaled")
+        assert row.numbers.gradient is not None
 
 
 # ---- alternatives ----
@@ -326,24 +285,23 @@ def test_an_alternative_keeps_its_promise(run: Verify) -> None:
     assert row.claimed
 
 
-@pytest.mark.parametrize(
-    ("function", "more", "check", "message"),
-    [
-        ("relu", "", Check.FORWARD, "result 0: "),
-        ("slightly_wrong", ", tolerance: {f32: 1.0e-6}", Check.FORWARD, "accepted 1e-06"),
-        ("right", BACK, Check.GRADIENT, "gradient 0: "),
-        ("none", "", Check.CALL, "it returns None"),
-    ],
+WRONG_ALTERNATIVES = (
+    ("relu", "", Check.FORWARD, "result 0: "),
+    ("slightly_wrong", ", tolerance: {f32: 1.0e-6}", Check.FORWARD, "accepted 1e-06"),
+    ("right", BACK, Check.GRADIENT, "gradient 0: "),
+    ("none", "", Check.CALL, "it returns None"),
 )
-def test_a_wrong_alternative(
-    run: Verify, function: str, more: str, check: Check, message: str
-) -> None:
-    keys = ALTERNATIVE % (function, more)
-    rows = alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}")))
-    found = failures(rows)
-    assert message in found[check], found
 
 
+@pytest.mark.slow
+def test_wrong_alternatives(run: Verify) -> None:
+    for function, more, check, message in WRONG_ALTERNATIVES:
+        keys = ALTERNATIVE % (function, more)
+        found = failures(alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}"))))
+        assert message in found[check], found
+
+
+@pytest.mark.slow
 def test_what_is_slightly_wrong_can_be_promised(run: Verify) -> None:
     keys = ALTERNATIVE % ("slightly_wrong", ", tolerance: {f32: 1.0e-3}")
     (row,) = alternative_rows(run(entry(f"{GELU}, backward: derive, {keys}")))

@@ -1,0 +1,84 @@
+"""Every entry, alternative and kernel is measured, and scripts refuse what they do not know."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from composites_testing.processes import run
+
+from benchmarks import gpu_kernels
+from benchmarks.calls import Call, builtin_entries
+from benchmarks.decomposition_cases import ALL, ROWS, comparisons
+from benchmarks.entry_cases import CASES, NOT_MEASURED
+from benchmarks.kernel_cases import GROWING, cross_entropy
+from composites.registry.kernels import listed_in
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_every_entry_is_measured_or_named_with_the_reason() -> None:
+    built_in = builtin_entries()
+    measured = {case.entry for case in CASES}
+    backwards = {built_in[name].backward for name in measured if not built_in[name].derives}
+    assert set(built_in) == measured | backwards - {None} | set(NOT_MEASURED)
+    assert not measured & set(NOT_MEASURED)
+
+
+def test_calls_have_the_sizes_of_their_rows() -> None:
+    names = ("gelu", "embedding", "lstm", "binary_cross_entropy")
+    for case in (case for case in CASES if case.entry in names):
+        made = case.make()
+        assert isinstance(made, Call)
+        assert case.size in {f"{'x'.join(map(str, leaf.shape))}xf32" for leaf in made.leaves}
+
+
+def test_every_alternative_has_a_row() -> None:
+    built_in, rows = builtin_entries(), comparisons()
+    named = {name for row in rows for name in row.entries if row.entries != ALL}
+    reached = named | {built_in[name].backward for name in named}
+    assert {name for name, entry in built_in.items() if entry.alternatives} <= reached
+    assert len({row.name for row in rows}) == len(rows)
+    assert all(row.entries == ALL or set(row.entries) <= set(built_in) for row in ROWS)
+
+
+def test_every_kernel_for_the_cpu_has_a_case() -> None:
+    measured = {name for growing in GROWING for name in growing.full_names}
+    # In the step of GPT-2.
+    linear = {"ptxla.linear_cross_entropy", "ptxla.linear_cross_entropy_backward"}
+    assert listed("cpu_kernels") == measured | linear
+
+
+@pytest.mark.slow
+def test_every_kernel_for_gpus_has_a_case() -> None:
+    cases = gpu_kernels.attention_case(16), gpu_kernels.rms_norm_case(2, 8), cross_entropy(2, 8)
+    programs = [*map(gpu_kernels.of_case, cases), gpu_kernels.adamw(2)]
+    assert listed("gpu_kernels") <= {name for program in programs for name in program.composites}
+    # These are small ones of the cases that are measured.
+    kinds = {name.partition("-")[0] for name in gpu_kernels.CASES}
+    assert kinds == {"attention", "gpt", "loss", "norm", "adamw", "alternative"}
+
+
+def listed(package: str) -> set[str]:
+    path = REPOSITORY / "examples" / package / "src" / package / "registry.yaml"
+    return {kernel.composite for kernel in listed_in(path)}
+
+
+REFUSALS = [
+    ("entries", "--names", "gelo", 1, "there is no case 'gelo' (there are gelu, silu,"),
+    ("decompositions", "--names", "atention", 1, "no row begins with 'atention' (there are att"),
+    ("share", "--models", "brt", 1, "there is no model 'brt' (there are gpt2, gpt_neo,"),
+    ("kernels", "--parts", "call", 2, "there is no part 'call' (there are calls, growing,"),
+    ("exported_decompositions", "--consumers", "tvm", 2, "no consumer tvm; there are jax, iree"),
+]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "refusals", [REFUSALS[:1], pytest.param(REFUSALS[1:], marks=pytest.mark.exhaustive)]
+)
+def test_scripts_name_what_they_do_not_know(refusals: list[tuple[str, str, str, int, str]]) -> None:
+    for module, option, value, code, message in refusals:
+        done = run(sys.executable, "-m", f"benchmarks.{module}", option, value, cwd=REPOSITORY)
+        assert (done.code, message in done.stderr) == (code, True), done.stderr
