@@ -404,7 +404,7 @@ _NARROW_RULES: Mapping[str, Callable[[_Operation], _Same]] = {
     "opt-barrier": _barrier,
     "slice": _slice,
 }
-"""XLA:CPU computes these types in f32, and which roundings it leaves out depends on the instructions
+"""XLA:CPU computes these types in f32. Which roundings it leaves out depends on the instructions
 around them."""
 
 
