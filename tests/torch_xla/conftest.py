@@ -113,7 +113,7 @@ def _described(named: Mapping[str, Any]) -> dict[str, Any]:
         f"{name}: {what}": getattr(value, what)
         for name, value in named.items()
         if isinstance(value, torch.Tensor)
-        for what in ("dtype", "shape", "device", "requires_grad")
+        for what in ("dtype", "device", "requires_grad")
     } | {
         f"{name}: strides": value.stride()
         for name, value in named.items()
