@@ -168,6 +168,7 @@ print("right")
 """
 
 
+@pytest.mark.process
 def test_a_module_of_copies_that_is_imported_later(python: Python) -> None:
     done = python(LATER, XLA_COMPOSITE_OP="llama_rms_norm,swiglu,rotary_embedding")
     assert done.stdout.endswith("right\n"), done.stderr
@@ -226,6 +227,7 @@ print("right")
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["named", "copy"])
 def test_entries_of_a_vendor_come_first(python: Python, tmp_path: Path, module: str) -> None:
     folder = tmp_path / "acme_layers"

@@ -99,10 +99,12 @@ def ours() -> Facts:
     return facts(XLA_COMPOSITE_OP="all")
 
 
+@pytest.mark.process
 def test_unset_only_the_entry_point_is_imported(stock: Facts) -> None:
     assert stock.imported == ENTRY_POINT
 
 
+@pytest.mark.process
 def test_unset_the_text_is_that_of_stock_torch_xla(stock: Facts) -> None:
     without_autoload = facts(TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert without_autoload.imported == []
@@ -111,6 +113,7 @@ def test_unset_the_text_is_that_of_stock_torch_xla(stock: Facts) -> None:
     assert "stablehlo.composite" not in stock.text + stock.gelu
 
 
+@pytest.mark.process
 def test_a_step_becomes_composites(
     stock: Facts, ours: Facts, written_composites: Callable[[str], Counter[str]]
 ) -> None:
@@ -118,6 +121,7 @@ def test_a_step_becomes_composites(
     assert ours.bits == stock.bits != []
 
 
+@pytest.mark.process
 def test_nothing_is_printed(stock: Facts, ours: Facts) -> None:
     assert ours.stderr == stock.stderr
 
@@ -195,6 +199,7 @@ def test_a_list_with_spaces_and_its_children(tmp_path: Path) -> None:
     assert child == parent
 
 
+@pytest.mark.process
 def test_a_list_with_spaces_that_leaves_out() -> None:
     script = "import torch_xla, torch\nimport composites\nprint(*composites.active())"
     done = run_python(script, XLA_COMPOSITE_OP=" -softmax ,, ptxla.*, -ptxla.gelu")
@@ -211,6 +216,7 @@ UNKNOWN = (
 )
 
 
+@pytest.mark.process
 def test_a_wrong_name_cannot_be_caught_and_forgotten() -> None:
     script = (
         "try:\n    import torch, torch_xla\n"
@@ -232,6 +238,7 @@ def test_an_unknown_name_stops_the_program_at_the_import(imports: str) -> None:
     assert last.startswith(f"composites.errors.AllowlistError: {UNKNOWN}")
 
 
+@pytest.mark.process
 def test_without_torch_xla_nothing_happens() -> None:
     """Not even a wrong name matters."""
     script = "import sys, torch\nprint(*sys.modules)"
@@ -245,6 +252,7 @@ def test_without_torch_xla_nothing_happens() -> None:
     assert done.code == 0
 
 
+@pytest.mark.process
 def test_a_wrong_registry_stops_the_program_at_the_import(tmp_path: Path) -> None:
     wrong = tmp_path / "acme.yaml"
     wrong.write_text("schema: 1\nnamespace: acme\ncomposites: {a: {op: aten::gellu}}\n")

@@ -130,6 +130,7 @@ print("right")
 """
 
 
+@pytest.mark.process
 def test_module_that_is_imported_later(python: Callable[..., Any]) -> None:
     done = python(LATER)
     assert done.stdout.endswith("right\n"), done.stderr
