@@ -22,7 +22,7 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.utils.checkpoint
 from composites_testing.environment import is_full_level
-from composites_testing.selection import exhaustive
+from composites_testing.selection import exhaustive, variants
 from composites_testing.subjects import Subjects
 from composites_testing.tensors import compilations, values
 from torch import nn
@@ -651,7 +651,7 @@ def test_forward_mode(same_as_stock: SameAsStock) -> None:
 # torch.compile
 
 
-@pytest.mark.parametrize("requires_grad", [False, True], ids=["inference", "training"])
+@variants("requires_grad", [True, False], ids=["training", "inference"])
 @pytest.mark.usefixtures("compiled_graphs")
 def test_torch_compile(same_bits: Callable[[Any, Any], bool], requires_grad: bool) -> None:
     """Forward and backward are two programs, and gradients stock's but for rounding."""

@@ -23,7 +23,7 @@ import torch_xla.core.xla_model as xm
 import torch_xla.debug.metrics as met
 import yaml
 from composites_testing import tensors
-from composites_testing.selection import exhaustive
+from composites_testing.selection import exhaustive, variants
 from torch.utils._pytree import tree_leaves, tree_map
 
 import composites
@@ -260,7 +260,7 @@ def test_forward_and_backward_are_one_composite_each(
         assert set(both) <= {f"ptxla.{name}" for name in (*operator.forward, *operator.backward)}
 
 
-@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+@variants("mode", ["bilinear", "nearest", "bicubic"])
 def test_resampling_by_sizes_and_factors(mode: str) -> None:
     images = [values(*shape).requires_grad_() for shape in ((2, 3, 5, 7), (1, 2, 1, 3))]
     calls = {
@@ -303,7 +303,7 @@ def grids() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     }
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@variants("mode", ["bilinear", "nearest", "bicubic"])
 def test_sampling(mode: str) -> None:
     calls = {
         f"{name} {where}": partial(sample, image.requires_grad_(), grid.requires_grad_())

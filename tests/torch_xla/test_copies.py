@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla
+from composites_testing.selection import variants
 from composites_testing.tensors import values
 from transformers import Qwen2Config
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
@@ -29,7 +30,7 @@ COPIES: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", COPIES)
+@variants("name", COPIES, fast=2)
 def test_on_and_off_leaves_the_original_copy(name: str) -> None:
     owner, attribute = COPIES[name]
     original, gemma = vars(owner)[attribute], vars(GemmaRMSNorm)["forward"]

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
 from composites_testing.processes import run_python
-from composites_testing.selection import exhaustive
+from composites_testing.selection import exhaustive, variants
 from torch import Tensor
 from transformers.loss import loss_utils
 
@@ -89,7 +89,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@variants("options", OPTIONS, ids=str)
 def test_the_function_has_the_bits_of_stock(options: dict[str, Any], dtype: torch.dtype) -> None:
     tensors = operands(2, 9, dtype=dtype)
     states, weight, bias, target = leaves_of(tensors)
@@ -197,7 +197,7 @@ WORDS = pytest.mark.parametrize("word", ["small", "fast"])
 
 @BLOCKS
 @pytest.mark.parametrize("ignored", [3, *exhaustive(-100)])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@variants("options", OPTIONS, ids=str)
 def test_blocks(options: dict[str, Any], ignored: int, word: str, name: str) -> None:
     """Several blocks, of which the last overlaps the one before it."""
     options = {**options, "ignore_index": ignored}
@@ -216,7 +216,7 @@ def test_blocks(options: dict[str, Any], ignored: int, word: str, name: str) -> 
 
 
 @WORDS
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@variants("options", OPTIONS, ids=str)
 def test_an_ignored_row_that_is_not_finite_does_not_count(
     options: dict[str, Any], word: str
 ) -> None:
@@ -417,7 +417,7 @@ def test_autocast_where_devices_share_the_graph() -> None:
 F32, F64 = torch.float32, torch.float64
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@variants("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("types", [(F32, F32, F32), (F64, F64, F64)], ids=str)
 @pytest.mark.parametrize("rows", [(2, 9), (7,), ()], ids=str)
 def test_bits_with_a_bias(

@@ -441,14 +441,8 @@ COMPILED_FAST = (
     "nn.functional.gelu",
     "softmax",
     "nn.functional.layer_norm",
-    "nn.functional.group_norm",
-    "nn.functional.rms_norm",
-    "nn.functional.cross_entropy",
     "nn.functional.embedding",
     "nn.functional.avg_pool2d",
-    "native_batch_norm",
-    "var_mean",
-    "topk",
     "nn.functional.upsample_bilinear",
 )
 # Stock torch_xla takes the gradient of one alpha for that of another if it has seen that before.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
 import pytest
@@ -26,6 +26,31 @@ def first_of_each(cases: Iterable[Any], kind: Callable[[Any], Hashable]) -> list
     cases = list(cases)
     first = {kind(case): case for case in reversed(cases)}
     return only_fast(cases, *first.values())
+
+
+def variants(
+    names: str | tuple[str, ...],
+    cases: Iterable[Any],
+    *,
+    fast: int | Collection[Any] = 1,
+    ids: Any = None,
+) -> pytest.MarkDecorator:
+    """Parameters of a test, of which the first ones are in every run, and the others in CI.
+
+    Args:
+        names, cases, ids: as of `pytest.mark.parametrize`.
+        fast: how many are in every run, or which ones.
+    """
+    cases = list(cases)
+    chosen = cases[:fast] if isinstance(fast, int) else list(fast)
+    several = not isinstance(names, str)
+    marked = [
+        case
+        if case in chosen or hasattr(case, "marks")
+        else pytest.param(*(case if several else (case,)), marks=pytest.mark.slow)
+        for case in cases
+    ]
+    return pytest.mark.parametrize(names, marked, ids=ids)
 
 
 FAST_FLOATS = (torch.float32, torch.bfloat16)
