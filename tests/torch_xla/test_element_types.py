@@ -161,15 +161,12 @@ def test_gradients_beside_a_quantized_weight(dtype: torch.dtype, compiled: bool)
 
 
 def test_conditions(enable: Callable[[str], None]) -> None:
-    lines = []
+    tables = {dtype: values(dtype).to("xla") for dtype in KNOWN}
     for dtype in KNOWN:
         name = name_of(dtype)
         where = "" if dtype.is_complex else f", where: [self.dtype == {name}]"
         when = f"{{dtypes: ['{name}']{where}}}"
-        lines.append(f"  rows_{name}: {{op: 'aten::topk', when: {when}, results: [1]}}\n")
-    tables = {dtype: values(dtype).to("xla") for dtype in KNOWN}
-    for dtype, line in zip(KNOWN, lines, strict=True):
-        enable(line)
+        enable(f"  rows: {{op: 'aten::topk', when: {when}, results: [1]}}\n")
         for other in {dtype, torch.int32, torch.float32}:
             try:
                 claimed = bool(found(tables[other].topk(2)[1]))
@@ -177,6 +174,7 @@ def test_conditions(enable: Callable[[str], None]) -> None:
                 assert dtype.is_complex
                 continue
             assert claimed == (other == dtype), (dtype, other)
+        composites.disable()
 
 
 def test_attributes(enable: Callable[[str], None]) -> None:
