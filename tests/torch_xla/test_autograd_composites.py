@@ -6,7 +6,6 @@ import gc
 import re
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -22,9 +21,9 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.utils.checkpoint
 from composites_testing.environment import is_full_level
-from composites_testing.selection import exhaustive, variants
+from composites_testing.selection import exhaustive
 from composites_testing.subjects import Subjects
-from composites_testing.tensors import compilations, values
+from composites_testing.tensors import values
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -546,21 +545,6 @@ def test_checkpoint_draws_the_same_masks(
     )
 
 
-def test_checkpoint_of_torch_xla_is_the_plain_gradient() -> None:
-    def run(checkpoint: bool) -> dict[str, torch.Tensor]:
-        xm.set_rng_state(5)
-        block = Block().to("xla")
-        x = values(2, 5, 16).requires_grad_()
-        saved = torch_xla.utils.checkpoint.checkpoint
-        result = saved(block, x) if checkpoint else block(x)
-        result.backward(direction(result))
-        assert x.grad is not None
-        return {"result": result.detach().cpu(), "gradient": x.grad.cpu()}
-
-    with composites.enabled("all"):
-        torch.testing.assert_close(run(True), run(False))
-
-
 def test_autocast(same_as_stock: SameAsStock) -> None:
     def run(in_backward: bool) -> Named:
         module, x = Block().to("xla"), values(2, 5, 16).requires_grad_()
@@ -648,36 +632,6 @@ def test_forward_mode(same_as_stock: SameAsStock) -> None:
     same_as_stock({"forward mode": run}, emits=())
 
 
-# torch.compile
-
-
-@variants("requires_grad", [True, False], ids=["training", "inference"])
-@pytest.mark.usefixtures("compiled_graphs")
-def test_torch_compile(same_bits: Callable[[Any, Any], bool], requires_grad: bool) -> None:
-    """Forward and backward are two programs, and gradients stock's but for rounding."""
-
-    def run() -> dict[str, torch.Tensor]:
-        torch._dynamo.reset()
-        xm.set_rng_state(0)
-        module = Block(dropout=0.0).to("xla").train(requires_grad)
-        function = torch.compile(module, backend="openxla")
-        x = values(2, 5, 16).requires_grad_(requires_grad)
-        with torch.set_grad_enabled(requires_grad):
-            result = function(x)
-        if not requires_grad:
-            return {"result": result.cpu()}
-        result.backward(direction(result))
-        assert x.grad is not None
-        found = {name: p.grad.cpu() for name, p in module.named_parameters() if p.grad is not None}
-        return found | {"result": result.detach().cpu(), "gradient": x.grad.cpu()}
-
-    stock = run()
-    with composites.enabled("all"):
-        ours = run()
-    assert same_bits(stock["result"], ours["result"])
-    torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
-
-
 # Random numbers
 
 
@@ -744,41 +698,3 @@ def test_state_that_was_set_between_two_draws() -> None:
         ours = run()
     for one, other in zip(stock, ours, strict=True):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
-
-
-def test_one_graph_for_all_steps() -> None:
-    def steps() -> list[int]:
-        xm.set_rng_state(0)
-        module = Block().to("xla")
-        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
-        torch_xla.sync()
-        counts = list[int]()
-        for step in range(5):
-            before = compilations()
-            optimizer.zero_grad()
-            loss = F.cross_entropy(module(values(2, 5, 16, seed=step))[:, 0], classes(2))
-            loss.backward()
-            optimizer.step()
-            torch_xla.sync()
-            counts.append(compilations() - before)
-        return counts
-
-    stock = steps()
-    with composites.enabled("all"):
-        ours = steps()
-    # The optimizer makes its state in the first step.
-    assert ours[2:] == [0, 0, 0]
-    assert sum(ours) <= sum(stock)
-
-
-def test_composites_of_a_step(written_composites: Callable[[str], Counter[str]]) -> None:
-    with composites.enabled("all"):
-        module = Block().to("xla")
-        x = values(2, 5, 16)
-        loss = F.cross_entropy(module(x)[:, 0], classes(2))
-        loss.backward()
-        tensors = [loss, *(p.grad for p in module.parameters() if p.grad is not None)]
-        found = written_composites(xm.get_stablehlo(tensors))
-    once = ways({"scaled_dot_product_attention", "gelu", "cross_entropy_loss"})
-    twice = ways({"dropout", "layer_norm"})
-    assert found == Counter({f"ptxla.{n}": 1 for n in once} | {f"ptxla.{n}": 2 for n in twice})

@@ -233,7 +233,7 @@ class MatmulInto(torch.nn.Module):
 @pytest.mark.parametrize(
     ("given", "wanted"), [(BF16, F32), pytest.param(I8, I32, marks=pytest.mark.exhaustive)]
 )
-@pytest.mark.parametrize(("left", "right"), SHAPES)
+@variants(("left", "right"), SHAPES, fast=2)
 def test_matmul_respects_the_dtype_of_out(
     left: tuple[int, ...], right: tuple[int, ...], given: torch.dtype, wanted: torch.dtype
 ) -> None:
@@ -271,7 +271,7 @@ OPERATORS_WITH_OUT = (
 )
 
 
-@pytest.mark.parametrize(("operator", "shapes"), [case[:2] for case in OPERATORS_WITH_OUT])
+@variants(("operator", "shapes"), [case[:2] for case in OPERATORS_WITH_OUT])
 def test_compiled_operators_give_the_same_bits(
     operator: Callable[..., torch.Tensor], shapes: tuple[tuple[int, ...], ...]
 ) -> None:
