@@ -354,18 +354,24 @@ def test_gradcheck(name: str) -> None:
 # What autograd keeps
 
 
+def kept_by(operator: Operator) -> int:
+    """How many tensors autograd keeps after a forward."""
+    kept = list[torch.Tensor]()
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor)
+        return tensor
+
+    inputs = leaves(operator)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        node = operator.function(*inputs).grad_fn
+    del node
+    return len([tensor for tensor in kept if tensor is not None])
+
+
 def test_only_what_the_backward_needs_is_kept() -> None:
-    found = {}
     with composites.enabled("all"):
-        for name, operator in OPERATORS.items():
-            kept = list[torch.Tensor]()
-            inputs = leaves(operator)
-            with torch.autograd.graph.saved_tensors_hooks(
-                lambda t, kept=kept: kept.append(t) or t, lambda t: t
-            ):
-                node = operator.function(*inputs).grad_fn
-            del node
-            found[name] = len([t for t in kept if t is not None])
+        found = {name: kept_by(operator) for name, operator in OPERATORS.items()}
     expected = {name: operator.retains for name, operator in OPERATORS.items()}
     expected["kl_div"] += 1  # relu keeps its result
     assert found == expected

@@ -16,7 +16,7 @@ Function = Callable[[Tensor, Tensor], Tensor]
 
 
 def numbers(*functions: Function) -> tuple[Numbering, list[int]]:
-    numbering, found = Numbering(), []
+    numbering, found = Numbering(), list[int]()
     for function in functions:
         x, y = values(3, 4), values(3, 4, seed=1)
         found += numbering.graph_of([function(x, y)]).results
