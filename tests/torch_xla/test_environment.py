@@ -229,15 +229,6 @@ def test_a_wrong_name_cannot_be_caught_and_forgotten() -> None:
     assert done.stdout.count("\n") == 1
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("imports", ["import torch, torch_xla", "import torch_xla"])
-def test_an_unknown_name_stops_the_program_at_the_import(imports: str) -> None:
-    done = run_python(f"{imports}\nprint('not reached')", XLA_COMPOSITE_OP="gelu,sofmax")
-    assert (done.code, done.stdout) == (1, "")
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"composites.errors.AllowlistError: {UNKNOWN}")
-
-
 @pytest.mark.process
 def test_without_torch_xla_nothing_happens() -> None:
     """Not even a wrong name matters."""

@@ -104,38 +104,6 @@ def test_turning_on_and_off_leaves_nothing_in_the_import_system(
     assert sys.meta_path == before
 
 
-LATER = """
-import sys
-import torch, torch_xla
-import composites
-
-composites.enable("llama_rms_norm", "new_gelu")
-composites.enable("rotary_embedding")
-composites.disable("new_gelu")
-assert not any(name.startswith("transformers") for name in sys.modules)
-from transformers.models.llama import modeling_llama
-from transformers.activations import NewGELUActivation
-
-norm = modeling_llama.LlamaRMSNorm(8).to("xla")
-x = torch.randn(2, 3, 4, 8).to("xla")
-q, k = modeling_llama.apply_rotary_pos_emb(norm(x), x, x[:, 0], x[:, 1])
-text = torch_xla._XLAC._get_xla_tensors_text([q, k, NewGELUActivation()(x)])
-assert text.count("ptxla::rms_norm") == 1, text
-assert text.count("ptxla::rotary_embedding") == 1, text
-assert text.count("ptxla::") == 2, text
-composites.disable()
-assert not hasattr(modeling_llama.LlamaRMSNorm.forward, "__wrapped__")
-assert "ptxla" not in torch_xla._XLAC._get_xla_tensors_text([norm(x)])
-print("right")
-"""
-
-
-@pytest.mark.process
-def test_module_that_is_imported_later(python: Callable[..., Any]) -> None:
-    done = python(LATER)
-    assert done.stdout.endswith("right\n"), done.stderr
-
-
 LIBRARY = """
 import torch
 from torch import Tensor
@@ -754,22 +722,6 @@ def test_state_dict_round_trip(same_bits: SameBits, name: str) -> None:
     with composites.enabled("all"):
         plain, loaded = run(False), run(True)
     assert [key for key in plain if not same_bits(plain[key], loaded[key])] == []
-
-
-@variants("name", ["AdamW, amsgrad", "SGD, everything"])
-def test_steps_with_and_without_composites_alternate(same_bits: SameBits, name: str) -> None:
-    make, _ = COMPOSITE[name]
-    make_training = partial(Training, make, torch.float64)
-    stock, mixed = make_training(), make_training()
-    for step in range(4):
-        stock.step()
-        if step % 2:
-            mixed.step()
-        else:
-            with composites.enabled("adamw", "sgd"):
-                mixed.step()
-    expected, found = stock.left(), mixed.left()
-    assert [key for key in expected if not same_bits(expected[key], found[key])] == []
 
 
 def test_parameters_of_two_kinds_in_one_optimizer(same_bits: SameBits) -> None:

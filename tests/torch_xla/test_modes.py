@@ -18,6 +18,7 @@ import torch.utils.checkpoint
 import torch_xla
 import torch_xla.utils.checkpoint
 from composites_testing.processes import run_python
+from composites_testing.selection import variants
 from composites_testing.subjects import Subjects
 from composites_testing.tensors import gradient_of, values
 
@@ -61,7 +62,7 @@ def compiled(*, requires_grad: bool, rows: int = 16, dynamic: bool | None = None
     }
 
 
-@pytest.mark.parametrize("requires_grad", [False, True], ids=["forward", "forward and backward"])
+@variants("requires_grad", [True, False], ids=["forward and backward", "forward"])
 def test_torch_compile(
     compiled_graphs: list[str],
     same_bits: Callable[[Any, Any], bool],
