@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
 import pytest
-import torch
 
 
 def exhaustive(*cases: Any) -> list[Any]:
@@ -51,8 +50,3 @@ def variants(
         for case in cases
     ]
     return pytest.mark.parametrize(names, marked, ids=ids)
-
-
-FAST_FLOATS = (torch.float32, torch.bfloat16)
-FLOATS = (*FAST_FLOATS, *exhaustive(torch.float16, torch.float64))
-"""Parameters of a test of every floating-point type."""
