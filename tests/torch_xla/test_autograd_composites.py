@@ -658,6 +658,7 @@ def random_program(sync: Callable[[], None]) -> list[Any]:
     return [t.detach().cpu() if isinstance(t, torch.Tensor) else t for t in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("synced", [False, *exhaustive(True)])
 def test_random_numbers_are_those_of_stock(synced: bool) -> None:
     def run() -> list[Any]:

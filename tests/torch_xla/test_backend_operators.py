@@ -224,7 +224,12 @@ def _on() -> Iterator[None]:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+@variants(
+    "operator",
+    OPERATORS,
+    fast=[o for o in OPERATORS if o.variant != "bicubic" and "grid" not in o.name],
+    ids=lambda operator: f"{operator.name} {operator.variant}",
+)
 def test_samples_of_the_database_give_what_the_cpu_gives(
     operator: Reaches, dtype: torch.dtype
 ) -> None:
@@ -336,6 +341,7 @@ def test_an_image_whose_border_is_infinite() -> None:
     same_as_cpu(calls)
 
 
+@pytest.mark.slow
 def test_grids_that_are_not_finite() -> None:
     grid = values(2, 3, 5, 2, seed=1)
     grid[0, 0, 0, 0], grid[1, 1, 1], grid[1, 2, 1] = torch.nan, torch.inf, -torch.inf

@@ -1,8 +1,8 @@
 """Every sample of PyTorch's OpInfo database, with composites on and off: the same bits.
 
 OPERATORS lists the operators of the database that reach one of registry.yaml, found by running the
-samples of all. A change is tested with all samples in f32, and CI takes the other types too. Graphs
-run where they differ from those of stock; the exhaustive run executes all.
+samples of all. A change is tested with their samples in f32. CI takes the reference inputs and the
+other types too. Graphs run where they differ from those of stock; the exhaustive run executes all.
 """
 
 from __future__ import annotations
@@ -297,15 +297,24 @@ def entries(operator: Reaches) -> list[OpInfo]:
 
 
 def samples(
-    operator: Reaches, info: OpInfo, dtype: torch.dtype, *, requires_grad: bool
+    operator: Reaches,
+    info: OpInfo,
+    dtype: torch.dtype,
+    *,
+    requires_grad: bool,
+    references: bool = False,
 ) -> dict[str, SampleInput]:
-    """The samples that are run, by a name that also says of what."""
+    """The samples that are run, by a name that also says of what.
+
+    Args:
+        references: whether to take reference inputs. Those of elementwise operators are their
+            samples, and large, extremal and non-contiguous tensors.
+    """
     torch.manual_seed(0)
-    # The reference inputs of elementwise operators are their samples, and large, extremal and
-    # non-contiguous tensors; those of multi-head attention are 192 shapes.
-    more = info.reference_inputs_func if dtype == torch.float32 else None
+    # The reference inputs of multi-head attention are 192 shapes.
+    more = info.reference_inputs_func if references and "attention" not in info.name else None
     # Not `info.sample_inputs`, which looks through the stack for the name of a test.
-    make = more if more and "attention" not in info.name else info.sample_inputs_func
+    make = more or info.sample_inputs_func
     return {
         f"{info.name} {info.variant_test_name} {dtype}, {i}: {sample.summary()}": sample
         for i, sample in enumerate(make(info, "cpu", dtype, requires_grad))
@@ -357,13 +366,15 @@ def refused(operator: Reaches, samples: Mapping[str, SampleInput]) -> list[str]:
     return [name for name, sample in samples.items() if operator.refuses(sample)]
 
 
-def tables(operator: Reaches, dtype: torch.dtype) -> Iterator[Subjects]:
+def tables(
+    operator: Reaches, dtype: torch.dtype, *, references: bool = False
+) -> Iterator[Subjects]:
     """The samples of an operator in one type, forward and, of floats, backward too."""
     differentiates = dtype.is_floating_point and operator.differentiates
     for info in entries(operator):
         if dtype not in info.dtypes:
             continue
-        made = samples(operator, info, dtype, requires_grad=differentiates)
+        made = samples(operator, info, dtype, requires_grad=differentiates, references=references)
         emits = {*operator.forward, *(operator.backward if dtype.is_floating_point else ())}
         yield Subjects(
             subjects(info.op, made),
@@ -379,19 +390,24 @@ def part_of(part: int, dtype: torch.dtype) -> list[Reaches]:
 
 
 def typed(*dtypes: torch.dtype) -> list[Any]:
-    """f32 in every run, the other types in CI; and all of them executed in the exhaustive run."""
+    """Types for CI, and all of them executed in the exhaustive run."""
     return [
-        *(pytest.param(d, marks=() if d == torch.float32 else pytest.mark.slow) for d in dtypes),
-        *(pytest.param(d, marks=pytest.mark.exhaustive, id=f"run-{d}") for d in dtypes),
+        *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in dtypes),
+        *(pytest.param(dtype, marks=pytest.mark.exhaustive, id=f"run-{dtype}") for dtype in dtypes),
     ]
 
 
-@pytest.mark.parametrize("dtype", typed(*FLOATS), ids=str)
+@pytest.mark.parametrize("dtype", [None, *typed(*FLOATS)], ids=str)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_results_and_gradients_are_those_of_stock(
-    all_same_as_stock: Callable[..., Any], part: int, dtype: torch.dtype
+    all_same_as_stock: Callable[..., Any], part: int, dtype: torch.dtype | None
 ) -> None:
-    operators = {operator: [*tables(operator, dtype)] for operator in part_of(part, dtype)}
+    """Without a type, the samples in f32 that are no reference inputs."""
+    references, dtype = dtype == torch.float32, dtype or torch.float32
+    operators = {
+        operator: [*tables(operator, dtype, references=references)]
+        for operator in part_of(part, dtype)
+    }
     both = all_same_as_stock(*(table for made in operators.values() for table in made))
     ours, differences = both.ours, both.differences
     if dtype == torch.float32:
