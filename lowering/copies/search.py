@@ -119,7 +119,7 @@ def copies_everywhere(entries: Iterable[Composite]) -> tuple[list[Copy], list[st
 
 def is_in(module: str, packages: Iterable[str]) -> bool:
     """Whether a module is one of these packages, or in one."""
-    return any(module == package or module.startswith(f"{package}.") for package in packages)
+    return f"{module}.".startswith(tuple(f"{package}." for package in packages))
 
 
 def _functions(module: ModuleType) -> Iterator[tuple[str, type | None, FunctionType]]:

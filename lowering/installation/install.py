@@ -88,8 +88,8 @@ def import_functions(entries: Sequence[Composite]) -> None:
         at_once = entry.adapt is not None or entry.gradients or entry.backward is not None
         decomposition = entry.decomposition.target if at_once else None
         targets += (t for t in (entry.adapt, decomposition) if t is not None)
-        if entry.copies:  # may be half imported too
-            targets += (name for name in list(sys.modules) if is_in(name, entry.copies))
+    packages = {package for entry in entries for package in entry.copies}
+    targets += (name for name in list(sys.modules) if is_in(name, packages))  # half imported too
     for module in dict.fromkeys(target.partition(":")[0] for target in targets):
         with suppress(UnusableFunctionError):
             import_module(module)

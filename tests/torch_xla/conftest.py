@@ -1,28 +1,36 @@
 """What the tests of this folder share: a comparison with stock torch_xla, and fresh processes.
 
-Everything runs on XLA:CPU. A subject is a function that builds tensors on the XLA device. It is run
-twice in this process, on stock torch_xla and with composites on, and what comes back must be the
-same in every bit.
+A subject is a function that builds tensors on the XLA device. It is called twice in this process,
+on stock torch_xla and with composites on, and what comes back must be the same in every bit. Where
+the graphs of both are the same once composites are inlined, they are not run. Where they differ,
+they run on XLA:CPU; in tests marked `exhaustive`, with COMPOSITES_XLA=full, and with
+COMPOSITES_EXECUTE=1, all run.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 import pytest
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
+from composites_testing.environment import is_full_level
+from composites_testing.graphs import Graph, Numbering
 from composites_testing.processes import Finished, run_python
+from composites_testing.subjects import Subject, Subjects
 
 import composites
 
-Subject = Callable[[], Mapping[str, Any]]
-"""Builds tensors (or plain values) on the XLA device, each under the name that a failure shows."""
+LARGEST_GRAPH = 240
+"""Subjects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +41,45 @@ class Raised:
     message: str
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Run:
-    """What all subjects of a test gave, run one after the other and executed as one graph."""
+    """What all subjects of a test gave, called one after the other into one graph."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By subject and name: a tensor, now on the CPU, or a plain value."""
+    """By subject and name: a tensor or a plain value, and what can be asked about the tensor."""
     raised: dict[str, Raised] = field(default_factory=dict)
     """The subjects that gave an exception instead."""
     nodes: dict[str, Counter[str]] = field(default_factory=dict)
     """By subject: how many nodes of the lazy graph are composites, by the composite's name."""
-    stablehlo: str = ""
-    """The graph."""
+
+    @cached_property
+    def stablehlo(self) -> str:
+        """The graph of all subjects."""
+        return str(xm.get_stablehlo(self.tensors(self.results)))
+
+    def tensors(self, subjects: Iterable[str]) -> list[torch.Tensor]:
+        return [tensor for subject in subjects for tensor in _tensors(self.results[subject])]
+
+    def graph(self, numbering: Numbering) -> Graph:
+        tensors = self.tensors(self.results)
+        return numbering.graph_of(tensors) if tensors else Graph((), Counter())
+
+    def execute(self, subjects: Iterable[str]) -> None:
+        """Run the graph of these subjects, and bring their tensors to the CPU."""
+        subjects = list(subjects)
+        if tensors := self.tensors(subjects):
+            execute(tensors)
+        for subject in subjects:
+            named = self.results[subject]
+            named |= {
+                name: value.detach().cpu()
+                for name, value in named.items()
+                if isinstance(value, torch.Tensor)
+            }
 
 
-def run(subjects: Mapping[str, Subject]) -> Run:
+def call(subjects: Mapping[str, Subject]) -> Run:
+    """Call the subjects. Nothing runs, unless they read values."""
     done = Run()
     for name, subject in subjects.items():
         xm.set_rng_state(0)
@@ -56,14 +88,8 @@ def run(subjects: Mapping[str, Subject]) -> Run:
         except Exception as error:
             done.raised[name] = Raised(type(error), str(error))
             continue
-        done.results[name] = named
         done.nodes[name] = lazy_composites(*_tensors(named))
-    on_device = [t for named in done.results.values() for t in _tensors(named)]
-    if on_device:
-        done.stablehlo = xm.get_stablehlo(on_device)
-        execute(on_device)
-    for named in done.results.values():
-        named |= _described(named)
+        done.results[name] = named | _described(named)
     return done
 
 
@@ -82,15 +108,17 @@ def _tensors(named: Mapping[str, Any]) -> list[torch.Tensor]:
 
 
 def _described(named: Mapping[str, Any]) -> dict[str, Any]:
-    """The tensors on the CPU, and what can be asked about them on the device."""
-    described: dict[str, Any] = {}
-    for name, value in named.items():
-        if isinstance(value, torch.Tensor):
-            described[name] = value.detach().cpu()
-            described[f"{name}: strides"] = value.stride()
-            described[f"{name}: device"] = value.device
-            described[f"{name}: requires_grad"] = value.requires_grad
-    return described
+    """What can be asked about tensors on the device."""
+    return {
+        f"{name}: {what}": getattr(value, what)
+        for name, value in named.items()
+        if isinstance(value, torch.Tensor)
+        for what in ("dtype", "device", "requires_grad")
+    } | {
+        f"{name}: strides": value.stride()
+        for name, value in named.items()
+        if isinstance(value, torch.Tensor)
+    }
 
 
 def lazy_composites(*tensors: torch.Tensor) -> Counter[str]:
@@ -143,50 +171,83 @@ class Comparison:
 
     stock: Run
     ours: Run
+    differences: Mapping[str, str]
+    """By subject: the first operation in which the graphs differ, where they do."""
 
 
-def compare(
-    subjects: Mapping[str, Subject],
-    *,
-    emits: Collection[str],
-    may: Collection[str] = (),
-    raises: Collection[str] = (),
-) -> Comparison:
-    """Run the subjects on stock torch_xla and with all composites on, and compare.
+def compare(*tables: Subjects, executes: bool = False) -> Comparison:
+    """Call subjects on stock torch_xla and with all composites on, and compare.
 
     Args:
-        subjects: by name.
-        emits: the composites that every subject has in its graph, no more and no less.
-        may: composites that a subject may have besides.
-        raises: the subjects that raise, the same in both runs.
+        tables: the subjects, which become one graph.
+        executes: whether all graphs run, and not only those that differ.
     """
-    stock = run(subjects)
-    assert sorted(stock.raised) == sorted(raises), {
+    expected = {f"{table.label}{name}": table for table in tables for name in table.calls}
+    subjects = {
+        f"{table.label}{name}": call for table in tables for name, call in table.calls.items()
+    }
+    assert len(subjects) == sum(len(table.calls) for table in tables), "two of one name"
+    raises = sorted(f"{table.label}{name}" for table in tables for name in table.raises)
+    numbering = Numbering()
+    stock = call(subjects)
+    assert sorted(stock.raised) == raises, {
         name: stock.raised.get(name) for name in set(stock.raised) ^ set(raises)
     }
-    assert not written_composites(stock.stablehlo)
+    stock_graph = stock.graph(numbering)
+    assert not stock_graph.composites
     with composites.enabled("all"):
-        ours = run(subjects)
+        ours = call(subjects)
+        graph = ours.graph(numbering)
 
     assert ours.raised == stock.raised
-    differences = [
+    # The graph that runs says the same as the single ones, so nothing was lost on the way down.
+    assert graph.composites == sum(ours.nodes.values(), Counter())
+    differences = _differences(stock, stock_graph, ours, graph, numbering)
+    executed = [*stock.results] if executes else [*differences]
+    if executed:
+        _ = ours.stablehlo  # which is gone after the run
+    for part in batched(executed):
+        stock.execute(part)
+        ours.execute(part)
+    others = [
         f"{subject}: {name}: {result!r} is now {ours.results[subject].get(name)!r}"
+        + f"\n{differences.get(subject, '')}"
         for subject, named in stock.results.items()
         for name, result in named.items()
-        if not same_bits(result, ours.results[subject].get(name))
+        if (subject in executed or not isinstance(result, torch.Tensor))
+        and not same_bits(result, ours.results[subject].get(name))
     ]
-    assert not differences, "\n".join(differences)
-    wanted = {f"ptxla.{name}" for name in emits}
-    allowed = wanted | {f"ptxla.{name}" for name in may}
-    others = {
-        name: dict(found)
+    assert not others, "\n".join(others)
+    unexpected = {
+        name: (dict(found), f"and not {sorted(expected[name].emits)}")
         for name, found in ours.nodes.items()
-        if not wanted <= set(found) <= allowed
+        if expected[name].unexpected(found)
     }
-    assert not others, f"not {sorted(wanted)}: {others}"
-    # The graph that ran says the same as the single ones, so nothing was lost on the way down.
-    assert written_composites(ours.stablehlo) == sum(ours.nodes.values(), Counter())
-    return Comparison(stock, ours)
+    assert not unexpected, unexpected
+    return Comparison(stock, ours, differences)
+
+
+def batched(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The subjects that run as one graph: XLA:CPU fails on graphs of too many."""
+    for start in range(0, len(names), LARGEST_GRAPH):
+        yield names[start : start + LARGEST_GRAPH]
+
+
+def _differences(
+    stock: Run, stock_graph: Graph, ours: Run, graph: Graph, numbering: Numbering
+) -> dict[str, str]:
+    """By subject, the first difference of the graphs of its results."""
+    found: dict[str, str] = {}
+    expected, actual = iter(stock_graph.results), iter(graph.results)
+    for subject, named in stock.results.items():
+        count = len(_tensors(named))
+        if count != len(_tensors(ours.results[subject])):
+            found[subject] = "it returns other tensors"
+        pairs = list(zip(islice(expected, count), islice(actual, count), strict=False))
+        for one, other in pairs:
+            if one != other:
+                found.setdefault(subject, numbering.difference(one, other))
+    return found
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -208,9 +269,22 @@ def _nothing_left_on() -> Iterator[None]:
 # Fixtures, because test files cannot import from here whatever way pytest imports them.
 
 
-@pytest.fixture(scope="session", name="same_as_stock")
-def _compare() -> Callable[..., Comparison]:
+@pytest.fixture(name="all_same_as_stock")
+def _compare_all(request: pytest.FixtureRequest) -> Callable[..., Comparison]:
+    exhaustive = request.node.get_closest_marker("exhaustive") is not None
+    if exhaustive or is_full_level() or "COMPOSITES_EXECUTE" in os.environ:
+        return partial(compare, executes=True)
     return compare
+
+
+@pytest.fixture(name="same_as_stock")
+def _compare(all_same_as_stock: Callable[..., Comparison]) -> Callable[..., Comparison]:
+    """Compares one table; the arguments are those of `Subjects`."""
+
+    def compare_one(calls: Mapping[str, Subject], **expected: Any) -> Comparison:
+        return all_same_as_stock(Subjects(calls, **expected))
+
+    return compare_one
 
 
 @pytest.fixture(scope="session", name="execute")

@@ -331,6 +331,7 @@ def test_the_variable(enable: Enable, monkeypatch: pytest.MonkeyPatch) -> None:
         composites.enable("planted.e")
 
 
+@pytest.mark.process
 def test_the_variable_in_a_process_of_its_own() -> None:
     script = """
 import torch, torch_xla, composites

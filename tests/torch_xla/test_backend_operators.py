@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -20,13 +21,15 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.debug.metrics as met
 from composites_testing import tensors
-from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from composites_testing.selection import exhaustive, variants
 from torch.utils._pytree import tree_leaves, tree_map
 
 import composites
 from composites.registry.builtin import builtin_registry_path
 from composites.registry.validation import load_registry
+
+if TYPE_CHECKING:
+    from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
 # As torch.testing.assert_close has them.
 TOLERANCES: dict[torch.dtype, dict[str, Any]] = {
@@ -79,14 +82,11 @@ OPERATORS = (
 )
 
 
-def variants() -> Iterator[Any]:
-    for operator in OPERATORS:
-        for info in op_db:
-            if (info.name, info.variant_test_name) == (operator.name, operator.variant):
-                for dtype in FLOATS:
-                    name = ".".join(filter(None, (info.name, operator.variant)))
-                    marks = [] if dtype == torch.float32 else [pytest.mark.exhaustive]
-                    yield pytest.param(operator, info, dtype, id=f"{name}-{dtype}", marks=marks)
+def entry_of(operator: Reaches) -> OpInfo:
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    names = operator.name, operator.variant
+    return next(info for info in op_db if (info.name, info.variant_test_name) == names)
 
 
 def resample(mode: str, x: torch.Tensor, **keywords: Any) -> torch.Tensor:
@@ -215,47 +215,65 @@ def _on() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("operator", "info", "dtype"), variants())
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        pytest.param(torch.bfloat16, marks=pytest.mark.slow),
+        *exhaustive(torch.float16, torch.float64),
+    ],
+    ids=str,
+)
+@variants(
+    "operator",
+    OPERATORS,
+    fast=[o for o in OPERATORS if o.variant != "bicubic" and "grid" not in o.name],
+    ids=lambda operator: f"{operator.name} {operator.variant}",
+)
 def test_samples_of_the_database_give_what_the_cpu_gives(
-    operator: Reaches, info: OpInfo, dtype: torch.dtype
+    operator: Reaches, dtype: torch.dtype
 ) -> None:
     torch.manual_seed(0)
-    made = [s for s in info.sample_inputs("cpu", dtype, requires_grad=True) if operator.takes(s)]
-    assert made
+    info = entry_of(operator)
+    made = info.sample_inputs_func(info, "cpu", dtype, True)
     calls = {
         f"sample {i}: {s.summary()}": partial(info.op, s.input, *s.args, **s.kwargs)
         for i, s in enumerate(made)
+        if operator.takes(s)
     }
+    assert calls
     same_as_cpu(calls, forward=operator.forward_is_ours)
 
 
-@pytest.mark.parametrize(("operator", "info", "dtype"), variants())
 def test_forward_and_backward_are_one_composite_each(
     written_composites: Callable[[str], Counter[str]],
-    operator: Reaches,
-    info: OpInfo,
-    dtype: torch.dtype,
 ) -> None:
-    made = info.sample_inputs("cpu", dtype, requires_grad=True)
-    sample = next(sample for sample in made if operator.takes(sample) and sample.input.numel())
-    xla = run("xla", partial(info.op, sample.input, *sample.args, **sample.kwargs))
-    forward = written_composites(xm.get_stablehlo([xla.result]))
-    assert forward == {f"ptxla.{name}": 1 for name in operator.forward}
-    # The gradients of both operands of a loss are two calls of its backward.
-    gradients = [gradient for gradient in xla.gradients if gradient is not None]
-    both = written_composites(xm.get_stablehlo(gradients))
-    calls = len(gradients) if operator.name.endswith("huber_loss") else 1
-    assert {name: both[f"ptxla.{name}"] for name in operator.backward} == dict.fromkeys(
-        operator.backward, calls
-    )
-    assert set(both) <= {f"ptxla.{name}" for name in (*operator.forward, *operator.backward)}
+    for operator in OPERATORS:
+        info = entry_of(operator)
+        made = info.sample_inputs_func(info, "cpu", torch.float32, True)
+        sample = next(sample for sample in made if operator.takes(sample) and sample.input.numel())
+        xla = run("xla", partial(info.op, sample.input, *sample.args, **sample.kwargs))
+        forward = written_composites(xm.get_stablehlo([xla.result]))
+        assert forward == {f"ptxla.{name}": 1 for name in operator.forward}
+        # The gradients of both operands of a loss are two calls of its backward.
+        gradients = [gradient for gradient in xla.gradients if gradient is not None]
+        both = written_composites(xm.get_stablehlo(gradients))
+        calls = len(gradients) if operator.name.endswith("huber_loss") else 1
+        assert {name: both[f"ptxla.{name}"] for name in operator.backward} == dict.fromkeys(
+            operator.backward, calls
+        )
+        assert set(both) <= {f"ptxla.{name}" for name in (*operator.forward, *operator.backward)}
 
 
-@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
-@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (1, 2, 1, 3)])
-def test_resampling_by_sizes_and_factors(mode: str, shape: tuple[int, ...]) -> None:
-    image = values(*shape).requires_grad_()
-    calls = {name: partial(f, image) for name, f in RESAMPLINGS.items() if name.startswith(mode)}
+@variants("mode", ["bilinear", "nearest", "bicubic"])
+def test_resampling_by_sizes_and_factors(mode: str) -> None:
+    images = [values(*shape).requires_grad_() for shape in ((2, 3, 5, 7), (1, 2, 1, 3))]
+    calls = {
+        f"{name} of {tuple(image.shape)}": partial(resample, image)
+        for name, resample in RESAMPLINGS.items()
+        if name.startswith(mode)
+        for image in images
+    }
     # The stock forwards of nearest and bilinear are not the CPU's; see the README.
     same_as_cpu(calls, forward=mode == "bicubic")
 
@@ -268,31 +286,36 @@ def test_nearest_by_41() -> None:
     same_as_cpu({"by 41 and 2": call}, forward=False)
 
 
-@pytest.mark.parametrize("size", [(10, 14), (5, 21)])
-def test_an_infinite_gradient_of_nearest_stays_where_it_is(size: tuple[int, int]) -> None:
-    image = IMAGE.to("xla").requires_grad_()
-    direction = torch.ones(2, 3, *size)
-    direction[1, 2, 3, 4] = torch.inf
-    (gradient,) = torch.autograd.grad(
-        resample("nearest", image, size=size), image, direction.to("xla")
-    )
-    assert torch.isfinite(gradient).sum() == IMAGE.numel() - 1
+def test_an_infinite_gradient_of_nearest_stays_where_it_is() -> None:
+    for size in ((10, 14), (5, 21)):
+        image = IMAGE.to("xla").requires_grad_()
+        direction = torch.ones(2, 3, *size)
+        direction[1, 2, 3, 4] = torch.inf
+        (gradient,) = torch.autograd.grad(
+            resample("nearest", image, size=size), image, direction.to("xla")
+        )
+        assert torch.isfinite(gradient).sum() == IMAGE.numel() - 1
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_sampling_inside_and_far_outside(mode: str) -> None:
-    given = IMAGE.clone().requires_grad_(), (3 * values(2, 6, 4, 2, seed=1)).requires_grad_()
-    calls = {name: partial(f, *given) for name, f in SAMPLINGS.items() if name.startswith(mode)}
-    same_as_cpu(calls)
-
-
-@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_sampling_on_corners_edges_and_halves(mode: str) -> None:
-    # Coordinates that are pixel centres, edges and points half-way between, exactly.
+def grids() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """An image and a grid each: points inside and far outside; and pixel centres, edges and points
+    half-way between, exactly."""
     steps = torch.arange(-10, 11) / 8
     grid = torch.stack(torch.meshgrid(steps, steps, indexing="xy"), -1)[None].contiguous()
-    given = values(1, 2, 4, 8).requires_grad_(), grid.requires_grad_()
-    calls = {name: partial(f, *given) for name, f in SAMPLINGS.items() if name.startswith(mode)}
+    return {
+        "anywhere": (IMAGE.clone(), 3 * values(2, 6, 4, 2, seed=1)),
+        "on corners, edges and halves": (values(1, 2, 4, 8), grid),
+    }
+
+
+@variants("mode", ["bilinear", "nearest", "bicubic"])
+def test_sampling(mode: str) -> None:
+    calls = {
+        f"{name} {where}": partial(sample, image.requires_grad_(), grid.requires_grad_())
+        for where, (image, grid) in grids().items()
+        for name, sample in SAMPLINGS.items()
+        if name.startswith(mode)
+    }
     same_as_cpu(calls)
 
 
@@ -318,6 +341,7 @@ def test_an_image_whose_border_is_infinite() -> None:
     same_as_cpu(calls)
 
 
+@pytest.mark.slow
 def test_grids_that_are_not_finite() -> None:
     grid = values(2, 3, 5, 2, seed=1)
     grid[0, 0, 0, 0], grid[1, 1, 1], grid[1, 2, 1] = torch.nan, torch.inf, -torch.inf
@@ -359,22 +383,19 @@ MIXED = {
 }
 
 
-@pytest.mark.parametrize("dtypes", [FLOATS[:2], FLOATS[1::-1], FLOATS[2:0:-1], FLOATS[::3]])
-@pytest.mark.parametrize("name", MIXED)
-def test_mixed_dtypes_do_what_they_do_on_the_cpu(
-    name: str, dtypes: tuple[torch.dtype, torch.dtype]
-) -> None:
-    function, *shapes = MIXED[name]
-    given = [
-        values(*s, seed=i, dtype=d) for i, (s, d) in enumerate(zip(shapes, dtypes, strict=True))
-    ]
-    for attempt in (function, partial(run_backward, function)):
-        cpu, xla = [outcome(attempt, *(t.to(device) for t in given)) for device in ("cpu", "xla")]
-        assert type(xla) is type(cpu)
-        if isinstance(cpu, torch.Tensor) and isinstance(xla, torch.Tensor):
-            torch.testing.assert_close(xla.cpu(), cpu)
-        else:
-            assert xla == cpu
+def test_mixed_dtypes_do_what_they_do_on_the_cpu() -> None:
+    pairs = (FLOATS[:2], FLOATS[1::-1], FLOATS[2:0:-1], FLOATS[::3])
+    for (function, *shapes), dtypes in product(MIXED.values(), pairs):
+        operands = [
+            values(*s, seed=i, dtype=d) for i, (s, d) in enumerate(zip(shapes, dtypes, strict=True))
+        ]
+        for attempt in (function, partial(run_backward, function)):
+            cpu, xla = [outcome(attempt, *(t.to(d) for t in operands)) for d in ("cpu", "xla")]
+            assert type(xla) is type(cpu), (function, dtypes)
+            if isinstance(cpu, torch.Tensor) and isinstance(xla, torch.Tensor):
+                torch.testing.assert_close(xla.cpu(), cpu)
+            else:
+                assert xla == cpu
 
 
 def run_backward(function: Callable[..., torch.Tensor], *given: torch.Tensor) -> torch.Tensor:
@@ -416,14 +437,13 @@ STOCK_LEAVES_THE_GRAPH: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", STOCK_LEAVES_THE_GRAPH)
-def test_stock_leaves_the_graph(name: str) -> None:
-    function, *given = STOCK_LEAVES_THE_GRAPH[name]
+def test_stock_leaves_the_graph() -> None:
     composites.disable("all")
-    before = fallbacks()
-    run("xla", partial(function, *(t.clone().requires_grad_() for t in given)))
-    moved = fallbacks() - before
-    assert {f"aten::{name}", f"aten::{name}.out"} & set(moved)
+    for name, (function, *operands) in STOCK_LEAVES_THE_GRAPH.items():
+        before = fallbacks()
+        run("xla", partial(function, *(t.clone().requires_grad_() for t in operands)))
+        moved = fallbacks() - before
+        assert {f"aten::{name}", f"aten::{name}.out"} & set(moved), name
 
 
 def test_every_decomposition_of_ours_is_tested() -> None:

@@ -136,6 +136,7 @@ FAST = (
 )  # fmt: skip
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("chosen", [FAST, *exhaustive(())], ids=["some", "all"])
 def test_updates_copy_no_more_buffers_than_those_of_stock(
     tmp_path: Path, chosen: tuple[str, ...]

@@ -14,13 +14,25 @@ import pytest
 import torch
 import torch.nn.functional as F
 from composites_testing import tensors
-from composites_testing.selection import FLOATS
+from composites_testing.subjects import Subjects
 
 aten = torch.ops.aten
 
 Call = Callable[[], Mapping[str, Any]]
 Function = Callable[..., torch.Tensor]
 SameAsStock = Callable[..., Any]
+
+F32 = (torch.float32,)
+OTHER_FLOATS = (torch.bfloat16, torch.float16, torch.float64)
+DTYPES = pytest.mark.parametrize(
+    "dtypes",
+    [
+        F32,
+        pytest.param(OTHER_FLOATS, marks=pytest.mark.slow),
+        pytest.param((*F32, *OTHER_FLOATS), marks=pytest.mark.exhaustive),
+    ],
+    ids=["f32", "others", "run"],
+)
 
 ELEMENTWISE: dict[str, Function] = {
     "gelu": F.gelu,
@@ -93,51 +105,64 @@ LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_layouts(same_as_stock: SameAsStock, name: str) -> None:
-    same_as_stock(
+def gradients_in_layouts(name: str) -> Subjects:
+    return Subjects(
         {layout: gradient_call(FUNCTIONS[name], make) for layout, make in LAYOUTS.items()},
         emits=pair(name),
         # Stock torch_xla counts no dimension in a 0-d tensor, where PyTorch allows 0 and -1.
         raises=["0-d"] if name.endswith("softmax") else [],
+        label=f"{name}, ",
     )
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_views_within_the_autograd_graph(same_as_stock: SameAsStock, name: str) -> None:
+def gradients_through_views(name: str) -> Subjects:
     function = FUNCTIONS[name]
     views: dict[str, Function] = {
         "transposed": lambda t: function(t.t()),
         "every second": lambda t: function(t[::2]),
-        "expanded": lambda t: function(t[:, :1].expand(-1, 5)),
+        "of an expanded view": lambda t: function(t[:, :1].expand(-1, 5)),
         "used twice": lambda t: function(t) + function(2 * t),
         "composed": lambda t: function(function(t)),
     }
-    same_as_stock(
-        {view: gradient_call(viewed, X) for view, viewed in views.items()},
-        emits=pair(name),
+    calls = {view: gradient_call(viewed, X) for view, viewed in views.items()}
+    return Subjects(calls, emits=pair(name), label=f"{name}, view ")
+
+
+def test_layouts_and_views(all_same_as_stock: SameAsStock) -> None:
+    all_same_as_stock(
+        *map(gradients_in_layouts, FUNCTIONS), *map(gradients_through_views, FUNCTIONS)
     )
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_size_known_only_at_run_time(same_as_stock: SameAsStock, name: str) -> None:
-    def positive(tensor: torch.Tensor) -> torch.Tensor:
-        return FUNCTIONS[name](tensor[tensor > 0])
+def test_sizes_known_only_at_run_time(all_same_as_stock: SameAsStock) -> None:
+    def positive(function: Function, tensor: torch.Tensor) -> torch.Tensor:
+        return function(tensor[tensor > 0])
 
-    same_as_stock({"forward": call(positive, X)}, emits={name})
-
-
-@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-def test_every_dimension(same_as_stock: SameAsStock, name: str) -> None:
-    shape = (3, 4, 2, 5)
-    calls = {
-        f"{dim=} {dtype}": gradient_call(
-            partial(getattr(F, name), dim=dim), partial(values, *shape, dtype=dtype)
+    all_same_as_stock(
+        *(
+            Subjects({name: call(partial(positive, function), X)}, emits={name})
+            for name, function in FUNCTIONS.items()
         )
-        for dim in range(-len(shape), len(shape))
-        for dtype in (torch.float32, torch.bfloat16)
-    }
-    ours = same_as_stock(calls, emits=pair(name)).ours
+    )
+
+
+def test_every_dimension(all_same_as_stock: SameAsStock) -> None:
+    shape = (3, 4, 2, 5)
+    tables = [
+        Subjects(
+            {
+                f"{dim=} {dtype}": gradient_call(
+                    partial(getattr(F, name), dim=dim), partial(values, *shape, dtype=dtype)
+                )
+                for dim in range(-len(shape), len(shape))
+                for dtype in (torch.float32, torch.bfloat16)
+            },
+            emits=pair(name),
+            label=f"{name}, ",
+        )
+        for name in ("softmax", "log_softmax")
+    ]
+    ours = all_same_as_stock(*tables).ours
     for dim in range(len(shape)):
         assert f"dim = {dim} : i64" in ours.stablehlo
     assert "dim = -" not in ours.stablehlo
@@ -146,13 +171,18 @@ def test_every_dimension(same_as_stock: SameAsStock, name: str) -> None:
 # What the operators take beside tensors
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_gelu_arguments(same_as_stock: SameAsStock, approximate: str, dtype: torch.dtype) -> None:
+def calls_of_gelu(approximate: str, dtype: torch.dtype) -> list[Subjects]:
     x, g = partial(values, 37, 53, dtype=dtype), partial(values, 37, 53, dtype=dtype, seed=1)
-    given = {"approximate": approximate}
-    same_as_stock({"forward": call(aten.gelu, x, **given)}, emits={"gelu"})
-    same_as_stock({"backward": call(aten.gelu_backward, g, x, **given)}, emits={"gelu_backward"})
+    kind = {"approximate": approximate}
+    label = f"{approximate} {dtype}, "
+    return [
+        Subjects({"forward": call(aten.gelu, x, **kind)}, emits={"gelu"}, label=label),
+        Subjects(
+            {"backward": call(aten.gelu_backward, g, x, **kind)},
+            emits={"gelu_backward"},
+            label=label,
+        ),
+    ]
 
 
 SCALARS = (
@@ -167,104 +197,125 @@ SCALARS = (
 )
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_elu_arguments(same_as_stock: SameAsStock, dtype: torch.dtype) -> None:
+def calls_of_elu(dtype: torch.dtype) -> list[Subjects]:
     x, g = partial(values, 17, 23, dtype=dtype), partial(values, 17, 23, dtype=dtype, seed=1)
-    same_as_stock({f"{scalars}": call(aten.elu, x, *scalars) for scalars in SCALARS}, emits={"elu"})
+    forwards = {f"{scalars} {dtype}": call(aten.elu, x, *scalars) for scalars in SCALARS}
     backwards = {
-        f"{scalars} {is_result=}": call(aten.elu_backward, g, *scalars, is_result, x)
+        f"{scalars} {dtype} {is_result=}": call(aten.elu_backward, g, *scalars, is_result, x)
         for scalars in SCALARS
         for is_result in (False, True)
     }
     # A result does not tell what its input was where the slope is negative.
-    refused = [f"{scalars} is_result=True" for scalars in SCALARS if scalars[0] < 0]
-    same_as_stock(backwards, emits={"elu_backward"}, raises=refused)
+    refused = [f"{scalars} {dtype} is_result=True" for scalars in SCALARS if scalars[0] < 0]
+    return [
+        Subjects(forwards, emits={"elu"}),
+        Subjects(backwards, emits={"elu_backward"}, raises=refused),
+    ]
 
 
-def test_elu_with_a_boolean(same_as_stock: SameAsStock) -> None:
-    same_as_stock({"forward": call(aten.elu, X, True)}, emits={"elu"})
-
-
-def test_elu_with_a_complex_number_takes_the_stock_lowering(same_as_stock: SameAsStock) -> None:
-    same_as_stock({"forward": call(aten.elu, X, 1 + 2j)}, emits=())
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-def test_half_to_float_and_input_dtype(
-    same_as_stock: SameAsStock, name: str, dtype: torch.dtype
+@DTYPES
+def test_arguments_beside_tensors(
+    all_same_as_stock: SameAsStock, dtypes: tuple[torch.dtype, ...]
 ) -> None:
+    all_same_as_stock(
+        *(
+            table
+            for dtype in dtypes
+            for table in (
+                *calls_of_gelu("none", dtype),
+                *calls_of_gelu("tanh", dtype),
+                *calls_of_elu(dtype),
+                *calls_of_softmax("softmax", dtype),
+                *calls_of_softmax("log_softmax", dtype),
+            )
+        )
+    )
+
+
+def test_numbers_of_other_types(all_same_as_stock: SameAsStock) -> None:
+    all_same_as_stock(
+        Subjects({"a boolean": call(aten.elu, X, True)}, emits={"elu"}),
+        Subjects({"a complex number": call(aten.elu, X, 1 + 2j)}, emits=()),
+    )
+
+
+def calls_of_softmax(name: str, dtype: torch.dtype) -> list[Subjects]:
     x, g = partial(values, 4, 6, dtype=dtype), partial(values, 4, 6, dtype=dtype, seed=1)
     forward, backward = getattr(aten, f"_{name}"), getattr(aten, f"_{name}_backward_data")
     wider = (torch.float32, torch.float64, torch.bfloat16)
-    same_as_stock(
-        {f"half_to_float={to_float}": call(forward, x, -1, to_float) for to_float in (False, True)},
-        emits={name},
-    )
-    same_as_stock(
-        {f"input_dtype={into}": call(backward, g, x, -1, into) for into in wider},
-        emits={f"{name}_backward"},
-    )
-    same_as_stock(
-        {
-            f"dtype={into}": gradient_call(partial(getattr(F, name), dim=-1, dtype=into), x)
-            for into in wider
-        },
-        emits=pair(name),
-    )
+    label = f"{name} {dtype}, "
+    return [
+        Subjects(
+            {f"half_to_float={to_f32}": call(forward, x, -1, to_f32) for to_f32 in (False, True)},
+            emits={name},
+            label=label,
+        ),
+        Subjects(
+            {f"input_dtype={into}": call(backward, g, x, -1, into) for into in wider},
+            emits={f"{name}_backward"},
+            label=label,
+        ),
+        Subjects(
+            {
+                f"dtype={into}": gradient_call(partial(getattr(F, name), dim=-1, dtype=into), x)
+                for into in wider
+            },
+            emits=pair(name),
+            label=label,
+        ),
+    ]
 
 
-@pytest.mark.parametrize("name", ["gelu", "silu", "hardswish", "mish"])
-def test_backward_operators_called_directly(same_as_stock: SameAsStock, name: str) -> None:
+def backward_calls(name: str) -> Subjects:
     backward = getattr(aten, f"{name}_backward")
-    same_as_stock(
-        {
-            "same shapes": call(backward, G, X),
-            "expanded gradient": call(backward, lambda: G()[:1].expand(4, 6), X),
-            "keyword arguments": lambda: {"result": backward(grad_output=G(), self=X())},
-        },
-        emits={f"{name}_backward"},
-    )
-
-
-@pytest.mark.parametrize("name", ["gelu", "silu", "mish"])
-def test_backward_operands_that_differ(same_as_stock: SameAsStock, name: str) -> None:
-    backward = getattr(aten, f"{name}_backward")
-    same_as_stock(
-        {
+    calls: dict[str, Call] = {
+        "same shapes": call(backward, G, X),
+        "expanded gradient": call(backward, lambda: G()[:1].expand(4, 6), X),
+        "keyword arguments": lambda: {"result": backward(grad_output=G(), self=X())},
+    }
+    if name != "hardswish":
+        calls |= {
             "broadcast input": call(backward, G, lambda: X()[:1]),
             "f16 gradient": call(backward, lambda: G().half(), X),
             "f64 gradient": call(backward, lambda: G().double(), X),
-        },
-        emits={f"{name}_backward"},
-    )
+        }
+    return Subjects(calls, emits={f"{name}_backward"}, label=f"{name}, ")
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
-def test_integers(same_as_stock: SameAsStock, dtype: torch.dtype) -> None:
-    def integers() -> torch.Tensor:
+def test_backward_operators_called_directly(all_same_as_stock: SameAsStock) -> None:
+    all_same_as_stock(*map(backward_calls, ("gelu", "silu", "hardswish", "mish")))
+
+
+def test_integers(all_same_as_stock: SameAsStock) -> None:
+    def integers(dtype: torch.dtype) -> torch.Tensor:
         return torch.arange(-3, 9).reshape(3, 4).to(dtype).to("xla")
 
     # Of the forward operators only hardswish has a stock lowering for integers.
-    same_as_stock({"hardswish": call(F.hardswish, integers)}, emits={"hardswish"})
-    for name in ("softmax", "log_softmax"):
-        function = partial(getattr(F, name), dim=-1, dtype=torch.float32)
-        same_as_stock({name: call(function, integers)}, emits={name})
+    functions: dict[str, Function] = {"hardswish": F.hardswish} | {
+        name: partial(getattr(F, name), dim=-1, dtype=torch.float32)
+        for name in ("softmax", "log_softmax")
+    }
+    all_same_as_stock(
+        *(
+            Subjects({f"{name} {dtype}": call(function, partial(integers, dtype))}, emits={name})
+            for name, function in functions.items()
+            for dtype in (torch.int64, torch.int32, torch.uint8)
+        )
+    )
 
 
-@pytest.mark.parametrize("name", ["gelu", "silu", "mish", "elu", "softmax", "log_softmax"])
-def test_integers_without_a_stock_lowering_fail_as_in_stock(
-    same_as_stock: SameAsStock, name: str
-) -> None:
-    def executed() -> dict[str, Any]:
+def test_integers_without_a_stock_lowering_fail_as_in_stock(same_as_stock: SameAsStock) -> None:
+    def executed(function: Function) -> dict[str, Any]:
         try:
-            return {"values": FUNCTIONS[name](torch.arange(4, device="xla")).cpu()}
+            return {"values": function(torch.arange(4, device="xla")).cpu()}
         except RuntimeError as error:
             # The rest is a C++ stack.
             raise RuntimeError(str(error).split("\n")[0]) from None
 
-    comparison = same_as_stock({"integers": executed}, emits=(), raises=["integers"])
-    assert "Error while lowering" in comparison.stock.raised["integers"].message
+    calls = {name: partial(executed, FUNCTIONS[name]) for name in FUNCTIONS if name != "hardswish"}
+    comparison = same_as_stock(calls, emits=(), raises=calls)
+    for raised in comparison.stock.raised.values():
+        assert "Error while lowering" in raised.message
 
 
 # Ways to call
@@ -284,8 +335,7 @@ IN_PLACE: dict[str, tuple[str, Function]] = {
 }
 
 
-@pytest.mark.parametrize("form", IN_PLACE)
-def test_in_place(same_as_stock: SameAsStock, form: str) -> None:
+def calls_in_place(form: str) -> list[Subjects]:
     name, function = IN_PLACE[form]
 
     def changed(view: Function) -> dict[str, torch.Tensor]:
@@ -293,21 +343,26 @@ def test_in_place(same_as_stock: SameAsStock, form: str) -> None:
         assert function(view(base)).shape == view(base).shape
         return {"base": base}
 
-    same_as_stock(
-        {"with gradient": gradient_call(lambda t: function(t.clone()), X)},
-        emits=pair(name),
-    )
-    same_as_stock(
-        {
-            "whole": lambda: changed(lambda t: t),
-            "slice": lambda: changed(lambda t: t[1:3, ::2]),
-            "transposed": lambda: changed(lambda t: t.t()),
-            "flattened": lambda: changed(lambda t: t.view(-1)),
-            "leaf that requires a gradient": lambda: {"base": function(X().requires_grad_())},
-        },
-        emits={name},
-        raises=["leaf that requires a gradient"],
-    )
+    calls: dict[str, Call] = {
+        "whole": lambda: changed(lambda t: t),
+        "slice": lambda: changed(lambda t: t[1:3, ::2]),
+        "transposed": lambda: changed(lambda t: t.t()),
+        "flattened": lambda: changed(lambda t: t.view(-1)),
+        "a leaf that requires a gradient": lambda: {"base": function(X().requires_grad_())},
+    }
+    return [
+        Subjects({form: gradient_call(lambda t: function(t.clone()), X)}, emits=pair(name)),
+        Subjects(
+            calls,
+            emits={name},
+            raises=["a leaf that requires a gradient"],
+            label=f"{form}, ",
+        ),
+    ]
+
+
+def test_in_place(all_same_as_stock: SameAsStock) -> None:
+    all_same_as_stock(*(table for form in IN_PLACE for table in calls_in_place(form)))
 
 
 def test_in_place_elu_with_a_negative_slope(same_as_stock: SameAsStock) -> None:
@@ -328,8 +383,19 @@ OUT: dict[str, tuple[str, Function]] = {
 }
 
 
-@pytest.mark.parametrize("form", OUT)
-def test_out(same_as_stock: SameAsStock, form: str) -> None:
+BACKWARD_OUT: dict[str, Function] = {
+    "gelu": lambda out: aten.gelu_backward.grad_input(G(), X(), grad_input=out),
+    "elu": lambda out: aten.elu_backward.grad_input(G(), 1, 1, 1, True, X(), grad_input=out),
+    "softmax": lambda out: aten._softmax_backward_data.out(
+        G(), X(), -1, torch.float32, grad_input=out
+    ),
+    "log_softmax": lambda out: aten._log_softmax_backward_data.out(
+        G(), X(), -1, torch.float32, out=out
+    ),
+}
+
+
+def calls_with_out(form: str) -> Subjects:
     name, function = OUT[form]
 
     def into(*shape: int, dtype: torch.dtype = torch.float32) -> Call:
@@ -340,33 +406,22 @@ def test_out(same_as_stock: SameAsStock, form: str) -> None:
 
         return run
 
-    same_as_stock(
-        {
-            "fits": into(4, 6),
-            "is resized": into(2),
-            "is wider": into(4, 6, dtype=torch.float64),
-            "is narrower": into(4, 6, dtype=torch.bfloat16),
-        },
-        emits={name},
-    )
-
-
-def test_out_of_backward_operators(same_as_stock: SameAsStock) -> None:
-    calls: dict[str, Function] = {
-        "gelu": lambda out: aten.gelu_backward.grad_input(G(), X(), grad_input=out),
-        "elu": lambda out: aten.elu_backward.grad_input(G(), 1, 1, 1, True, X(), grad_input=out),
-        "softmax": lambda out: aten._softmax_backward_data.out(
-            G(), X(), -1, torch.float32, grad_input=out
-        ),
-        "log_softmax": lambda out: aten._log_softmax_backward_data.out(
-            G(), X(), -1, torch.float32, out=out
-        ),
+    calls = {
+        "fits": into(4, 6),
+        "is resized": into(2),
+        "is wider": into(4, 6, dtype=torch.float64),
+        "is narrower": into(4, 6, dtype=torch.bfloat16),
     }
-    for name, function in calls.items():
-        same_as_stock(
-            {name: call(function, partial(torch.zeros, 4, 6, device="xla"))},
-            emits={f"{name}_backward"},
-        )
+    return Subjects(calls, emits={name}, label=f"{form}, ")
+
+
+def test_out(all_same_as_stock: SameAsStock) -> None:
+    zeros = partial(torch.zeros, 4, 6, device="xla")
+    backwards = [
+        Subjects({f"{name}_backward": call(function, zeros)}, emits={f"{name}_backward"})
+        for name, function in BACKWARD_OUT.items()
+    ]
+    all_same_as_stock(*map(calls_with_out, OUT), *backwards)
 
 
 MODULES: dict[str, tuple[str, Callable[[], torch.nn.Module]]] = {
@@ -383,38 +438,36 @@ MODULES: dict[str, tuple[str, Callable[[], torch.nn.Module]]] = {
 }
 
 
-@pytest.mark.parametrize("form", MODULES)
-def test_modules(same_as_stock: SameAsStock, form: str) -> None:
-    name, make = MODULES[form]
-    same_as_stock(
-        {form: gradient_call(make(), partial(values, 2, 3, 4))},
-        emits=pair(name),
-    )
-
-
-def test_methods_and_other_names(same_as_stock: SameAsStock) -> None:
-    softmaxes: dict[str, Function] = {
-        "method": lambda t: t.softmax(-1),
-        "torch": lambda t: torch.softmax(t, 1),
-        "special": lambda t: torch.special.softmax(t, 0),
-    }
-    calls = {form: gradient_call(function, X) for form, function in softmaxes.items()}
-    same_as_stock(calls, emits=pair("softmax"))
-    log_softmaxes: dict[str, Function] = {
-        "method": lambda t: t.log_softmax(-1),
-        "torch": lambda t: torch.log_softmax(t, 1),
-        "special": lambda t: torch.special.log_softmax(t, 0),
-    }
-    calls = {form: gradient_call(function, X) for form, function in log_softmaxes.items()}
-    same_as_stock(calls, emits=pair("log_softmax"))
-    losses: dict[str, Function] = {
-        "loss": lambda t: F.cross_entropy(t, torch.tensor([0, 5, 2, -100]).to("xla")),
-        "smoothed loss": lambda t: F.cross_entropy(
+METHODS: dict[str, tuple[str, Function]] = {
+    "a method of softmax": ("softmax", lambda t: t.softmax(-1)),
+    "torch.softmax": ("softmax", lambda t: torch.softmax(t, 1)),
+    "torch.special.softmax": ("softmax", lambda t: torch.special.softmax(t, 0)),
+    "a method of log_softmax": ("log_softmax", lambda t: t.log_softmax(-1)),
+    "torch.log_softmax": ("log_softmax", lambda t: torch.log_softmax(t, 1)),
+    "torch.special.log_softmax": ("log_softmax", lambda t: torch.special.log_softmax(t, 0)),
+    "loss": (
+        "cross_entropy_loss",
+        lambda t: F.cross_entropy(t, torch.tensor([0, 5, 2, -100]).to("xla")),
+    ),
+    "smoothed loss": (
+        "cross_entropy_loss",
+        lambda t: F.cross_entropy(
             t, torch.tensor([0, 5, 2, 1]).to("xla"), label_smoothing=0.1, reduction="none"
         ),
-    }
-    calls = {form: gradient_call(function, X) for form, function in losses.items()}
-    same_as_stock(calls, emits=pair("cross_entropy_loss"))
+    ),
+}
+
+
+def test_modules_methods_and_other_names(all_same_as_stock: SameAsStock) -> None:
+    modules = [
+        Subjects({form: gradient_call(make(), partial(values, 2, 3, 4))}, emits=pair(name))
+        for form, (name, make) in MODULES.items()
+    ]
+    methods = [
+        Subjects({form: gradient_call(function, X)}, emits=pair(name))
+        for form, (name, function) in METHODS.items()
+    ]
+    all_same_as_stock(*modules, *methods)
 
 
 # Gradients of gradients
@@ -444,14 +497,6 @@ def derivatives(function: Function) -> dict[str, torch.Tensor]:
     return named
 
 
-@pytest.mark.parametrize("name", DOUBLE)
-def test_double_backward(same_as_stock: SameAsStock, name: str) -> None:
-    same_as_stock(
-        {"derivatives": partial(derivatives, FUNCTIONS[name])},
-        emits=DOUBLE[name],
-    )
-
-
 def test_double_backward_that_has_no_derivative_fails_as_in_stock(
     same_as_stock: SameAsStock,
 ) -> None:
@@ -460,19 +505,29 @@ def test_double_backward_that_has_no_derivative_fails_as_in_stock(
     assert "not have been used in the graph" in comparison.ours.raised["derivatives"].message
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradient_penalty(same_as_stock: SameAsStock, name: str) -> None:
+def penalty(function: Function) -> dict[str, Any]:
     """A loss on a gradient, as in a WGAN: backward() through create_graph=True."""
+    leaf = X().requires_grad_()
+    result = (3 * function(2 * leaf)).sum()
+    (gradient,) = torch.autograd.grad(result, leaf, create_graph=True)
+    (gradient * leaf).square().sum().backward()
+    return {"result": result, "gradient": gradient, "penalty's gradient": leaf.grad}
 
-    def penalty() -> dict[str, Any]:
-        leaf = X().requires_grad_()
-        result = (3 * FUNCTIONS[name](2 * leaf)).sum()
-        (gradient,) = torch.autograd.grad(result, leaf, create_graph=True)
-        (gradient * leaf).square().sum().backward()
-        return {"result": result, "gradient": gradient, "penalty's gradient": leaf.grad}
 
-    emits = DOUBLE.get(name, pair(name))
-    same_as_stock({"penalty": penalty}, emits=emits)
+def test_gradients_of_gradients(all_same_as_stock: SameAsStock) -> None:
+    all_same_as_stock(
+        *(
+            Subjects({f"derivatives of {name}": partial(derivatives, FUNCTIONS[name])}, emits=emits)
+            for name, emits in DOUBLE.items()
+        ),
+        *(
+            Subjects(
+                {f"penalty of {name}": partial(penalty, function)},
+                emits=DOUBLE.get(name, pair(name)),
+            )
+            for name, function in FUNCTIONS.items()
+        ),
+    )
 
 
 # Exceptions

@@ -78,6 +78,7 @@ def test_each_package_is_named_with_its_own_names() -> None:
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["_xla_user_computation", "_xla_step_marker"])
 def test_a_torch_xla_without_a_name(name: str) -> None:
     """One is read where a module is imported, and the other one when the frontend is made."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla
+from composites_testing.selection import variants
 from composites_testing.tensors import compilations, values
 from torch import nn
 
@@ -44,7 +45,7 @@ def from_generator(made: Iterable[nn.Parameter]) -> Iterator[nn.Parameter]:
     yield from made
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@variants("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_bits_of_stock(same_as_stock: SameAsStock, dtype: torch.dtype) -> None:
     subjects = {
         "list": partial(clipped, dtype),

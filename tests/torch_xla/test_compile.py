@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
+from composites_testing.selection import variants
 from composites_testing.tensors import gradient_of, values
 from torch import nn
 from torch_xla.experimental.scan_layers import scan_layers
@@ -72,12 +73,13 @@ OPERATORS: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
 OF_ONE_SIZE = ("layer_norm", "max_pool2d")
 
 
-@pytest.mark.parametrize(
+@variants(
     ("name", "dynamic"),
     [
         *((name, False) for name in OPERATORS),
         *((n, True) for n in OPERATORS if n not in OF_ONE_SIZE),
     ],
+    fast=[("layer_norm", False), ("rms_norm", True)],
 )
 def test_operators_without_gradients(
     compiled_graphs: list[str],
@@ -96,7 +98,7 @@ def test_operators_without_gradients(
     assert same_bits(ours["result"], stock["result"])
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@variants("name", OPERATORS, fast=2)
 def test_operators_whose_backward_is_derived(
     compiled_graphs: list[str],
     same_bits: SameBits,
@@ -125,7 +127,7 @@ def test_only_wanted_gradients_are_computed(compiled_graphs: list[str]) -> None:
     assert weight.grad is not None
 
 
-@pytest.mark.parametrize(
+@variants(
     "function",
     [
         lambda x: F.dropout(x, 0.4),
@@ -181,8 +183,8 @@ FUNCTIONS: dict[str, tuple[Callable[[], Function], tuple[tuple[int, ...], ...]]]
 }
 
 
-@pytest.mark.parametrize("requires_grad", [False, True], ids=["forward", "forward and backward"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@variants("requires_grad", [True, False], ids=["forward and backward", "forward"])
+@variants("name", FUNCTIONS, fast=("ptxla.rms_norm", "ptxla.swiglu", "acme.cube"))
 def test_python_functions(
     compiled_graphs: list[str],
     same_bits: SameBits,
@@ -254,7 +256,7 @@ PLAIN: dict[str, Callable[[], Function]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@variants("name", PLAIN, fast=2)
 def test_functions_that_no_graph_can_hold_are_what_they_are(
     name: str,
     compiled_graphs: list[str],
@@ -300,7 +302,7 @@ def test_python_functions_on_another_device() -> None:
     assert "rms_norm" not in " ".join(nodes)
 
 
-@pytest.mark.parametrize("rows", [4, 5])
+@variants("rows", [4, 5])
 def test_python_functions_in_graphs_for_any_size(rows: int) -> None:
     """They are what their composite stands for."""
     norm = module(modeling_llama.LlamaRMSNorm(6))
@@ -335,6 +337,7 @@ def test_a_compiled_update(written_composites: WrittenComposites) -> None:
     torch.testing.assert_close(ours, stock)
 
 
+@pytest.mark.slow
 def test_a_training_model(
     compiled_graphs: list[str], same_bits: SameBits, written_composites: WrittenComposites
 ) -> None:
@@ -454,17 +457,3 @@ def test_kernels_are_not_traced(written_composites: WrittenComposites) -> None:
     with composites.enabled("mse_loss"):
         loss = torch.compile(F.mse_loss, backend="openxla", fullgraph=True)(x, y)
     assert written_composites(xm.get_stablehlo([loss])) == {"ptxla.mse_loss": 1}
-
-
-def test_compiled_training_outlives_its_composites() -> None:
-    function = torch.compile(lambda x: F.layer_norm(x, (6,)), backend="openxla")
-
-    def gradient() -> torch.Tensor:
-        leaf = values(4, 6).requires_grad_()
-        function(leaf).backward(values(4, 6, seed=1))
-        assert leaf.grad is not None
-        return leaf.grad.cpu()
-
-    with composites.enabled("layer_norm"):
-        expected = gradient()
-    torch.testing.assert_close(gradient(), expected)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla
+from composites_testing.selection import variants
 from composites_testing.tensors import values
 from transformers import Qwen2Config
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
@@ -29,7 +30,7 @@ COPIES: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", COPIES)
+@variants("name", COPIES, fast=2)
 def test_on_and_off_leaves_the_original_copy(name: str) -> None:
     owner, attribute = COPIES[name]
     original, gemma = vars(owner)[attribute], vars(GemmaRMSNorm)["forward"]
@@ -168,6 +169,7 @@ print("right")
 """
 
 
+@pytest.mark.process
 def test_a_module_of_copies_that_is_imported_later(python: Python) -> None:
     done = python(LATER, XLA_COMPOSITE_OP="llama_rms_norm,swiglu,rotary_embedding")
     assert done.stdout.endswith("right\n"), done.stderr
@@ -226,6 +228,7 @@ print("right")
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["named", "copy"])
 def test_entries_of_a_vendor_come_first(python: Python, tmp_path: Path, module: str) -> None:
     folder = tmp_path / "acme_layers"

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
 from composites_testing.processes import run_python
+from composites_testing.selection import variants
 from torch import Tensor
 
 import composites
@@ -58,8 +59,8 @@ def test_the_gradient_of_what_is_saved_has_the_bits_of_stock(
     assert all(map(same_bits, ours, stock))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("classes", [100, 128, 300, 1000, 5000])
+@variants("dtype", [torch.float32, torch.float64], ids=str)
+@variants("classes", [100, 128, 300, 1000, 5000])
 @pytest.mark.parametrize(("rows", "reduction"), [(3, "mean"), (64, "none")])
 def test_sums_of_many_classes_have_the_bits_of_stock(
     rows: int, classes: int, reduction: str, dtype: torch.dtype
@@ -91,7 +92,7 @@ def test_other_calls_keep_the_bits_of_stock(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (3, 5, 2)], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@variants("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_what_is_saved(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     """The logits' shape without classes, in f32."""
     logits = torch.randn(shape).to(dtype).to("xla").requires_grad_()
@@ -109,8 +110,8 @@ def test_what_is_saved(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     assert backward[1].split(", ")[-2:] == [f"tensor<{rows}f32>"] * 2
 
 
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, torch.finfo().min, -0.0], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@variants("value", [math.inf, -math.inf, math.nan, torch.finfo().min, -0.0], ids=str)
+@variants("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_special_logits_keep_the_bits_of_stock(value: float, dtype: torch.dtype) -> None:
     logits, target = operands(6, 5)
     logits[0], logits[1, 2], logits[2, :3] = value, value, value
@@ -174,7 +175,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("options", ROWS, ids=str)
+@variants("options", ROWS, ids=str)
 @pytest.mark.parametrize(
     ("rows", "classes"), [(900, 300), (19, 5000), (17, 4096)], ids=["short", "long", "whole"]
 )

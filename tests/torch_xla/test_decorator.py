@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
+from composites_testing.selection import variants
 
 import composites
 from composites import torch_internals
@@ -275,7 +276,7 @@ def test_a_method_reads_what_objects_share(name: str) -> None:
     assert not hasattr(on_xla, "_twice")
 
 
-@pytest.mark.parametrize("times", [64, 65])
+@variants("times", [64, 65])
 def test_random_numbers_are_drawn_as_often_as_a_composite_can(times: int) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         for _ in range(times):

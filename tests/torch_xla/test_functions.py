@@ -14,7 +14,7 @@ import torch
 import torch_xla
 import torch_xla.debug.metrics as metrics
 from composites_testing.environment import is_full_level
-from composites_testing.selection import exhaustive
+from composites_testing.selection import exhaustive, variants
 from composites_testing.tensors import compilations, values
 from torch import nn
 from transformers import LlamaConfig
@@ -51,7 +51,7 @@ TARGETS: dict[str, tuple[Any, str]] = {
 # In and out
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@variants("name", TARGETS, fast=("llama_rms_norm", "adamw"))
 def test_on_and_off_leaves_the_original_function(name: str) -> None:
     owner, attribute = TARGETS[name]
     original = vars(owner)[attribute]
@@ -102,37 +102,6 @@ def test_turning_on_and_off_leaves_nothing_in_the_import_system(
         with composites.enabled("all"):
             pass
     assert sys.meta_path == before
-
-
-LATER = """
-import sys
-import torch, torch_xla
-import composites
-
-composites.enable("llama_rms_norm", "new_gelu")
-composites.enable("rotary_embedding")
-composites.disable("new_gelu")
-assert not any(name.startswith("transformers") for name in sys.modules)
-from transformers.models.llama import modeling_llama
-from transformers.activations import NewGELUActivation
-
-norm = modeling_llama.LlamaRMSNorm(8).to("xla")
-x = torch.randn(2, 3, 4, 8).to("xla")
-q, k = modeling_llama.apply_rotary_pos_emb(norm(x), x, x[:, 0], x[:, 1])
-text = torch_xla._XLAC._get_xla_tensors_text([q, k, NewGELUActivation()(x)])
-assert text.count("ptxla::rms_norm") == 1, text
-assert text.count("ptxla::rotary_embedding") == 1, text
-assert text.count("ptxla::") == 2, text
-composites.disable()
-assert not hasattr(modeling_llama.LlamaRMSNorm.forward, "__wrapped__")
-assert "ptxla" not in torch_xla._XLAC._get_xla_tensors_text([norm(x)])
-print("right")
-"""
-
-
-def test_module_that_is_imported_later(python: Callable[..., Any]) -> None:
-    done = python(LATER)
-    assert done.stdout.endswith("right\n"), done.stderr
 
 
 LIBRARY = """
@@ -334,7 +303,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], str]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@variants("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_are_those_of_stock(
     same_as_stock: SameAsStock, name: str, dtype: torch.dtype
@@ -347,7 +316,7 @@ def test_modules_are_those_of_stock(
     assert ours.nodes[name] == {f"ptxla.{composite}": 1, f"ptxla.{composite}_backward": 1}
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@variants("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_without_autograd(
     same_as_stock: SameAsStock, name: str, mode: Callable[[], Any]
@@ -370,8 +339,8 @@ def test_two_modules_with_other_attributes() -> None:
             torch.testing.assert_close(norm(x).cpu(), expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("dim", [1, 2])
+@variants("dtype", [torch.float32, torch.bfloat16], ids=str)
+@variants("dim", [1, 2])
 def test_rotary_embedding(same_as_stock: SameAsStock, dim: int, dtype: torch.dtype) -> None:
     def make() -> list[torch.Tensor]:
         shape, other = ((2, 4, 5, 8), (2, 2, 5, 8)) if dim == 1 else ((2, 5, 4, 8), (2, 5, 2, 8))
@@ -528,7 +497,7 @@ class Training:
 @pytest.mark.parametrize(
     "dtype", [torch.float32, *exhaustive(torch.float64, torch.bfloat16)], ids=str
 )
-@pytest.mark.parametrize("name", COMPOSITE)
+@variants("name", COMPOSITE, fast=("AdamW", "Adam, everything", "SGD, everything"))
 def test_optimizer_steps_are_those_of_stock(
     same_bits: SameBits, name: str, dtype: torch.dtype
 ) -> None:
@@ -564,7 +533,7 @@ with constants differs from stock likewise. In bf16 each of the four steps may r
 """
 
 
-@pytest.mark.parametrize("name", ORIGINAL)
+@variants("name", ORIGINAL)
 def test_optimizer_steps_that_take_the_original(same_bits: SameBits, name: str) -> None:
     stock = Training(ORIGINAL[name])
     stock.step()
@@ -592,7 +561,7 @@ FUSED: dict[str, tuple[Optimizer, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUSED)
+@variants("name", FUSED)
 def test_one_composite_for_all_parameters(name: str) -> None:
     make, composite = FUSED[name]
     stock = Training(make)
@@ -671,7 +640,7 @@ def muon(nesterov: bool, device: str = "xla") -> tuple[str, dict[str, torch.Tens
     return text, {"moved": moved, "momentum": momentum.cpu()}, fallbacks
 
 
-@pytest.mark.parametrize("nesterov", [True, False])
+@variants("nesterov", [True, False])
 @pytest.mark.parametrize("entry", ["muon", "zeropower_via_newtonschulz"])
 def test_muon_stays_in_the_graph(entry: str, nesterov: bool) -> None:
     """And is nearer to PyTorch: stock sums the squares of a norm in bf16."""
@@ -731,7 +700,7 @@ def test_schedulers_compile_nothing() -> None:
     assert counts[2:] == [0, 0]
 
 
-@pytest.mark.parametrize("name", ["AdamW, amsgrad", "SGD, momentum"])
+@variants("name", ["AdamW, amsgrad", "SGD, momentum"])
 def test_state_dict_round_trip(same_bits: SameBits, name: str) -> None:
     make, _ = COMPOSITE[name]
 
@@ -753,22 +722,6 @@ def test_state_dict_round_trip(same_bits: SameBits, name: str) -> None:
     with composites.enabled("all"):
         plain, loaded = run(False), run(True)
     assert [key for key in plain if not same_bits(plain[key], loaded[key])] == []
-
-
-@pytest.mark.parametrize("name", ["AdamW, amsgrad", "SGD, everything"])
-def test_steps_with_and_without_composites_alternate(same_bits: SameBits, name: str) -> None:
-    make, _ = COMPOSITE[name]
-    make_training = partial(Training, make, torch.float64)
-    stock, mixed = make_training(), make_training()
-    for step in range(4):
-        stock.step()
-        if step % 2:
-            mixed.step()
-        else:
-            with composites.enabled("adamw", "sgd"):
-                mixed.step()
-    expected, found = stock.left(), mixed.left()
-    assert [key for key in expected if not same_bits(expected[key], found[key])] == []
 
 
 def test_parameters_of_two_kinds_in_one_optimizer(same_bits: SameBits) -> None:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
 from composites_testing.decompositions import decompositions_since
+from composites_testing.selection import variants
 from torch import Tensor
 
 import composites
@@ -117,7 +118,7 @@ def has_backward(entry: str) -> bool:
     return entry == "max_pool2d" or (entry.startswith("upsample") and entry.endswith("backward"))
 
 
-@pytest.mark.parametrize(("entry", "alternative", "function", "operands"), CALLS)
+@variants(("entry", "alternative", "function", "operands"), CALLS, fast=3)
 def test_numbers(
     entry: str,
     alternative: str,
@@ -135,7 +136,7 @@ def test_numbers(
         torch.testing.assert_close(mine.cpu().double(), right, rtol=5e-6, atol=5e-6)
 
 
-@pytest.mark.parametrize("arguments", [(2,), (3, 2, 1), (2, 2, 1), (3, 1, 1)])
+@variants("arguments", [(2,), (3, 2, 1), (2, 2, 1), (3, 1, 1)])
 def test_of_equal_elements_the_one_of_stock_has_the_gradient(arguments: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     values = torch.tensor([-torch.inf, 0.0, -0.0, 1.0, torch.inf, torch.nan])
@@ -191,8 +192,8 @@ def test_what_is_slow_is_gone(
     assert not operation.search(texts[alternative])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("largest", [True, False])
+@variants("dtype", [torch.float32, torch.bfloat16])
+@variants("largest", [True, False])
 def test_top_k_has_the_bits_of_stock(dtype: torch.dtype, largest: bool) -> None:
     torch.manual_seed(0)
     x = torch.randn(260, 40).to(dtype)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla.core.xla_model as xm
+from composites_testing.selection import variants
 from composites_testing.tensors import values
 from torch import Tensor
 from torch.nn import functional
@@ -71,7 +72,7 @@ TYPES = [
 """Of the experts, and of the weights of what they give."""
 
 
-@pytest.mark.parametrize(("dtype", "of_weights"), TYPES)
+@variants(("dtype", "of_weights"), TYPES)
 @pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
 def test_experts(dtype: torch.dtype, of_weights: torch.dtype, activation: str) -> None:
     operands = (

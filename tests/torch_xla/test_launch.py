@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 from composites_testing.processes import run
 
 WORKER = """
@@ -46,6 +47,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.process
 def test_a_launched_process_trains_with_the_same_bits(tmp_path: Path) -> None:
     file = tmp_path / "worker.py"
     file.write_text(WORKER)

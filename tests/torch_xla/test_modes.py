@@ -18,6 +18,8 @@ import torch.utils.checkpoint
 import torch_xla
 import torch_xla.utils.checkpoint
 from composites_testing.processes import run_python
+from composites_testing.selection import variants
+from composites_testing.subjects import Subjects
 from composites_testing.tensors import gradient_of, values
 
 import composites
@@ -35,10 +37,6 @@ def network(x: torch.Tensor) -> torch.Tensor:
     """Every operator of the registry."""
     x = F.elu(F.mish(F.hardswish(F.silu(F.gelu(x)))))
     return F.softmax(x, dim=-1) + F.log_softmax(2 * x, dim=-1)
-
-
-def forward() -> Named:
-    return {"result": network(values(16, 32))}
 
 
 def forward_and_backward(function: Callable[[torch.Tensor], torch.Tensor] = network) -> Named:
@@ -64,7 +62,7 @@ def compiled(*, requires_grad: bool, rows: int = 16, dynamic: bool | None = None
     }
 
 
-@pytest.mark.parametrize("requires_grad", [False, True], ids=["forward", "forward and backward"])
+@variants("requires_grad", [True, False], ids=["forward and backward", "forward"])
 def test_torch_compile(
     compiled_graphs: list[str],
     same_bits: Callable[[Any, Any], bool],
@@ -112,25 +110,12 @@ def test_compiled_function_outlives_its_composites(
 # Autograd's modes
 
 
-def test_autocast(same_as_stock: SameAsStock) -> None:
-    def run() -> Named:
-        with torch.autocast("xla", dtype=torch.bfloat16):
-            named = forward_and_backward()
-        assert named["weight's gradient"].dtype == torch.float32
-        return named
-
-    ours = same_as_stock({"autocast": run}, emits=FORWARD | BACKWARD).ours
-    assert "bf16" in ours.stablehlo
-
-
-def test_autocast_of_a_single_operator(same_as_stock: SameAsStock) -> None:
-    def run() -> Named:
-        with torch.autocast("xla", dtype=torch.bfloat16):
-            named = forward_and_backward(F.gelu)
-        assert named["result"].dtype == torch.bfloat16
-        return named
-
-    same_as_stock({"autocast": run}, emits={"gelu", "gelu_backward"})
+def autocast(function: Callable[[torch.Tensor], torch.Tensor], of_result: torch.dtype) -> Named:
+    with torch.autocast("xla", dtype=torch.bfloat16):
+        named = forward_and_backward(function)
+    assert named["result"].dtype == of_result
+    assert named["weight's gradient"].dtype == torch.float32
+    return named
 
 
 AUTOCAST_AND_SYNC = """
@@ -161,6 +146,7 @@ for inside in [(False, False), (False, True), (True, False), (True, True)]:
 """
 
 
+@pytest.mark.process
 def test_a_sync_after_autocast_computes_no_placeholders() -> None:
     # Autocast keeps casts of leaves. Those of placeholders have no data; the process would end.
     done = run_python(AUTOCAST_AND_SYNC)
@@ -174,92 +160,79 @@ CHECKPOINTS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("kind", CHECKPOINTS)
 def test_activation_checkpointing(
-    same_as_stock: SameAsStock, monkeypatch: pytest.MonkeyPatch, kind: str
+    same_as_stock: SameAsStock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # PyTorch's own looks for a module of the device's name, which torch_xla 2.9 does not have.
     monkeypatch.setattr(torch, "xla", ModuleType("torch.xla"), raising=False)
 
-    def run() -> Named:
-        return forward_and_backward(lambda x: CHECKPOINTS[kind](network, x))
+    def run(checkpoint: Callable[..., torch.Tensor]) -> Named:
+        return forward_and_backward(lambda x: checkpoint(network, x))
 
-    ours = same_as_stock({kind: run}, emits=FORWARD | BACKWARD).ours
-    # The forward runs again for the backward.
-    assert ours.nodes[kind]["ptxla.gelu"] == 2
-    assert ours.nodes[kind]["ptxla.gelu_backward"] == 1
-
-
-def test_inference_mode(same_as_stock: SameAsStock) -> None:
-    def run() -> Named:
-        with torch.inference_mode():
-            return forward()
-
-    same_as_stock({"inference": run}, emits=FORWARD)
+    calls = {kind: partial(run, checkpoint) for kind, checkpoint in CHECKPOINTS.items()}
+    for nodes in same_as_stock(calls, emits=FORWARD | BACKWARD).ours.nodes.values():
+        # The forward runs again for the backward.
+        assert nodes["ptxla.gelu"] == 2
+        assert nodes["ptxla.gelu_backward"] == 1
 
 
-def test_inference_tensors_used_outside(same_as_stock: SameAsStock) -> None:
-    def run() -> Named:
-        with torch.inference_mode():
-            inside = network(values(16, 32))
-        return {"result": network(inside.clone())}
-
-    same_as_stock({"inference": run}, emits=FORWARD)
+def inference() -> Named:
+    with torch.inference_mode():
+        inside = network(values(16, 32))
+    return {"inside": inside, "outside": network(inside.clone())}
 
 
-def test_no_grad(same_as_stock: SameAsStock) -> None:
-    def run() -> Named:
-        with torch.no_grad():
-            return {"result": network(values(16, 32).requires_grad_())}
-
-    same_as_stock({"no_grad": run}, emits=FORWARD)
+def no_grad() -> Named:
+    with torch.no_grad():
+        return {"result": network(values(16, 32).requires_grad_())}
 
 
-@pytest.mark.parametrize(
-    ("mode", "emits"),
-    [
-        (torch.no_grad, IMPLICIT),
-        (nullcontext, IMPLICIT),
-        (torch.inference_mode, IMPLICIT),
-    ],
-)
-def test_backward_operators_without_autograd(
-    same_as_stock: SameAsStock, mode: Callable[[], AbstractContextManager[Any]], emits: set[str]
-) -> None:
-    def run() -> Named:
-        with mode():
-            g, x = values(16, 32), values(16, 32, seed=1)
-            return {
-                "silu": torch.ops.aten.silu_backward(g, x),
-                "mish": torch.ops.aten.mish_backward(g, x),
-            }
-
-    same_as_stock({"backwards": run}, emits=emits)
+def backwards(mode: Callable[[], AbstractContextManager[Any]]) -> Named:
+    with mode():
+        g, x = values(16, 32), values(16, 32, seed=1)
+        return {
+            "silu": torch.ops.aten.silu_backward(g, x),
+            "mish": torch.ops.aten.mish_backward(g, x),
+        }
 
 
-def test_module_in_eval_after_train(same_as_stock: SameAsStock) -> None:
-    module = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.GELU())
-
-    def run(train: bool) -> Named:
-        module.train(train)
-        leaf = values(16, 32).requires_grad_()
-        result = module(leaf)
-        result.sum().backward()
-        return {"result": result, "gradient": leaf.grad}
-
-    gelu, dropout = {"gelu", "gelu_backward"}, {"dropout", "dropout_backward"}
-    same_as_stock({"train": lambda: run(True)}, emits=gelu | dropout)
-    same_as_stock({"eval": lambda: run(False)}, emits=gelu)
+def dropout_and_gelu(train: bool) -> Named:
+    module = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.GELU()).train(train)
+    leaf = values(16, 32).requires_grad_()
+    result = module(leaf)
+    result.sum().backward()
+    return {"result": result, "gradient": leaf.grad}
 
 
-def test_gradients_accumulate(same_as_stock: SameAsStock) -> None:
-    def run() -> Named:
-        leaf = values(16, 32).requires_grad_()
-        for scale in (1, 2, 3):
-            network(scale * leaf).backward(values(16, 32, seed=scale))
-        return {"gradient": leaf.grad}
+def accumulated() -> Named:
+    leaf = values(16, 32).requires_grad_()
+    for scale in (1, 2, 3):
+        network(scale * leaf).backward(values(16, 32, seed=scale))
+    return {"gradient": leaf.grad}
 
-    same_as_stock({"three": run}, emits=FORWARD | BACKWARD)
+
+def in_a_thread() -> Named:
+    named: dict[str, Any] = {}
+    thread = threading.Thread(target=lambda: named.update(forward_and_backward()))
+    thread.start()
+    thread.join()
+    return named
+
+
+GELU = {"gelu", "gelu_backward"}
+MODES: dict[str, tuple[Callable[[], Named], set[str]]] = {
+    "autocast": (partial(autocast, network, torch.float32), FORWARD | BACKWARD),
+    "autocast of one operator": (partial(autocast, F.gelu, torch.bfloat16), GELU),
+    "inference mode, and its tensors outside": (inference, FORWARD),
+    "no_grad": (no_grad, FORWARD),
+    "backward operators": (partial(backwards, nullcontext), IMPLICIT),
+    "backward operators under no_grad": (partial(backwards, torch.no_grad), IMPLICIT),
+    "backward operators in inference": (partial(backwards, torch.inference_mode), IMPLICIT),
+    "training": (partial(dropout_and_gelu, True), GELU | {"dropout", "dropout_backward"}),
+    "evaluation": (partial(dropout_and_gelu, False), GELU),
+    "gradients that accumulate": (accumulated, FORWARD | BACKWARD),
+    "a thread": (in_a_thread, FORWARD | BACKWARD),
+}
 
 
 # torch.func, and batched gradients
@@ -322,28 +295,31 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
-def test_torch_func(same_as_stock: SameAsStock, transform: str) -> None:
-    function, emits = TRANSFORMS[transform]
-
-    def run() -> Named:
-        results = function()
-        results = results if isinstance(results, tuple) else (results,)
-        return {f"result {i}": result for i, result in enumerate(results)}
-
-    same_as_stock({transform: run}, emits=emits)
+def transformed(function: Callable[[], Any]) -> Named:
+    results = function()
+    results = results if isinstance(results, tuple) else (results,)
+    return {f"result {i}": result for i, result in enumerate(results)}
 
 
-@pytest.mark.parametrize("name", ["gelu", "silu", "mish", "hardswish", "elu"])
-def test_is_grads_batched(same_as_stock: SameAsStock, name: str) -> None:
-    def run() -> Named:
-        leaf = values(8).requires_grad_()
-        result = getattr(F, name)(leaf)
-        rows = torch.eye(8).to("xla")
-        (jacobian,) = torch.autograd.grad(result, leaf, rows, is_grads_batched=True)
-        return {"jacobian": jacobian}
+def jacobian(name: str) -> Named:
+    leaf = values(8).requires_grad_()
+    result = getattr(F, name)(leaf)
+    rows = torch.eye(8).to("xla")
+    return {"jacobian": torch.autograd.grad(result, leaf, rows, is_grads_batched=True)[0]}
 
-    same_as_stock({"batched": run}, emits={f"{name}_backward"})
+
+def test_modes_and_transforms(all_same_as_stock: SameAsStock) -> None:
+    all_same_as_stock(
+        *(Subjects({name: run}, emits=emits) for name, (run, emits) in MODES.items()),
+        *(
+            Subjects({f"torch.func, {name}": partial(transformed, function)}, emits=emits)
+            for name, (function, emits) in TRANSFORMS.items()
+        ),
+        *(
+            Subjects({f"batched, {name}": partial(jacobian, name)}, emits={f"{name}_backward"})
+            for name in ("gelu", "silu", "mish", "hardswish", "elu")
+        ),
+    )
 
 
 # Several threads, several devices
@@ -378,17 +354,6 @@ def test_threads_leave_the_settings_of_torch_xla_alone(
         torch_xla._XLAC._set_xla_all_numbers_special_scalars(before)
     assert not failed
     assert after == before
-
-
-def test_composites_in_a_thread(same_as_stock: SameAsStock) -> None:
-    def run() -> Named:
-        named: dict[str, Any] = {}
-        thread = threading.Thread(target=lambda: named.update(forward_and_backward()))
-        thread.start()
-        thread.join()
-        return named
-
-    same_as_stock({"thread": run}, emits=FORWARD | BACKWARD)
 
 
 SPMD = """
@@ -435,6 +400,7 @@ print("the same")
 """
 
 
+@pytest.mark.process
 def test_spmd_with_four_devices(python: Callable[..., Any]) -> None:
     done = python(SPMD, CPU_NUM_DEVICES="4")
     assert done.stdout == "the same\n", done.stderr

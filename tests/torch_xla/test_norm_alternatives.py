@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from composites_testing.selection import variants
 from torch import Tensor
 
 import composites
@@ -81,7 +82,7 @@ def compare(name: str, call: Callable[..., Any], arguments: tuple[Any, ...]) -> 
         assert error(mine, exact) <= allowed, (known, tuple(exact.shape))
 
 
-@pytest.mark.parametrize("name", CALLS)
+@variants("name", CALLS)
 def test_errors_are_no_larger_than_one_and_a_half_of_stocks(name: str) -> None:
     call, calls = CALLS[name]
     torch.manual_seed(0)
@@ -98,9 +99,9 @@ HARD: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("kind", HARD)
-@pytest.mark.parametrize("shape", [(512, 128), (88, 768), (24, 4096), (5, 16384)])
-@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+@variants("kind", HARD)
+@variants("shape", [(512, 128), (88, 768), (24, 4096), (5, 16384)])
+@variants("name", ["layer_norm", "rms_norm"])
 def test_rows_that_are_hard(name: str, shape: tuple[int, int], kind: str) -> None:
     torch.manual_seed(0)
     width = shape[-1]
@@ -113,7 +114,7 @@ def test_rows_that_are_hard(name: str, shape: tuple[int, int], kind: str) -> Non
         compare(name, torch.rms_norm, (operands[0], [width], operands[1], 1e-6))
 
 
-@pytest.mark.parametrize("kind", HARD)
+@variants("kind", HARD)
 def test_images_that_are_hard(kind: str) -> None:
     torch.manual_seed(0)
     images = torch.randn(16, 8, 52 * 54)
@@ -126,8 +127,8 @@ def test_images_that_are_hard(kind: str) -> None:
     compare("batch_norm_training", torch.batch_norm, (*operands, True, 0.1, 1e-5, False))
 
 
-@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
-@pytest.mark.parametrize("shape", [(3, 5, 64), (40, 1000), (24, 4096), (8, 16384)])
+@variants("function", [torch.softmax, torch.log_softmax])
+@variants("shape", [(3, 5, 64), (40, 1000), (24, 4096), (8, 16384)])
 def test_gradients_of_softmax(function: Any, shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     scores = (4 * torch.randn(*shape)).requires_grad_()
@@ -148,7 +149,7 @@ def test_gradients_of_softmax(function: Any, shape: tuple[int, ...]) -> None:
     assert error(ours, exact) <= max(1.5 * known, 4 * torch.finfo(torch.float32).eps)
 
 
-@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+@variants("function", [torch.softmax, torch.log_softmax])
 @pytest.mark.parametrize(
     ("shape", "dim"),
     [((0, 64), -1), ((70, 70), 0), ((70, 63), -1), ((7, 1025), -1), ((2, 32768), 1)],
@@ -165,7 +166,7 @@ def test_other_gradients_of_softmax_are_left_to_stock(
     assert taken(name).get("products") == before
 
 
-@pytest.mark.parametrize("name", MODELS)
+@variants("name", MODELS)
 def test_norms_of_models(name: str) -> None:
     ((arguments, _),) = MODELS[name](torch.float32)
     module, x = arguments
@@ -208,7 +209,7 @@ LEFT: dict[str, tuple[str, Callable[[], Tensor]]] = {
 }
 
 
-@pytest.mark.parametrize("case", LEFT)
+@variants("case", LEFT, fast=2)
 def test_what_is_left_to_stock(case: str) -> None:
     name, call = LEFT[case]
     before = taken(name)

@@ -145,5 +145,6 @@ SHARED = """
 """
 
 
+@pytest.mark.process
 def test_graphs_that_devices_share_keep_dimensions_apart() -> None:
     assert "passed" in run_python(dedent(SHARED), CPU_NUM_DEVICES="2").stdout

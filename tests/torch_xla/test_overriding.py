@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla
+from composites_testing.selection import variants
 from composites_testing.tensors import values
 from torch import Tensor, nn
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
@@ -72,7 +73,7 @@ def test_what_overrides_a_method_runs_as_before(owner: Any, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["method", "object"])
-@pytest.mark.parametrize("last", [False, True])
+@variants("last", [False, True])
 def test_under_torch_compile(how: str, last: bool) -> None:
     """Dynamo compiles again for the other object, whichever it sees first."""
     x, other = values(2, 8), overriding(GemmaRMSNorm, how).to("xla")

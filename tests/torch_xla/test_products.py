@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
+from composites_testing.selection import variants
 from composites_testing.tensors import gradient_of
 
 import composites
@@ -158,7 +159,7 @@ DIFFERENTIABLE: dict[str, tuple[Callable[..., torch.Tensor], tuple[tuple[int, ..
 }
 
 
-@pytest.mark.parametrize("given", [BF16, F16])
+@variants("given", [BF16, F16])
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_gradients(name: str, given: torch.dtype) -> None:
     operator, shapes = DIFFERENTIABLE[name]
@@ -232,7 +233,7 @@ class MatmulInto(torch.nn.Module):
 @pytest.mark.parametrize(
     ("given", "wanted"), [(BF16, F32), pytest.param(I8, I32, marks=pytest.mark.exhaustive)]
 )
-@pytest.mark.parametrize(("left", "right"), SHAPES)
+@variants(("left", "right"), SHAPES, fast=2)
 def test_matmul_respects_the_dtype_of_out(
     left: tuple[int, ...], right: tuple[int, ...], given: torch.dtype, wanted: torch.dtype
 ) -> None:
@@ -270,7 +271,7 @@ OPERATORS_WITH_OUT = (
 )
 
 
-@pytest.mark.parametrize(("operator", "shapes"), [case[:2] for case in OPERATORS_WITH_OUT])
+@variants(("operator", "shapes"), [case[:2] for case in OPERATORS_WITH_OUT])
 def test_compiled_operators_give_the_same_bits(
     operator: Callable[..., torch.Tensor], shapes: tuple[tuple[int, ...], ...]
 ) -> None:
@@ -288,7 +289,7 @@ def test_compiled_operators_give_the_same_bits(
     assert torch.equal(compiled_into.cpu(), into.cpu())
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@variants("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize(("operator", "shapes", "name"), OPERATORS_WITH_OUT)
 def test_operators_respect_the_dtype_of_out(
     operator: Callable[..., torch.Tensor],
@@ -381,7 +382,7 @@ CAUGHT = {
 }
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@variants("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("name", CAUGHT)
 def test_out_dtype_operator(name: str, mode: Any) -> None:
     with mode():  # views of tensors from outside raise in torch_xla's inference mode
@@ -444,7 +445,7 @@ def loss_of_products(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch
     return (first * second).sum()
 
 
-@pytest.mark.parametrize("backend", ["openxla", "aot_eager"])
+@variants("backend", ["openxla", "aot_eager"])
 def test_compiled_training(backend: str) -> None:
     def step(function: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
         inputs = [random(*s).requires_grad_() for s in ((5, 16), (16, 3), (3,))]
@@ -459,7 +460,7 @@ def test_compiled_training(backend: str) -> None:
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("backend", ["openxla", "aot_eager"])
+@variants("backend", ["openxla", "aot_eager"])
 def test_compiled_out_dtype_operator(backend: str) -> None:
     def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return out_dtype(aten.mm.default, F32, a, b)
@@ -487,7 +488,7 @@ ACCUMULATIONS: dict[str, Callable[..., torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("entries", [("matmul_out_dtype",), ("matmul_accumulate",)])
-@pytest.mark.parametrize("form", ACCUMULATIONS)
+@variants("form", ACCUMULATIONS, fast=3)
 def test_accumulation_is_one_composite(form: str, entries: tuple[str, ...]) -> None:
     composites.disable()
     main, g, x = factors()

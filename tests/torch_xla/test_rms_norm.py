@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla
-from composites_testing.selection import exhaustive
+from composites_testing.selection import exhaustive, variants
 from torch import Tensor
 from transformers.models.cohere.modeling_cohere import CohereLayerNorm
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
@@ -43,7 +43,7 @@ def step(
     return [t.detach().cpu() for t in (result, *torch.autograd.grad(result, leaves, grad))]
 
 
-@pytest.mark.parametrize(
+@variants(
     "types", [(F32, F32), (F32,), (F64, F64), (BF16, BF16), (F32, F64), (F64, F32), (BF16, F32)]
 )
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ OTHERS = ("gemma_rms_norm", "cohere_layer_norm", "rms_norm_gated")
 """Not called `rms_norm`."""
 
 
-@pytest.mark.parametrize("name", NORMS)
+@variants("name", NORMS, fast=2)
 def test_the_backward_takes_the_root(name: str) -> None:
     entry, made = NORMS[name]
     composite = f"ptxla.{entry if entry in OTHERS else 'rms_norm'}"
@@ -145,8 +145,8 @@ MODULES: dict[str, Callable[[int], torch.nn.Module]] = {
 SHAPES = [(2, 5, 96), *exhaustive((7, 300), (33,), (0, 4), (64, 768))]
 
 
-@pytest.mark.parametrize("entry", MODULES)
-@pytest.mark.parametrize("shape", SHAPES)
+@variants("entry", MODULES)
+@variants("shape", SHAPES)
 def test_bits_of_models(entry: str, shape: Sequence[int]) -> None:
     make = MODULES[entry]
     stock = of_model(lambda: make(shape[-1]), shape)
@@ -155,7 +155,7 @@ def test_bits_of_models(entry: str, shape: Sequence[int]) -> None:
     assert all(same_bits(a, b) for a, b in zip(ours, stock, strict=True))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@variants("shape", SHAPES)
 def test_bits_with_a_gate(shape: Sequence[int]) -> None:
     stock = of_model(lambda: gated(shape[-1]), shape, gate=True)
     with composites.enabled("rms_norm_gated"):

@@ -256,6 +256,7 @@ def test_messages_say_why_a_call_is_not_claimed_once_per_call_site(
     assert stats.entries["umbra.cat"].calls == 1
 
 
+@pytest.mark.process
 def test_run_shows_calls_that_are_not_claimed_and_idle_entries(
     tmp_path: Path, umbra: dict[str, str]
 ) -> None:
@@ -279,12 +280,14 @@ def test_run_shows_calls_that_are_not_claimed_and_idle_entries(
     )
 
 
+@pytest.mark.process
 def test_run_says_which_signal_ended_the_script(tmp_path: Path) -> None:
     (tmp_path / "killed.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
     done = run(sys.executable, "-m", "composites", "run", "killed.py", cwd=tmp_path)
     assert (done.code, done.stderr.splitlines()[-1]) == (143, "killed.py was ended by SIGTERM")
 
 
+@pytest.mark.process
 def test_nothing_is_said_without_the_variable(tmp_path: Path, umbra: dict[str, str]) -> None:
     done = run(sys.executable, "train.py", cwd=tmp_path, **umbra)
     assert done.code == 0
@@ -304,6 +307,7 @@ for size in range(1, 40):
 """
 
 
+@pytest.mark.process
 def test_a_line_is_named_once_whatever_the_shapes(tmp_path: Path, umbra: dict[str, str]) -> None:
     (tmp_path / "train.py").write_text(LOOP)
     environment = umbra | {"XLA_COMPOSITE_OP": "umbra.silu,swiglu", "XLA_COMPOSITE_LOG": "info"}
@@ -317,6 +321,7 @@ def test_a_line_is_named_once_whatever_the_shapes(tmp_path: Path, umbra: dict[st
     ) in done.stderr
 
 
+@pytest.mark.process
 def test_run_shows_what_is_known_of_a_script_that_fails(
     tmp_path: Path, umbra: dict[str, str]
 ) -> None:
@@ -326,6 +331,7 @@ def test_run_shows_what_is_known_of_a_script_that_fails(
     assert "on, and caught no call: ptxla.softmax" in done.stdout
 
 
+@pytest.mark.process
 def test_an_invalid_registry_is_said_once(tmp_path: Path, umbra: dict[str, str]) -> None:
     (tmp_path / "umbra.yaml").write_text("schema: 1\n")
     environment = umbra | {"XLA_COMPOSITE_OP": "", "XLA_COMPOSITE_LOG": "info"}
@@ -333,6 +339,7 @@ def test_an_invalid_registry_is_said_once(tmp_path: Path, umbra: dict[str, str])
     assert (done.code, "Traceback" in done.stderr) == (0, False)
 
 
+@pytest.mark.process
 def test_a_statistics_file_that_cannot_be_written_is_said() -> None:
     script = "import torch, torch_xla"
     done = run_python(script, XLA_COMPOSITE_STATS="/nowhere/stats", XLA_COMPOSITE_LOG="info")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
+from composites_testing.selection import variants
 from composites_testing.tensors import compilations
 from torch import nn
 
@@ -137,7 +137,7 @@ def batches() -> Iterator[torch.Tensor]:
         yield torch.randint(TOKENS, (4, 16), generator=generator).to("xla")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@variants("name", MODELS)
 def test_training_is_that_of_stock(
     name: str,
     execute: Callable[[list[torch.Tensor]], None],

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
-from composites_testing.selection import exhaustive
+from composites_testing.selection import exhaustive, variants
 
 import composites
 from composites.registry.operators import find_operator, find_variants
@@ -177,7 +177,7 @@ def outcome(call: Callable[[torch.Tensor], torch.Tensor], how: str) -> tuple[obj
     return [t.cpu().reshape(-1).view(torch.uint8).tolist() for t in results], found
 
 
-@pytest.mark.parametrize("how", ["gradients", "no gradients", *exhaustive("inference")])
+@variants("how", ["gradients", "no gradients", *exhaustive("inference")])
 @pytest.mark.parametrize("name", [*IN_PLACE, *OUT])
 def test_a_call_has_stocks_bits_or_stocks_error(name: str, how: str) -> None:
     call = (IN_PLACE | OUT)[name]
@@ -191,7 +191,7 @@ def test_a_call_has_stocks_bits_or_stocks_error(name: str, how: str) -> None:
         assert (count > 0) == (name in CLAIMED_WITHOUT_GRADIENTS)
 
 
-@pytest.mark.parametrize("how", ["gradients", "no gradients", *exhaustive("inference")])
+@variants("how", ["gradients", "no gradients", *exhaustive("inference")])
 @pytest.mark.parametrize("name", [*ALIASES, *NUMBERS])
 def test_aliases_of_the_target_and_numbers_have_stocks_bits(name: str, how: str) -> None:
     call = (ALIASES | NUMBERS)[name]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla.debug.metrics as metrics
+from composites_testing.selection import variants
 from composites_testing.tensors import values
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
@@ -33,7 +34,7 @@ def fallbacks() -> list[str]:
     return [name for name in metrics.counter_names() if name.startswith("aten::_weight_norm")]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@variants("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", MODULES)
 def test_modules(name: str, dtype: torch.dtype) -> None:
     metrics.clear_counters()

@@ -72,7 +72,9 @@ class FileTimes:
         times.wall += report.duration
         if report.when == "teardown":
             times.tests += 1
-            times.cpu += sum(float(str(value)) for key, value in report.user_properties if key == _CPU)
+            times.cpu += sum(
+                float(str(value)) for key, value in report.user_properties if key == _CPU
+            )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
 import pytest
-import torch
 
 
 def exhaustive(*cases: Any) -> list[Any]:
@@ -28,6 +27,26 @@ def first_of_each(cases: Iterable[Any], kind: Callable[[Any], Hashable]) -> list
     return only_fast(cases, *first.values())
 
 
-FAST_FLOATS = (torch.float32, torch.bfloat16)
-FLOATS = (*FAST_FLOATS, *exhaustive(torch.float16, torch.float64))
-"""Parameters of a test of every floating-point type."""
+def variants(
+    names: str | tuple[str, ...],
+    cases: Iterable[Any],
+    *,
+    fast: int | Collection[Any] = 1,
+    ids: Any = None,
+) -> pytest.MarkDecorator:
+    """Parameters of a test, of which the first ones are in every run, and the others in CI.
+
+    Args:
+        names, cases, ids: as of `pytest.mark.parametrize`.
+        fast: how many are in every run, or which ones.
+    """
+    cases = list(cases)
+    chosen = cases[:fast] if isinstance(fast, int) else list(fast)
+    several = not isinstance(names, str)
+    marked = [
+        case
+        if case in chosen or hasattr(case, "marks")
+        else pytest.param(*(case if several else (case,)), marks=pytest.mark.slow)
+        for case in cases
+    ]
+    return pytest.mark.parametrize(names, marked, ids=ids)
