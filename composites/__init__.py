@@ -98,8 +98,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        from composites.errors import MissingPackageError
+        from composites.errors import MissingPackageError, installing
 
         raise MissingPackageError(
-            f"composites.{name} needs torch; pip install 'torch-xla-composites[torch-xla]'"
+            f"composites.{name} needs torch; {installing('torch-xla')}"
         ) from error

@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 
+def installing(extra: str) -> str:
+    """The command that installs an extra of the package, which no index has yet."""
+    return f"pip install '.[{extra}]' in a clone of torch-xla-composites"
+
+
 class CompositesError(Exception):
     """Base class of all errors that the user can fix."""
 

@@ -83,7 +83,7 @@ def _entries() -> Entries:
 
 
 def _imported(module: str) -> ModuleType:
-    from composites.errors import MissingPackageError
+    from composites.errors import MissingPackageError, installing
 
     try:
         return import_module(module)
@@ -91,5 +91,5 @@ def _imported(module: str) -> ModuleType:
         if error.name not in ("jax", "jaxlib", "torch"):
             raise
         raise MissingPackageError(
-            f"composites.jax needs {error.name}; pip install 'torch-xla-composites[jax]'"
+            f"composites.jax needs {error.name}; {installing('jax')}"
         ) from error

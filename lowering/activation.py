@@ -18,7 +18,12 @@ from functools import cache, lru_cache
 
 from composites.allowlist import named_entries, resolve
 from composites.decompositions import Words, choose
-from composites.errors import AllowlistError, CompositesWarning, DecompositionError
+from composites.errors import (
+    AllowlistError,
+    CompositesWarning,
+    DecompositionError,
+    installing,
+)
 from composites.registry.catalog import Catalog, load_catalog
 from composites.registry.model import STOCK, Alternative, Composite, for_target, without_target
 from composites.registry.operators import find_operator
@@ -189,8 +194,8 @@ def _warn_of_exports_only(stacklevel: int) -> None:
         return
     warnings.warn(
         "composites are on for composites.export only, which records programs without"
-        " torch_xla; programs that run with composites need it:"
-        " pip install 'torch-xla-composites[torch-xla]' in an environment of its own",
+        " torch_xla; programs that run with composites need it, in an environment of its own:"
+        f" {installing('torch-xla')}",
         CompositesWarning,
         stacklevel=stacklevel,
     )

@@ -42,11 +42,10 @@ def _enable(text: str) -> None:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        from composites.errors import MissingPackageError
+        from composites.errors import MissingPackageError, installing
 
         raise MissingPackageError(
-            f"{ALLOWLIST.name}={text}: composites of JAX programs need torch;"
-            " pip install 'torch-xla-composites[jax]'"
+            f"{ALLOWLIST.name}={text}: composites of JAX programs need torch; {installing('jax')}"
         ) from None
     report_at_exit()
     try:

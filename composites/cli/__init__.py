@@ -30,9 +30,9 @@ def main() -> None:
 
         app(obj=run_in_child)
     except ModuleNotFoundError as error:
+        from composites.errors import installing
+
         package = (error.name or "").partition(".")[0]
         if package not in ("typer", "rich", "packaging", "pydantic"):  # newer typers need the last
             raise
-        sys.exit(
-            f"error: the command line needs {package}; pip install 'torch-xla-composites[cli]'"
-        )
+        sys.exit(f"error: the command line needs {package}; {installing('cli')}")

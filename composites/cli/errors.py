@@ -13,7 +13,7 @@ from typing import NoReturn, TextIO
 import typer
 from rich.console import Console
 
-from composites.errors import CompositesError, CompositesWarning, RegistryError
+from composites.errors import CompositesError, CompositesWarning, RegistryError, installing
 from lowering.stablehlo import StableHLOError
 
 
@@ -72,4 +72,4 @@ def clear_errors() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "torch_xla"):
             raise
-        fail(f"this command needs {error.name}; pip install 'torch-xla-composites[torch-xla]'")
+        fail(f"this command needs {error.name}; {installing('torch-xla')}")

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from composites.errors import ExportError, MissingPackageError
+from composites.errors import ExportError, MissingPackageError, installing
 from lowering.frontends import fx, torch_xla
 from lowering.frontends.torch_xla.dumps import DumpedGraph, dumping_to, read_dump
 
@@ -107,8 +107,7 @@ def import_package() -> None:
         if error.name not in (name, "torch", "jax"):
             raise
         raise MissingPackageError(
-            f"composites need {error.name}, which is not installed;"
-            f" pip install 'torch-xla-composites[{package().EXTRA}]'"
+            f"composites need {error.name}, which is not installed; {installing(package().EXTRA)}"
         ) from error
 
 

@@ -59,7 +59,7 @@ from composites import Program
 def test_without_torch_each_error_says_what_to_install() -> None:
     done = run_python(WITHOUT_TORCH)
     assert done.code == 0, done.stderr
-    install = "pip install 'torch-xla-composites[torch-xla]'"
+    install = "pip install '.[torch-xla]' in a clone of torch-xla-composites"
     assert done.stdout.splitlines() == [
         f"composites.enable needs torch; {install}",
         *[f"1 error: this command needs torch; {install}"] * 3,
@@ -83,7 +83,8 @@ def test_hooks_and_export_work_without_the_packages_of_the_command_line() -> Non
     done = run_python(WITHOUT_THE_COMMAND_LINE)
     version = importlib.metadata.version("torch-xla-composites")
     assert done.stdout == f"{{'ptxla.gelu': 1}} {version}\n", done.stderr
-    needed = "error: the command line needs typer; pip install 'torch-xla-composites[cli]'\n"
+    install = "pip install '.[cli]' in a clone of torch-xla-composites"
+    needed = f"error: the command line needs typer; {install}\n"
     assert done.stderr.endswith(needed)
     assert done.code == 1
 

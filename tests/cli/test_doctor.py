@@ -254,7 +254,7 @@ def test_the_table(modules: Callable[..., Path]) -> None:
         " with an error"
     )
     advice = lines[lines.index(text) + 1]
-    assert advice == "│ │ -> pip install 'torch-xla-composites[torch-xla,cli]'"
+    assert advice == "│ │ -> pip install '.[torch-xla,cli]' in a clone of torch-xla-composites"
     assert lines[-1].startswith("2 problems, ")
 
 
@@ -269,7 +269,7 @@ def test_without_torch_xla(modules: Callable[..., Path]) -> None:
             "level": level,
             "subject": "import torch_xla",
             "text": f"torch_xla is not installed{so}",
-            "advice": "pip install 'torch-xla-composites[torch-xla,cli]'",
+            "advice": "pip install '.[torch-xla,cli]' in a clone of torch-xla-composites",
         }
 
 

@@ -10,7 +10,7 @@ from composites.cli.doctor import plugin, versions
 from composites.cli.doctor.processes import Program, Told
 from lowering.frontends.torch_xla import capabilities
 
-ADVICE = "torch-xla-composites[{}]"
+ADVICE = "'.[{}]' in a clone of torch-xla-composites"
 
 
 def findings(steps: dict[str, dict[str, Any]], **environment: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def test_the_fx_frontend_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     found = findings(well)
     assert {finding.level for finding in found.values()} == {"ok"}
     assert found["composites on"].text.endswith("composites.export then takes all")
-    assert versions.install() == f"pip install '{ADVICE.format('torch,cli')}'"
+    assert versions.install() == f"pip install {ADVICE.format('torch,cli')}"
 
 
 def test_a_fx_frontend_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_jax_beside_a_pytorch_without_torch_xla(
     of_versions = {f.subject: f.level for f in versions.version_findings(torch_needed=True)}
     assert of_versions["torch"] == "ok"
     assert "torch-xla" not in of_versions
-    assert versions.install() == f"pip install '{ADVICE.format('jax,cli')}'"
+    assert versions.install() == f"pip install {ADVICE.format('jax,cli')}"
 
 
 def test_a_pytorch_that_no_extra_allows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_jax_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["import jax"].text == "works"
     assert found["import torch"].level == "warning"
     assert ADVICE.format("torch,cli") in found["import torch"].advice
-    assert versions.install() == f"pip install '{ADVICE.format('cli')}'"
+    assert versions.install() == f"pip install {ADVICE.format('cli')}"
     of_versions = [f for f in versions.version_findings(torch_needed=False) if f.level != "ok"]
     assert [finding.subject for finding in of_versions if "torch" in finding.subject] == ["torch"]
     found = findings({"torch": missing("torch"), "jax": {"errors": ["ImportError: no jaxlib"]}})

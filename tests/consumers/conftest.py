@@ -1,6 +1,6 @@
 """What the tests with consumers share: the example kernels, and files of examples/ as modules.
 
-They need the extra `consumers`: pip install 'torch-xla-composites[torch-xla,models,consumers]'.
+They need the extra `consumers`: pip install '.[torch-xla,models,consumers]'.
 """
 
 from __future__ import annotations

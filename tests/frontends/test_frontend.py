@@ -143,7 +143,7 @@ print(chosen.chosen(), len(made.outputs), said)
     said = run(program)
     assert said.startswith("xla 1 ")
     assert "needs a PyTorch in which a backend can be written in Python" in said
-    assert "'torch-xla-composites[torch]' for PyTorch 2.10 to 2.15" in said
+    assert "'.[torch]' for PyTorch 2.10 to 2.15" in said
 
 
 @pytest.mark.process

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from composites.allowlist import resolve, split_allowlist
@@ -101,3 +104,14 @@ def test_two_files_cannot_define_one_composite() -> None:
         RegistryError, match=r"1\.yaml:4: gelu: acme\.gelu is already defined in 0\.yaml"
     ):
         catalog(vendor("acme", "gelu"), vendor("acme", "gelu"))
+
+
+def test_the_allowlist_without_exceptions_has_native_operators_alone() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "known-differences.md").read_text("utf-8")
+    allowlist = re.search(r"^XLA_COMPOSITE_OP=(\S+) python", page, re.MULTILINE)
+    assert allowlist is not None
+    for entry in resolve(split_allowlist(allowlist[1]), Catalog((BUILTIN,))):
+        assert entry.op is not None, entry.name
+        assert entry.decomposition.kind == "native", entry.name
+        assert entry.adapt is None, entry.name
+        assert not entry.derives, entry.name

@@ -10,18 +10,18 @@ from pathlib import Path
 from composites.cli.doctor.findings import Finding, one_line
 from composites.cli.doctor.processes import AUTOLOAD, Program, Told
 from composites.cli.doctor.versions import (
-    PACKAGE,
     for_jax_alone,
     install,
     install_torch,
     without_torch_xla,
 )
+from composites.errors import installing
 from composites.settings import ALLOWLIST
 from lowering.frontends.torch_xla import capabilities
 
 _GROUP, _NAME, _VALUE = "torch.backends", "composites", "lowering.autoload:autoload"
 _BROKEN_PLUGIN = re.compile(r"Failed to load the backend extension: (.+?)\.( |$)")
-_INSTALL_TORCH_XLA = f"pip install '{PACKAGE}[torch-xla,cli]'"
+_INSTALL_TORCH_XLA = installing("torch-xla,cli")
 _WITH_TORCH_XLA = f"make an environment of its own with {_INSTALL_TORCH_XLA}"
 _DEVICE = "set PJRT_DEVICE, as in PJRT_DEVICE=CPU"
 _OURS = ("AllowlistError", "RegistryError")

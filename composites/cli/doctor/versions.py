@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from composites.cli.doctor.findings import Finding, Level
+from composites.errors import installing
 
 PACKAGE = "torch-xla-composites"
 _OPTIONAL = ("models",)
@@ -40,7 +41,7 @@ def without_torch() -> bool:
 def install() -> str:
     """How the package is installed anew, with what this environment has of frontends."""
     frontend = "" if without_torch() else f"{_extra()},"
-    return f"pip install '{PACKAGE}[{frontend}cli]'"
+    return installing(f"{frontend}cli")
 
 
 def install_torch() -> str:
@@ -48,8 +49,8 @@ def install_torch() -> str:
     if not without_torch():
         return install()
     return (
-        f"pip install '{PACKAGE}[torch,cli]' for exports and JAX programs, or"
-        f" '{PACKAGE}[torch-xla,cli]' for scripts on XLA devices"
+        f"{installing('torch,cli')} for exports and JAX programs, or '.[torch-xla,cli]' for scripts"
+        " on XLA devices"
     )
 
 

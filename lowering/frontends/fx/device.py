@@ -7,7 +7,7 @@ from functools import cache
 import torch
 
 from composites import torch_internals
-from composites.errors import MissingPackageError
+from composites.errors import MissingPackageError, installing
 
 DEVICE_TYPE = "composites"
 _UNCLAIMED = "privateuseone"
@@ -33,7 +33,7 @@ def device() -> torch.device:
         raise MissingPackageError(
             "frontend='fx', which exports take where torch_xla is not installed, needs a PyTorch in"
             " which a backend can be written in Python, which torch"
-            f" {torch.__version__} is not; pip install 'torch-xla-composites[torch-xla]', or"
-            " 'torch-xla-composites[torch]' for PyTorch 2.10 to 2.15"
+            f" {torch.__version__} is not; {installing('torch-xla')},"
+            " or '.[torch]' for PyTorch 2.10 to 2.15"
         )
     return torch.device(DEVICE_TYPE, 0)

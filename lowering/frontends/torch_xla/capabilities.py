@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from composites.errors import MissingPackageError
+from composites.errors import MissingPackageError, installing
 
 NEEDED: Mapping[str, Sequence[str]] = {
     "torch.library": ("Library", "fallthrough_kernel", "get_kernel", "register_fake"),
@@ -55,7 +55,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
 """Names by module. The frontend imports these modules anyway."""
 
 ADVICE = (
-    "take releases that have them, such as those of pip install 'torch-xla-composites[torch-xla]';"
+    f"take releases that have them, such as those of {installing('torch-xla')};"
     " with PyTorch 2.10 or later, composites.export(frontend='fx') needs no torch_xla"
 )
 """What to do if names are missing."""
