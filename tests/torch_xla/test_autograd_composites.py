@@ -317,6 +317,7 @@ def test_second_derivatives_are_those_of_stock(same_as_stock: SameAsStock) -> No
     same_as_stock(calls, emits=(), may=ALL)
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_those_of_the_cpu() -> None:
     for name in DIFFERENTIABLE_TWICE:
         operator = OPERATORS[name]
@@ -333,6 +334,7 @@ def test_second_derivatives_are_those_of_the_cpu() -> None:
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9, msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["rms_norm", *exhaustive("attention", "masked attention", "layer_norm")]
 )

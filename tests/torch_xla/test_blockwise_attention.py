@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla.core.xla_model as xm
 from composites_testing.decompositions import decompositions_since
+from composites_testing.selection import variants
 from torch import Tensor
 
 import composites
@@ -106,7 +107,7 @@ CAUSAL = {"is_causal": True}
 GROUPED = {"enable_gqa": True}
 
 
-@pytest.mark.parametrize(
+@variants(
     "case",
     [
         Case(257, 300, mask=("chosen", (2, 1, 1, 300))),
@@ -151,7 +152,7 @@ def test_all_forms(case: Case) -> None:
 @pytest.mark.parametrize(
     "dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.exhaustive)]
 )
-@pytest.mark.parametrize(
+@variants(
     "case",
     [
         {"options": CAUSAL},

@@ -313,6 +313,7 @@ def test_python_functions_in_graphs_for_any_size(rows: int) -> None:
     torch.testing.assert_close(ours, stock)
 
 
+@pytest.mark.slow
 def test_a_compiled_update(written_composites: WrittenComposites) -> None:
     """The functions of torch.optim write into their arguments."""
 
@@ -400,6 +401,7 @@ class Layer(nn.Module):
         return x + self.down(F.silu(self.up(F.rms_norm(x, (8,)))))
 
 
+@pytest.mark.slow
 def test_scan_over_layers() -> None:
     """torch_xla traces one layer as torch.compile does, and runs it in a loop."""
 

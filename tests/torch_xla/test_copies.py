@@ -117,6 +117,7 @@ def test_entries_without_copies_watch_no_imports(monkeypatch: pytest.MonkeyPatch
     assert sys.meta_path == before
 
 
+@pytest.mark.slow
 def test_threads_that_turn_entries_on_and_off() -> None:
     originals = {name: vars(owner)[attribute] for name, (owner, attribute) in COPIES.items()}
     failures: list[BaseException] = []

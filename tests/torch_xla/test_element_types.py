@@ -23,7 +23,7 @@ from lowering import activation
 ALL = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 KNOWN = [getattr(torch, name) for name in PYTORCH_NAMES.values()]
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-EXPORTED_ALWAYS = (torch.bfloat16, torch.uint16, torch.float8_e5m2, torch.complex128)
+EXPORTED_ALWAYS = (torch.bfloat16, torch.complex128)
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
 
 

@@ -106,7 +106,7 @@ def weights(module: nn.Module) -> dict[str, nn.Parameter]:
     ("name", "autocast"),
     [
         ("llama", False),
-        ("bert", True),
+        pytest.param("bert", True, marks=pytest.mark.slow),
         *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in OTHER_CASES),
     ],
 )
@@ -173,6 +173,7 @@ def test_losses_are_those_of_stock() -> None:
     assert torch.equal(loss().cpu(), stock)
 
 
+@pytest.mark.slow
 def test_training_with_an_optimizer() -> None:
     module, _ = prepared("llama", autocast=False)
     main = composites.nn.accumulate_gradients_in_fp32(module)

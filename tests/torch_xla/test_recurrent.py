@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch_xla
+from composites_testing.selection import variants
 from composites_testing.tensors import values
 from torch import nn
 
@@ -16,7 +17,7 @@ import composites
 
 SameAsStock = Callable[..., Any]
 Named = Mapping[str, Any]
-FLOATS = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+FLOATS = variants("dtype", [torch.float32, torch.bfloat16], ids=str)
 
 
 def cell(kind: type[nn.RNNCellBase], dtype: torch.dtype, steps: int, **options: Any) -> Named:
@@ -62,7 +63,7 @@ def torchs_gru(*arguments: Any, **options: Any) -> nn.GRU:
 
 
 @FLOATS
-@pytest.mark.parametrize("bias", [True, False])
+@variants("bias", [True, False])
 @pytest.mark.parametrize(
     ("kind", "name"),
     [(nn.LSTMCell, "lstm_cell"), (nn.GRUCell, "gru_cell")],
@@ -105,7 +106,7 @@ def dtypes_of_layers() -> Iterator[Any]:
             yield pytest.param(form, dtype, id=f"{form}-{name}", marks=marks)
 
 
-@pytest.mark.parametrize(("form", "dtype"), dtypes_of_layers())
+@variants(("form", "dtype"), dtypes_of_layers())
 @pytest.mark.parametrize(
     ("kind", "name"), [(nn.LSTM, "lstm"), (torchs_gru, "gru")], ids=["lstm", "gru"]
 )
@@ -146,7 +147,7 @@ def test_without_gradients(same_as_stock: SameAsStock) -> None:
     same_as_stock({"no_grad": run}, emits={"lstm"})
 
 
-@pytest.mark.parametrize("module", [nn.LSTMCell(3, 4), nn.GRUCell(3, 4)], ids=["lstm", "gru"])
+@variants("module", [nn.LSTMCell(3, 4), nn.GRUCell(3, 4)], ids=["lstm", "gru"])
 def test_compiled_cells(
     compiled_graphs: list[str],
     written_composites: Callable[[str], Mapping[str, int]],

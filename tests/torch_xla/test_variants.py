@@ -178,7 +178,7 @@ def outcome(call: Callable[[torch.Tensor], torch.Tensor], how: str) -> tuple[obj
 
 
 @variants("how", ["gradients", "no gradients", *exhaustive("inference")])
-@pytest.mark.parametrize("name", [*IN_PLACE, *OUT])
+@variants("name", [*IN_PLACE, *OUT], fast=[*[*IN_PLACE][:5], *[*OUT][:3]])
 def test_a_call_has_stocks_bits_or_stocks_error(name: str, how: str) -> None:
     call = (IN_PLACE | OUT)[name]
     stock, _ = outcome(call, how)
@@ -192,7 +192,7 @@ def test_a_call_has_stocks_bits_or_stocks_error(name: str, how: str) -> None:
 
 
 @variants("how", ["gradients", "no gradients", *exhaustive("inference")])
-@pytest.mark.parametrize("name", [*ALIASES, *NUMBERS])
+@variants("name", [*ALIASES, *NUMBERS], fast=4)
 def test_aliases_of_the_target_and_numbers_have_stocks_bits(name: str, how: str) -> None:
     call = (ALIASES | NUMBERS)[name]
     stock, _ = outcome(call, how)
