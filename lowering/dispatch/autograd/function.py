@@ -92,7 +92,7 @@ class CompositeFunction:
         seed = random_numbers.seed() if computation.draws and random_numbers else None
         if any(computation.differentiable):
             step = self._step(arguments, computation, seed)
-            results = _Differentiable.apply(step, step, *operands)  # type: ignore[no-untyped-call]
+            results = _differentiable(step, step, operands)
         else:
             results = computation.insert(definition, operands, seed)
         if seed is not None and random_numbers is not None:
@@ -160,7 +160,7 @@ class CompositeFunction:
             key = (definition.entry.version, definition.chosen, self._key(arguments, wanted))
             call = self.compiled_calls.add(definition.entry.qualified, key, step)
             if any(computation.differentiable):
-                results = _Differentiable.apply(call, step, *operands)  # type: ignore[no-untyped-call]
+                results = _differentiable(call, step, operands)
             else:
                 results = call.forward(operands)
             return self._returned(results, arguments, computation)
@@ -241,15 +241,34 @@ class CompositeFunction:
         return arguments.otherwise()
 
 
+def _differentiable(call: Differentiable, step: Step, operands: Operands) -> list[torch.Tensor]:
+    """The results of a call with gradients.
+
+    Args:
+        call: the step itself, or its representation in a compiled graph.
+    """
+    constant: list[torch.Tensor] = []
+    found = iter(_Differentiable.apply(call, step, constant, *operands))  # type: ignore[no-untyped-call]
+    others = iter(constant)
+    return [next(found) if has_one else next(others) for has_one in step.computation.differentiable]
+
+
 class _Differentiable(torch.autograd.Function):
-    """A forward and a backward that are one composite each."""
+    """A forward and a backward that are one composite each. Its results are those that have a
+    gradient, so that hooks on the node get as many gradients as with the stock operator."""
 
     @staticmethod
-    def forward(ctx: Any, call: Differentiable, step: Step, *operands: torch.Tensor | None) -> Any:
-        """Run `call`, which is the step itself or its representation in a compiled graph."""
+    def forward(
+        ctx: Any,
+        call: Differentiable,
+        step: Step,
+        constant: list[torch.Tensor],
+        *operands: torch.Tensor | None,
+    ) -> Any:
+        """Run `call`, and add the results without a gradient to `constant`."""
         flat = call.forward(operands)
         results = flat[: step.computation.results]
-        ctx.call = call
+        ctx.call, ctx.computation = call, step.computation
         # A saved result is a separate tensor with the same value in the graph. Stock backwards
         # mostly do not read the result, so programs are free to write to it.
         tensors = (*operands, *flat)
@@ -261,16 +280,19 @@ class _Differentiable(torch.autograd.Function):
             )
         )
         ctx.set_materialize_grads(False)
-        differentiable = zip(results, step.computation.differentiable, strict=True)
-        ctx.mark_non_differentiable(*(t for t, wanted in differentiable if not wanted))
-        return tuple(results)
+        pairs = list(zip(results, step.computation.differentiable, strict=True))
+        constant.extend(result for result, has_one in pairs if not has_one)
+        return tuple(result for result, has_one in pairs if has_one)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        output_mask = ctx.needs_input_grad[2:]
-        if all(grad is None for grad in grads):
-            return (None, None, *[None] * len(output_mask))
-        return (None, None, *ctx.call.backward(grads, ctx.saved_tensors, output_mask))
+        given = iter(grads)
+        grads = tuple(next(given) if d else None for d in ctx.computation.differentiable)
+        asked = zip(ctx.needs_input_grad[3:], ctx.computation.reaches(grads), strict=True)
+        output_mask = tuple(is_asked and is_reached for is_asked, is_reached in asked)
+        if not any(output_mask):
+            return (None, None, None, *[None] * len(output_mask))
+        return (None, None, None, *ctx.call.backward(grads, ctx.saved_tensors, output_mask))
 
 
 class _Recomputed(torch.autograd.Function):
