@@ -227,14 +227,15 @@ def _lower_stock(
 ) -> Computation | Fallback:
     """The computation with the entry's own decomposition."""
     entry, frontend = definition.entry, definition.frontend
-    traced: list[tuple[TreeSpec, tuple[bool, ...]]] = []
+    traced: list[tuple[TreeSpec, tuple[bool, ...], tuple[frozenset[int], ...]]] = []
     autocast = frontend.tracing.autocast_dtype()
+    enabled = torch.is_grad_enabled()
 
     def forward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
         for tensor, leaf in zip(tensors, wanted or (), strict=False):
             if tensor is not None:
                 tensor.requires_grad_(leaf)
-        with torch.set_grad_enabled(wanted is not None), recorded() as named:
+        with torch.set_grad_enabled(enabled), recorded() as named:
             outputs = definition.run(arguments.call, autocast, *tensors)
         flat, spec = pytree.tree_flatten(outputs)
         require_tensors(flat)

@@ -34,6 +34,7 @@ from lowering.dispatch.differentiable import Differentiable
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.keys import UNKNOWN
 from lowering.dispatch.operand_lists import ungrouped
+from lowering.dispatch.reads import refusal
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.frontends.protocols import Kernel, Seed
 
@@ -120,6 +121,7 @@ class CompositeFunction:
         return Step(
             definition=self.definition,
             key=arguments.key,
+            reads=self.definition.read_now(arguments.key),
             call=arguments.call,
             values=arguments.values() if self.definition.backward else {},
             computation=computation,
@@ -180,10 +182,11 @@ class CompositeFunction:
         autocast = definition.frontend.tracing.autocast_dtype()
         return _Recomputed.apply(self, arguments.call, autocast, *operands)  # type: ignore[no-untyped-call]
 
-    def _key(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Hashable:
+    def _key(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> tuple[Any, ...]:
         frontend = self.definition.frontend
         autocast = frontend.tracing.autocast_dtype()
-        return (arguments.key, wanted, autocast, frontend.graph.target)
+        read = self.definition.read_now(arguments.key)
+        return (arguments.key, wanted, autocast, frontend.graph.target, read)
 
     def _computation(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
         """The computation of a call, or a `Fallback`. `wanted` is the result of `_wanted`."""
@@ -194,11 +197,11 @@ class CompositeFunction:
             try:
                 with definition.lowering.raised():
                     reason = self._unmet(arguments, wanted)
-                    computation = (
-                        lower_forward(definition, arguments, wanted)
-                        if reason is None
-                        else self._fallback(reason, arguments.operands)
-                    )
+                    if reason is None:
+                        computation = lower_forward(definition, arguments, wanted)
+                        reason = definition.refuse_written(arguments.key, key[-1])
+                    if reason is not None:
+                        computation = self._fallback(reason, arguments.operands)
             except NotNowError as error:
                 return error.fallback
             remember(self.forward, key, computation)
@@ -208,7 +211,7 @@ class CompositeFunction:
         """Why a call cannot be the composite; None if it can be."""
         if UNKNOWN in arguments.key:
             return _UNKNOWN
-        unmet = arguments.unmet()
+        unmet = refusal(self.definition.read_now(arguments.key)) or arguments.unmet()
         if unmet is not None:
             return unmet
         names = arguments.names(self.definition.entry)
