@@ -292,15 +292,17 @@ def _replacement(
     from lowering.dispatch.autograd.definition import Definition
     from lowering.dispatch.autograd.function import CompositeFunction
     from lowering.dispatch.dynamo.functions import Replacement, traced_function
+    from lowering.dispatch.reads import Reads
 
     target, made = entry.functions[0], backend()
     registry = Registry(entry.location.file, entry.namespace, (entry,))
     counted = statistics.of(entry, always_on=True)
-    definition = Definition(entry, made.frontend, counted, function)
+    reads = Reads(function)
+    definition = Definition(entry, made.frontend, counted, function, reads=reads)
     of_function = CompositeFunction(definition, made.compiled_calls, unclaimed)
     counted.caches |= {"forward": of_function.forward, "derived backward": definition.derived}
     hook = MethodType(load_function_hook(entry, function, target, registry), of_function)
     owns = made.frontend.tensors.owns
     return Replacement(
-        hook, traced_function(entry, function, target, hook, function, owns, counted)
+        hook, traced_function(entry, function, target, hook, function, owns, counted, reads)
     )

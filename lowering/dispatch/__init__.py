@@ -8,6 +8,7 @@
 | `dynamo` | calls that torch.compile traces |
 | `decomposition` | the decomposition of an entry as HLO |
 | `computations`, `keys` | the cache of lowered computations, and the keys of calls |
+| `reads` | what a function under `@composite` reads from outside |
 | `guarded_self` | an object that replaces a method's `self` while its body is traced |
 | `wide_products` | the backend kernels of two of this project's own operators |
 """

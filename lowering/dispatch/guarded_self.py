@@ -8,7 +8,8 @@ wrong for other objects. Such a read is therefore an error, which says what to l
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MemberDescriptorType
 from typing import Any
@@ -42,17 +43,20 @@ def guarded_self(original: Any, listed: Collection[str], tensors: Mapping[str, A
     if isinstance(original, type):
         return _class_guard(original, tuple(listed), tensors)
     made = copy.copy(original)
-    held = _Held(dict(getattr(original, "__dict__", {})))
+    own = object.__getattribute__(original, "__dict__") if hasattr(original, "__dict__") else {}
+    held = _Held(dict(own))
     guarded = _guarded_class(type(original), tuple(listed), tensors, held)
     object.__setattr__(made, "__class__", guarded)
     if not hasattr(original, "__dict__"):  # a class with `__slots__`, or a named tuple
         return made
-    namespace = dict(original.__dict__)
-    for registry in ("_parameters", "_buffers"):  # torch.nn.Module checks these before __dict__
+    namespace = dict(own)
+    for registry in _REGISTRIES:  # torch.nn.Module checks these before __dict__
         if registry in namespace:
-            namespace[registry] = {
-                name: value for name, value in namespace[registry].items() if name not in tensors
-            }
+            held_there = namespace[registry]
+            if isinstance(held_there, _Attributes):  # a guard of a guard
+                held_there = held_there.attributes
+            rest = {name: value for name, value in held_there.items() if name not in tensors}
+            namespace[registry] = _Registry(rest, tuple(listed))
     namespace.update(tensors)
     object.__setattr__(made, "__dict__", namespace)
     return made
@@ -81,24 +85,119 @@ class _Held:
 def _guarded_class(
     original: type[Any], listed: tuple[str, ...], tensors: Mapping[str, Any], held: _Held
 ) -> type[Any]:
-    def read(self: Any, name: str) -> Any:
-        if name in tensors:
-            return tensors[name]
+    def check(self: Any, name: str) -> None:
         in_class = getattr(original, name, None)
         if name[0] != "_" or (name not in _MACHINERY and held.holds(name, own(self), in_class)):
             _check_read("self", name, listed, in_class)
+
+    def read(self: Any, name: str) -> Any:
+        if name in tensors:
+            return tensors[name]
+        if name == "__dict__" and original.__dictoffset__ and not copying:
+            return _Attributes(own(self), functools.partial(check, self))
+        check(self, name)
         return original.__getattribute__(self, name)  # type: ignore[call-arg]
+
+    def reduce(self: Any, protocol: Any) -> Any:
+        """The object for `copy`, which reads all of `__dict__`. The copy is guarded too."""
+        copying.append(True)
+        try:
+            return original.__reduce_ex__(self, protocol)
+        finally:
+            copying.pop()
+
+    copying: list[bool] = []
 
     def own(self: Any) -> Mapping[str, Any]:
         return object.__getattribute__(self, "__dict__") if original.__dictoffset__ else {}
 
     names: dict[str, Any] = {"__getattribute__": read, "__module__": original.__module__}
+    names |= {"__reduce_ex__": reduce} | _refusals(original)
     if not original.__dictoffset__:
         names["__slots__"] = ()
     # A metaclass may do more where it makes a class, such as keep a list.
     bases = (*_quiet_bases(original), original)
     made: type[Any] = type.__new__(type(original), original.__name__, bases, names)
     return made
+
+
+class _Attributes(dict[str, Any]):
+    """In place of the `__dict__` of a guarded object: each attribute is checked as it is read."""
+
+    def __init__(self, attributes: dict[str, Any], check: Callable[[str], None]) -> None:
+        super().__init__()
+        self.attributes = attributes
+        self._check = check
+
+    def __contains__(self, name: object) -> bool:
+        self._check(str(name))
+        return name in self.attributes
+
+    def __getitem__(self, name: str) -> Any:
+        self._check(name)
+        return self.attributes[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or `default`."""
+        self._check(name)
+        return self.attributes.get(name, default)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.attributes[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self.attributes[name]
+
+    def update(self, *others: Any, **named: Any) -> None:
+        """Set attributes."""
+        self.attributes.update(*others, **named)
+
+    def _refuse(self, *_: Any) -> Any:
+        raise UnlistedReadError(
+            "reads all that self holds, as a loop over self, len(self) and self[0] do, and two"
+            " objects may hold different things; take what it needs as arguments of a function, or"
+            " put the composite on the parts"
+        )
+
+    __bool__ = __copy__ = __iter__ = __len__ = __or__ = __ror__ = __reversed__ = _refuse
+    copy = items = keys = values = pop = popitem = setdefault = _refuse
+
+
+class _Registry(_Attributes):
+    """In place of the submodules, parameters or buffers of a guarded module."""
+
+    def __init__(self, content: dict[str, Any], listed: tuple[str, ...]) -> None:
+        before = dict(content)
+
+        def check(name: str) -> None:
+            if name in before and content.get(name) is before[name]:
+                _check_read("self", name, listed, None)
+
+        super().__init__(content, check)
+
+
+_BUILTINS = (list, tuple, dict, set, frozenset, str, bytes, bytearray, int, float, complex)
+
+
+def _refusals(original: type[Any]) -> dict[str, Any]:
+    """Methods in place of those of a built-in type that a class extends, whose values two objects
+    need not share."""
+    base = next((base for base in original.__mro__ if base in _BUILTINS), None)
+    if base is None:
+        return {}
+
+    def refuse(self: Any, *_: Any, **__: Any) -> Any:
+        raise UnlistedReadError(
+            f"reads values that self holds as a subclass of {base.__name__}, and two objects may"
+            " hold different ones; take them as arguments of a function"
+        )
+
+    inherited = (n for n in vars(base) if not hasattr(object, n))
+    return {n: refuse for n in inherited if _in_class(original, n) is vars(base)[n]}
+
+
+def _in_class(owner: type[Any], name: str) -> Any:
+    return next(vars(base)[name] for base in owner.__mro__ if name in vars(base))
 
 
 def _quiet_bases(original: type[Any]) -> tuple[type[Any], ...]:

@@ -1,12 +1,14 @@
-"""Raise an exception if a function that is traced computes with a CPU tensor that it did not make.
+"""Raise an exception if a function that is traced computes with a tensor that it was not given and
+did not make.
 
-A frontend makes a constant of such a tensor (torch_xla if it has no dimensions). A composite would
-keep its value after the tensor has changed. The frontends' own tensors need no such guard: they are
-parameters of the graph.
+A frontend makes a constant of such a tensor if it is on the CPU (torch_xla if it has no
+dimensions), and copies the operations into the composite that a tensor of its own is computed from.
+The composite would keep the value after the tensor has changed, and would have no gradient for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,17 +18,21 @@ from composites.torch_internals import pytree
 
 
 class CapturedTensorError(RuntimeError):
-    """A function that is traced computes with a CPU tensor that it did not make."""
+    """A function that is traced computes with a tensor that it was not given and did not make."""
 
 
 class CapturedTensorsRefused(TorchFunctionMode):
-    """Within this context, no traced tensor is made of a CPU tensor that existed before.
+    """Within this context, no traced tensor is made of a tensor that existed before.
 
-    Only calls that return a traced tensor count: a function may look at the dtype of a CPU tensor.
+    Only calls that return a traced tensor count: a function may look at the dtype of a tensor.
+
+    Args:
+        is_captured: whether a tensor of the frontend existed before and is not an operand.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_captured: Callable[[torch.Tensor], bool]) -> None:
         super().__init__()
+        self._is_captured = is_captured
         self._made: dict[int, torch.Tensor] = {}
 
     def __torch_function__(
@@ -35,7 +41,8 @@ class CapturedTensorsRefused(TorchFunctionMode):
         captured = [
             leaf
             for leaf in pytree.tree_leaves((args, kwargs))
-            if isinstance(leaf, torch.Tensor) and leaf.is_cpu and id(leaf) not in self._made
+            if isinstance(leaf, torch.Tensor)
+            and (id(leaf) not in self._made if leaf.is_cpu else self._is_captured(leaf))
         ]
         result = func(*args, **(kwargs or {}))
         for leaf in pytree.tree_leaves(result):
@@ -45,8 +52,10 @@ class CapturedTensorsRefused(TorchFunctionMode):
                 self._made[id(leaf)] = leaf
             elif not leaf.is_cpu:
                 tensor = captured[0]
+                kind = "CPU" if tensor.is_cpu else "traced"
                 raise CapturedTensorError(
-                    f"the decomposition reads a CPU tensor that is not an operand ({tensor.dtype},"
-                    f" shape {list(tensor.shape)}); pass it as an argument, or use a number"
+                    f"the decomposition reads a {kind} tensor that is not an operand"
+                    f" ({tensor.dtype}, shape {list(tensor.shape)}); pass it as an argument"
+                    + (", or use a number" if tensor.is_cpu else "")
                 )
         return result

@@ -48,6 +48,7 @@ from lowering.dispatch.backend import make_lowering
 from lowering.dispatch.computations import Computations
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.dynamo.functions import Replacement, traced_function
+from lowering.dispatch.reads import Reads, first_change
 from lowering.dispatch.statistics import Statistics, written_operands
 from lowering.frontends.in_place import copy_each
 from lowering.frontends.protocols import Frontend, Kernel, Override
@@ -360,6 +361,7 @@ class _Installer:
 
     def _replacement(self, original: Kernel, target: str, claims: Sequence[_Claim]) -> Replacement:
         called = traced = original
+        reads = Reads(original, functions_only=True)
         for claim in reversed(claims):
             if isinstance(claim, _Rewrite):
                 rewrite = self._tried(claim.entry, find_function(claim.function), called)
@@ -382,14 +384,40 @@ class _Installer:
                 node = MethodType(hook, replace(composite, otherwise=original))
                 owns = self.frontend.tensors.owns
                 traced_taken = traced_function(
-                    claim, original, target, node, traced, owns, self.statistics.of(claim)
+                    claim, original, target, node, traced, owns, self.statistics.of(claim), reads
                 )
                 guard = guard_of(claim, original, target)
                 if guard is not None:
                     taken = self._tried(claim, guard(taken), called)
                     traced_taken = _tried(guard(traced_taken), traced)
                 called, traced = taken, traced_taken
-        return Replacement(called, traced)
+        before = reads.now()
+        if not before:
+            return Replacement(called, traced)
+
+        # A function means something else once one that it calls is replaced.
+        def checked(*arguments: Any, **keywords: Any) -> Any:
+            change = first_change(before, reads.now())
+            if change is None:
+                return called(*arguments, **keywords)
+            tensors = tensors_in((*arguments, *keywords.values()))
+            if any(self.frontend.tensors.owns(tensor) for tensor in tensors):
+                reason = f"{change[0]}, which it calls, was replaced"
+                for entry in map(_entry_of, claims):
+                    statistics = self.statistics.of(entry)
+                    statistics.fallback(reason, written_operands(tensors)).count_call()
+            return original(*arguments, **keywords)
+
+        def is_unchanged() -> bool:
+            return reads.now() == before
+
+        torch.compiler.assume_constant_result(is_unchanged)
+
+        def traced_while_unchanged(*arguments: Any, **keywords: Any) -> Any:
+            taken = traced if is_unchanged() else original
+            return taken(*arguments, **keywords)
+
+        return Replacement(checked, traced_while_unchanged)
 
     def _adapter(self, entry: Composite) -> Kernel:
         """The entry's `adapt` function, with the composite as its first argument."""
@@ -408,7 +436,14 @@ class _Installer:
         hook = self.as_function(entry, meaning)
         owns = self.frontend.tensors.owns
         node = traced_function(
-            entry, meaning, target, hook, _decline, owns, self.statistics.of(entry)
+            entry,
+            meaning,
+            target,
+            hook,
+            _decline,
+            owns,
+            self.statistics.of(entry),
+            Reads(meaning, functions_only=True),
         )
         return _writing(partial(find_function(entry.adapt), node), copy_each)
 

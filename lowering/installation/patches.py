@@ -67,6 +67,9 @@ class Patch:
             return called(*arguments, **keywords)
 
         setattr(made, PATCH, self)
+        # A pickle names it by where it is, which is where the original is without the patch. The
+        # original may be defined elsewhere, as torch_xla's clip_grad_norm_ in torch.nn.utils.
+        made.__module__, made.__qualname__ = module_name, path
 
         def undo() -> None:
             if vars(owner).get(name) is made:

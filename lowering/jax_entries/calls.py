@@ -15,6 +15,7 @@ from composites.errors import InvalidCallError, LoweringError, UnsupportedCallEr
 from composites.registry.operators import find_operator, find_overload
 from lowering.dispatch.autograd.definition import local_name, refuse_unsaved, result_name
 from lowering.dispatch.operand_lists import operand_names, regrouped
+from lowering.dispatch.reads import Key
 from lowering.frontends.aten_in_jax import is_symbolic
 from lowering.frontends.jax.composite_call import Kind, bind, trace
 from lowering.frontends.jax.internals import reads, vary_alike
@@ -42,6 +43,8 @@ class Call:
     arrays: tuple[Any, ...]
     """The types of the arrays."""
     invoke: Invoke
+    reads: Key = ()
+    """What a function under the decorator reads from outside."""
     _backwards: dict[Any, Any] = field(default_factory=dict)
     _many: dict[Any, Any] = field(default_factory=dict)
     """What `batched` and `moved` return, so that equal calls of many share a decomposition."""
@@ -160,9 +163,12 @@ class Call:
         """What `make` returns.
 
         Raises:
-            LoweringError: the decomposition fails for these arguments.
+            LoweringError: the decomposition fails for these arguments, or would read other values
+                from outside than those of the call.
         """
-        entry = self.definition.entry
+        entry, reads = self.definition.entry, self.definition.reads
+        if reads is not None:
+            reads.check(self.reads, f"{entry.location}: {entry.qualified}")
         try:
             return make()
         except (LoweringError, InvalidCallError):
@@ -479,7 +485,7 @@ class Call:
             name: _moved(value, rank) if name in counted else value
             for name, value in self.values.items()
         }
-        call = type(self)(self.definition, values, tuple(arrays), self.invoke)
+        call = type(self)(self.definition, values, tuple(arrays), self.invoke, self.reads)
         try:
             return call if call.unmet is None and call.kind is not None else None
         except (LoweringError, InvalidCallError):  # not a call of the operator

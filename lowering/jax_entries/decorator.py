@@ -27,6 +27,7 @@ from composites.errors import (
 from composites.registry.model import Composite, Registry
 from composites.registry.signatures import describe_function
 from lowering.decorator import check_name, entry_of_function, owner_of
+from lowering.dispatch.reads import refusal
 from lowering.frontends.aten_in_jax import torch_dtype
 from lowering.frontends.jax.internals import is_sharded
 from lowering.jax_entries import activation
@@ -179,6 +180,11 @@ class _OwnFunction(EntryFunction):
             else self._constant(name, value)
             for name, value in bound.arguments.items()
         }
+        reason = refusal(self.definition.read_now())
+        if reason is not None:
+            types = ", ".join(map(written, arrays))
+            self._statistics.fallback(reason, types).count_call()
+            return self.definition.function(*arguments, **keywords)
         call = self.call(values, arrays)
         assert call.unmet is None
         operands = [arrays[number] for number in call.order]
@@ -187,13 +193,14 @@ class _OwnFunction(EntryFunction):
             self._statistics.fallback("an operand is explicitly sharded", types).count_call()
             return call.decomposed(operands)
         results = call.composite(operands)
+        self.definition.reads.refuse_written(call.reads)
         self._statistics.caught += 1
         return results
 
     def _make(self, values: Mapping[str, Any], types: tuple[Any, ...]) -> Call:
-        made = super()._make(values, types)
         self._statistics.lowered += 1
-        return made
+        read = self.definition.read_now()
+        return Call(self.definition, values, types, self._invoke, read)
 
     def _operand(self, name: str, value: Any, arrays: list[Any]) -> Any:
         """A `Slot` in the place of each array of an operand."""

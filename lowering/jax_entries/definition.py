@@ -13,6 +13,7 @@ from composites.registry.model import Composite, Registry
 from composites.registry.operators import Operator, find_operator, find_overload
 from composites.registry.signatures import describe_function
 from lowering.codegen.loader import load_function_hook, load_hooks
+from lowering.dispatch.reads import Key, Reads
 from lowering.frontends.protocols import Kernel
 from lowering.jax_entries.lock_free_property import lock_free_property
 
@@ -73,6 +74,15 @@ class Definition:
         if entry.op is not None:
             return find_overload(find_operator(entry.op))  # type: ignore[no-any-return]
         return self.described
+
+    @lock_free_property
+    def reads(self) -> Reads | None:
+        """What the function under the decorator reads from outside."""
+        return None if self.own is None else Reads(self.own)
+
+    def read_now(self) -> Key:
+        """The values that it reads now."""
+        return () if self.reads is None else self.reads.now()
 
     @property
     def is_jax(self) -> bool:

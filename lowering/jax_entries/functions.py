@@ -66,7 +66,7 @@ class EntryFunction:
     def call(self, values: Mapping[str, Any], arrays: list[Any]) -> Call:
         """What calls with these arguments, and arrays of these types, have in common."""
         types = tuple(map(strong, arrays))
-        key = (typed(tuple(values.items())), types, surroundings())
+        key = (typed(tuple(values.items())), types, surroundings(), self.definition.read_now())
         try:
             found = self._calls.get(key)
         except TypeError as error:

@@ -201,6 +201,29 @@ def test_explicit_shardings_leave_the_decomposition() -> None:
     assert fallback.reason == "an operand is explicitly sharded"
 
 
+SCALE = 1.0
+
+
+def test_what_a_function_reads_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    @composites.jax.composite("acme.scaled")
+    def scaled(x: jax.Array) -> jax.Array:
+        return x * SCALE
+
+    before = jax.vjp(scaled, X)[1]
+    for value in (1.0, 2.0, 1.0):
+        monkeypatch.setitem(globals(), "SCALE", value)
+        gradient = jax.grad(loss(scaled))(X)
+        for result in (scaled(X), jax.jit(lambda x: scaled(x))(X), jax.vmap(scaled)(X)):
+            np.testing.assert_array_equal(result, X * value)
+        np.testing.assert_array_equal(gradient, 2 * X * value**2)
+        np.testing.assert_array_equal(before(X)[0], X)
+    numbers = iter((3.0, 4.0))
+    drawing = composites.jax.composite("acme.drawing")(lambda x: x * next(numbers))
+    assert [float(drawing(X)[0, 0]) for _ in range(2)] == [-6.0, -8.0]
+    (fallback,) = composites.jax.stats().entries["acme.drawing"].fallbacks
+    assert fallback.reason.startswith("it reads numbers, a tuple_iterator, which is not compared")
+
+
 def test_composites_inside_stay_in_the_decomposition() -> None:
     outer = decorator("acme.outer")(lambda x: jax.nn.silu(swish(x)))
     before = {"acme.outer": 1, "acme.swish": 1}

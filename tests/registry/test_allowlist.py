@@ -110,7 +110,7 @@ def test_the_allowlist_without_exceptions_has_native_operators_alone() -> None:
     page = (Path(__file__).parents[2] / "docs" / "known-differences.md").read_text("utf-8")
     allowlist = re.search(r"^XLA_COMPOSITE_OP=(\S+) python", page, re.MULTILINE)
     assert allowlist is not None
-    for entry in resolve(split_allowlist(allowlist[1]), Catalog((BUILTIN,))):
+    for entry in resolve(split_allowlist(allowlist[1]), catalog()):
         assert entry.op is not None, entry.name
         assert entry.decomposition.kind == "native", entry.name
         assert entry.adapt is None, entry.name

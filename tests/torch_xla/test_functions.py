@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -60,6 +61,8 @@ def test_on_and_off_leaves_the_original_function(name: str) -> None:
         assert replaced is not original
         assert replaced.__wrapped__ is original
         assert replaced.__name__ == original.__name__
+        if not isinstance(owner, type):
+            assert pickle.loads(pickle.dumps(replaced)) is replaced
         with composites.enabled("gelu"):
             pass
         with composites.enabled("all"):
@@ -364,6 +367,33 @@ def test_rotary_embedding(same_as_stock: SameAsStock, dim: int, dtype: torch.dty
     both = {"rotary_embedding", "rotary_embedding_backward"}
     ours = same_as_stock({n: partial(run, call) for n, call in calls.items()}, emits=both).ours
     assert all(nodes == {f"ptxla.{n}": 1 for n in both} for nodes in ours.nodes.values())
+
+
+def test_a_function_whose_helper_was_replaced_is_not_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, angles = values(1, 2, 3, 8), values(1, 3, 8, seed=2)
+
+    def rotated(x: torch.Tensor, angles: torch.Tensor) -> Any:
+        return modeling_llama.apply_rotary_pos_emb(x, x, angles, angles)[0]
+
+    def caught(query: torch.Tensor) -> bool:
+        return "rotary_embedding" in torch_xla._XLAC._get_xla_tensors_text([query])
+
+    with composites.enabled("rotary_embedding"):
+        torch._dynamo.reset()
+        compiled = torch.compile(rotated, backend="aot_eager")
+        assert caught(rotated(x, angles))
+        assert caught(compiled(x, angles))
+        for helper in (lambda x: x * 2.0, lambda x: x * 3.0):
+            monkeypatch.setattr(modeling_llama, "rotate_half", helper)
+            for ours in (rotated(x, angles), compiled(x, angles)):
+                assert not caught(ours)
+                torch.testing.assert_close(ours.cpu(), rotated(x.cpu(), angles.cpu()))
+        monkeypatch.undo()
+        assert caught(rotated(x, angles))
+    fallbacks = composites.stats().entries["ptxla.rotary_embedding"].fallbacks
+    assert "rotate_half, which it calls, was replaced" in {row.reason for row in fallbacks}
 
 
 def test_gradcheck_of_the_rotary_embedding() -> None:

@@ -15,6 +15,7 @@ from composites.registry.model import Alternative, Composite
 from composites.torch_internals import TreeSpec, pytree
 from lowering.dispatch.alternatives import as_entry, forward_of, has_stock_bits, lower_alternative
 from lowering.dispatch.autograd.definition import Definition, Operands, local_name, result_name
+from lowering.dispatch.autograd.gradients import leaves_of
 from lowering.dispatch.backend import Lowered, lower_composite
 from lowering.dispatch.decomposition import Call, lower_function, lower_jax, require_tensors
 from lowering.dispatch.differentiable import TensorMeta
@@ -82,6 +83,9 @@ class Computation:
     """How the function returns its results."""
     differentiable: tuple[bool, ...]
     """For each result, whether it has a gradient in the stock lowering."""
+    reached: tuple[frozenset[int], ...]
+    """For each result, the operands that get a gradient from its gradient. An operand that no
+    result depends on has none, as in PyTorch, where zeros would make an optimizer change it."""
     taken: tuple[int, ...]
     """What the derived backward takes: positions among operands, results and additional saved
     tensors."""
@@ -94,6 +98,16 @@ class Computation:
     """MLIR text by name. The derived backward has the same attributes."""
     alternative: Alternative | None = None
     """The alternative that has taken the calls; None if the decomposition is that of the entry."""
+
+    def reaches(self, grads: Sequence[Any]) -> list[bool]:
+        """For each operand, whether it has a gradient.
+
+        Args:
+            grads: the gradients of the results; None for one that is not there.
+        """
+        pairs = zip(grads, self.reached, strict=True)
+        reached = frozenset().union(*(of for grad, of in pairs if grad is not None))
+        return [number in reached for number in range(len(self.names))]
 
     def insert(
         self, definition: Definition, operands: Operands, seed: Seed | None
@@ -213,20 +227,24 @@ def _lower_stock(
 ) -> Computation | Fallback:
     """The computation with the entry's own decomposition."""
     entry, frontend = definition.entry, definition.frontend
-    traced: list[tuple[TreeSpec, tuple[bool, ...]]] = []
+    traced: list[tuple[TreeSpec, tuple[bool, ...], tuple[frozenset[int], ...]]] = []
     autocast = frontend.tracing.autocast_dtype()
+    enabled = torch.is_grad_enabled()
 
     def forward(*tensors: torch.Tensor | None) -> list[torch.Tensor]:
         for tensor, leaf in zip(tensors, wanted or (), strict=False):
             if tensor is not None:
                 tensor.requires_grad_(leaf)
-        with torch.set_grad_enabled(wanted is not None), recorded() as named:
+        with torch.set_grad_enabled(enabled), recorded() as named:
             outputs = definition.run(arguments.call, autocast, *tensors)
         flat, spec = pytree.tree_flatten(outputs)
         require_tensors(flat)
         if any(_shares_memory(result, tensors) for result in flat):
             raise UnsupportedCallError("a result is an operand, or a view of one")
-        traced[:] = [(spec, tuple(result.requires_grad for result in flat))]
+        if len({id(result) for result in flat}) < len(flat):
+            raise UnsupportedCallError("two results are one tensor")
+        differentiable = tuple(result.requires_grad for result in flat)
+        traced[:] = [(spec, differentiable, tuple(leaves_of(result, tensors) for result in flat))]
         extra = further_values(entry, arguments.call, tensors, named) if wanted else []
         require_tensors(extra)
         return [result.detach() for result in (*flat, *extra)]
@@ -250,7 +268,7 @@ def _lower_stock(
         return lowered
     types = _metas(lowered, frontend)
     if traced:
-        spec, differentiable = traced[0]
+        spec, differentiable, reached = traced[0]
     else:  # autograd does not see a JAX function
         has_backward = definition.backward is not None or entry.derives
         count = len(types) - (len(entry.saved) if wanted else 0)
@@ -259,6 +277,8 @@ def _lower_stock(
             has_backward and wanted is not None and (dtype.is_floating_point or dtype.is_complex)
             for _, dtype in types[:count]
         )
+    if not traced or definition.backward is not None:  # whose gradients are those that it lists
+        reached = (frozenset(range(len(arguments.operands))),) * len(differentiable)
     results = spec.num_leaves
     names = arguments.names(entry)
     return Computation(
@@ -269,6 +289,7 @@ def _lower_stock(
         groups=arguments.groups,
         structure=spec,
         differentiable=differentiable,
+        reached=reached,
         taken=_taken(definition, names, results),
         kept=_kept(definition, names, results),
         draws=lowered.draws,

@@ -14,6 +14,7 @@ from composites.functions import find_function
 from composites.registry.model import Alternative, Composite
 from lowering.dispatch.alternatives import Alternatives
 from lowering.dispatch.decomposition import Call
+from lowering.dispatch.reads import Key, Reads
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.protocols import Frontend, Kernel, Seed
 from lowering.frontends.thread_flag import ThreadFlag
@@ -59,6 +60,8 @@ class Definition:
     """For a derived backward: from the key of a backward to its computation, or a Fallback."""
     chosen: tuple[Alternative, ...] = ()
     """The alternatives that may take calls."""
+    reads: Reads | None = None
+    """What the function under `@composite` reads from outside; None for the entry of a registry."""
     lowering: ThreadFlag = field(default_factory=ThreadFlag)
     """Whether this thread is inside the entry's decomposition. Calls of its operator or function
     then go to the stock kernel or the original function."""
@@ -80,6 +83,24 @@ class Definition:
         """Name of the node in the frontend's graph. torch requires the form `namespace::name`."""
         return f"{self.entry.namespace}::{self.entry.composite}"
 
+    def read_now(self, key: Sequence[Hashable]) -> Key:
+        """What the function reads from outside; `key` is that of the call's arguments."""
+        return () if self.reads is None else self.reads.now(_owner(key))
+
+    def check_reads(self, key: Sequence[Hashable], before: Key) -> None:
+        """Check that the function reads what it has read in a call.
+
+        Raises:
+            LoweringError: it does not.
+        """
+        if self.reads is not None:
+            place = f"{self.entry.location}: {self.entry.qualified}"
+            self.reads.check(before, place, _owner(key))
+
+    def refuse_written(self, key: Sequence[Hashable], before: Key) -> str | None:
+        """Why the function cannot be a composite, if it changes what it reads."""
+        return None if self.reads is None else self.reads.refuse_written(before, _owner(key))
+
     def run(self, call: Call, autocast: torch.dtype | None, *operands: torch.Tensor | None) -> Any:
         """Run the composite's meaning on other operands, with the autocast of the original call."""
         with self.frontend.tracing.autocast(autocast):
@@ -96,6 +117,11 @@ class Definition:
         graph = self.frontend.graph
         insert = graph.insert if results == 1 else graph.insert_several
         return insert(symbol, present, handle)
+
+
+def _owner(key: Sequence[Hashable]) -> type | None:
+    """The class of the object whose method is called."""
+    return key[0] if key and isinstance(key[0], type) else None
 
 
 def result_name(number: int, separator: str = "_") -> str:

@@ -34,6 +34,7 @@ from lowering.dispatch.differentiable import Differentiable
 from lowering.dispatch.dynamo.calls import CompiledCalls
 from lowering.dispatch.keys import UNKNOWN
 from lowering.dispatch.operand_lists import ungrouped
+from lowering.dispatch.reads import refusal
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.frontends.protocols import Kernel, Seed
 
@@ -94,7 +95,7 @@ class CompositeFunction:
         seed = random_numbers.seed() if computation.draws and random_numbers else None
         if any(computation.differentiable):
             step = self._step(arguments, computation, seed)
-            results = _Differentiable.apply(step, step, *operands)  # type: ignore[no-untyped-call]
+            results = _differentiable(step, step, operands)
         else:
             results = computation.insert(definition, operands, seed)
         if seed is not None and random_numbers is not None:
@@ -122,6 +123,7 @@ class CompositeFunction:
         return Step(
             definition=self.definition,
             key=arguments.key,
+            reads=self.definition.read_now(arguments.key),
             call=arguments.call,
             values=arguments.values() if self.definition.backward else {},
             computation=computation,
@@ -162,7 +164,7 @@ class CompositeFunction:
             key = (definition.entry.version, definition.chosen, self._key(arguments, wanted))
             call = self.compiled_calls.add(definition.entry.qualified, key, step)
             if any(computation.differentiable):
-                results = _Differentiable.apply(call, step, *operands)  # type: ignore[no-untyped-call]
+                results = _differentiable(call, step, operands)
             else:
                 results = call.forward(operands)
             return self._returned(results, arguments, computation)
@@ -182,10 +184,11 @@ class CompositeFunction:
         autocast = definition.frontend.tracing.autocast_dtype()
         return _Recomputed.apply(self, arguments.call, autocast, *operands)  # type: ignore[no-untyped-call]
 
-    def _key(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Hashable:
+    def _key(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> tuple[Any, ...]:
         frontend = self.definition.frontend
         autocast = frontend.tracing.autocast_dtype()
-        return (arguments.key, wanted, autocast, frontend.graph.target)
+        read = self.definition.read_now(arguments.key)
+        return (arguments.key, wanted, autocast, frontend.graph.target, read)
 
     def _computation(self, arguments: Arguments, wanted: tuple[bool, ...] | None) -> Any:
         """The computation of a call, or a `Fallback`. `wanted` is the result of `_wanted`."""
@@ -196,11 +199,11 @@ class CompositeFunction:
             try:
                 with definition.lowering.raised():
                     reason = self._unmet(arguments, wanted)
-                    computation = (
-                        lower_forward(definition, arguments, wanted)
-                        if reason is None
-                        else self._fallback(reason, arguments.operands)
-                    )
+                    if reason is None:
+                        computation = lower_forward(definition, arguments, wanted)
+                        reason = definition.refuse_written(arguments.key, key[-1])
+                    if reason is not None:
+                        computation = self._fallback(reason, arguments.operands)
             except NotNowError as error:
                 return error.fallback
             remember(self.forward, key, computation)
@@ -210,7 +213,7 @@ class CompositeFunction:
         """Why a call cannot be the composite; None if it can be."""
         if UNKNOWN in arguments.key:
             return _UNKNOWN
-        unmet = arguments.unmet()
+        unmet = refusal(self.definition.read_now(arguments.key)) or arguments.unmet()
         if unmet is not None:
             return unmet
         names = arguments.names(self.definition.entry)
@@ -243,15 +246,34 @@ class CompositeFunction:
         return arguments.otherwise()
 
 
+def _differentiable(call: Differentiable, step: Step, operands: Operands) -> list[torch.Tensor]:
+    """The results of a call with gradients.
+
+    Args:
+        call: the step itself, or its representation in a compiled graph.
+    """
+    constant: list[torch.Tensor] = []
+    found = iter(_Differentiable.apply(call, step, constant, *operands))  # type: ignore[no-untyped-call]
+    others = iter(constant)
+    return [next(found) if has_one else next(others) for has_one in step.computation.differentiable]
+
+
 class _Differentiable(torch.autograd.Function):
-    """A forward and a backward that are one composite each."""
+    """A forward and a backward that are one composite each. Its results are those that have a
+    gradient, so that hooks on the node get as many gradients as with the stock operator."""
 
     @staticmethod
-    def forward(ctx: Any, call: Differentiable, step: Step, *operands: torch.Tensor | None) -> Any:
-        """Run `call`, which is the step itself or its representation in a compiled graph."""
+    def forward(
+        ctx: Any,
+        call: Differentiable,
+        step: Step,
+        constant: list[torch.Tensor],
+        *operands: torch.Tensor | None,
+    ) -> Any:
+        """Run `call`, and add the results without a gradient to `constant`."""
         flat = call.forward(operands)
         results = flat[: step.computation.results]
-        ctx.call = call
+        ctx.call, ctx.computation = call, step.computation
         # A saved result is a separate tensor with the same value in the graph. Stock backwards
         # mostly do not read the result, so programs are free to write to it.
         tensors = (*operands, *flat)
@@ -263,16 +285,19 @@ class _Differentiable(torch.autograd.Function):
             )
         )
         ctx.set_materialize_grads(False)
-        differentiable = zip(results, step.computation.differentiable, strict=True)
-        ctx.mark_non_differentiable(*(t for t, wanted in differentiable if not wanted))
-        return tuple(results)
+        pairs = list(zip(results, step.computation.differentiable, strict=True))
+        constant.extend(result for result, has_one in pairs if not has_one)
+        return tuple(result for result, has_one in pairs if has_one)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        output_mask = ctx.needs_input_grad[2:]
-        if all(grad is None for grad in grads):
-            return (None, None, *[None] * len(output_mask))
-        return (None, None, *ctx.call.backward(grads, ctx.saved_tensors, output_mask))
+        given = iter(grads)
+        grads = tuple(next(given) if d else None for d in ctx.computation.differentiable)
+        asked = zip(ctx.needs_input_grad[3:], ctx.computation.reaches(grads), strict=True)
+        output_mask = tuple(is_asked and is_reached for is_asked, is_reached in asked)
+        if not any(output_mask):
+            return (None, None, None, *[None] * len(output_mask))
+        return (None, None, None, *ctx.call.backward(grads, ctx.saved_tensors, output_mask))
 
 
 class _Recomputed(torch.autograd.Function):

@@ -62,6 +62,22 @@ def gradients_of(
     ]
 
 
+def leaves_of(result: torch.Tensor, operands: Sequence[torch.Tensor | None]) -> frozenset[int]:
+    """The operands, by number, to which autograd passes the gradient of a result on."""
+    reached: set[int] = set()
+    seen: set[Any] = set()
+    pending = [result.grad_fn]
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        reached.update(n for n, operand in enumerate(operands) if operand is variable)
+        pending.extend(following for following, _ in node.next_functions)
+    return frozenset(reached if result.grad_fn is not None else ())
+
+
 def replacement(values: Mapping[str, torch.Tensor]) -> Handler:
     """A handler of named values, for `composites.intermediates.handled`. Of the names in `values`,
     a decomposition goes on with these tensors, and gradients go to what it computed itself."""

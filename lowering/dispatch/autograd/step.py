@@ -46,6 +46,7 @@ from lowering.dispatch.decomposition import (
 )
 from lowering.dispatch.differentiable import Gradients, TensorMeta
 from lowering.dispatch.operand_lists import Groups, regrouped
+from lowering.dispatch.reads import Key
 from lowering.dispatch.saving import saved_intermediates
 from lowering.dispatch.statistics import Fallback, written_operands
 from lowering.emission.composite import CompositeHlo
@@ -64,7 +65,9 @@ class Step:
     """A call, without the tensors that autograd saves; see `TypedCall`."""
 
     definition: Definition
-    key: Hashable
+    key: Sequence[Hashable]
+    reads: Key
+    """What the function read from outside."""
     call: Call
     values: Mapping[str, Any]
     """The arguments that are not operands, by name, for an explicit backward."""
@@ -104,7 +107,12 @@ class Step:
         return backward.gradients()
 
     def run(self, *operands: torch.Tensor | None) -> Any:
-        """Run the composite's meaning."""
+        """Run the composite's meaning.
+
+        Raises:
+            LoweringError: the function would read other values from outside than it did.
+        """
+        self.definition.check_reads(self.key, self.reads)
         return self.definition.run(self.call, self.autocast, *operands)
 
 
@@ -221,7 +229,8 @@ class _Backward:
         types = tuple((grad.shape, grad.dtype) for grad in given)
         autocast = definition.frontend.tracing.autocast_dtype()  # usually off in a backward
         autocasts = (step.autocast, autocast)
-        key = (step.key, present, types, self.wanted, autocasts, definition.frontend.graph.target)
+        read = (step.key, step.reads)
+        key = (read, present, types, self.wanted, autocasts, definition.frontend.graph.target)
         operands = [*given, *self.saved]
         lowered = definition.derived.get(key)
         if lowered is None:

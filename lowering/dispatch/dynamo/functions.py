@@ -9,7 +9,6 @@ this project's own operators; see `calls`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_origin, get_type_hints
@@ -21,6 +20,7 @@ from composites import torch_internals
 from composites.registry.model import Composite
 from lowering.codegen import loader, source
 from lowering.dispatch.keys import VALUES
+from lowering.dispatch.reads import Reads
 from lowering.dispatch.statistics import EntryStatistics
 from lowering.frontends.protocols import Kernel
 
@@ -54,6 +54,7 @@ def traced_function(
     otherwise: Kernel,
     owns: Callable[[Tensor], bool],
     statistics: EntryStatistics,
+    reads: Reads,
 ) -> Kernel:
     """The function that Dynamo traces in place of one that an entry catches.
 
@@ -65,6 +66,7 @@ def traced_function(
             backend.
         owns: whether a tensor belongs to the backend. Dynamo traces this function too.
         statistics: counts the calls that are not a node, when Dynamo traces them.
+        reads: what the function reads from outside. After a change, Dynamo traces the call again.
     """
     matches = loader.load_condition(entry, function, target)
     differentiable = entry.backward is not None
@@ -75,8 +77,12 @@ def traced_function(
     node.__name__ = node.__qualname__ = source.operator_name(entry)
     torch.compiler.allow_in_graph(node)
 
+    guards: list[Callable[[], object]] = []
+
     def fits() -> bool:
-        return _can_be_a_node(function)
+        found = reads.guards() if _returns_tensors(function) else None
+        guards[:] = found or ()
+        return found is not None
 
     # This runs when Dynamo traces the call, because the function may use names that are defined
     # later in its module.
@@ -100,7 +106,10 @@ def traced_function(
         if any(owns(t) for t in tensors):
             if not fits():
                 not_held()
-            elif not all(isinstance(v, Tensor) or _is_constant(v) for v in values):
+                return otherwise(*arguments, **keywords)
+            for guard in guards:
+                guard()
+            if not all(isinstance(v, Tensor) or _is_constant(v) for v in values):
                 not_constant()
             elif not (differentiable or not _needs_gradients(tensors)):
                 no_backward()
@@ -128,22 +137,9 @@ def _needs_gradients(tensors: Sequence[Tensor]) -> bool:
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
-def _can_be_a_node(function: Callable[..., Any]) -> bool:
-    """Whether a graph can hold calls of a function that Dynamo does not trace.
-
-    The function must reach tensors through its arguments only, since a graph would treat all others
-    as constants. It must return tensors, tuples or lists. This is checked by its annotation, if
-    there is one.
-    """
-    try:
-        reached = inspect.getclosurevars(inspect.unwrap(function))
-    except TypeError:  # not written in Python
-        return True
-    except ValueError:  # a variable of an enclosing function has no value yet
-        return False
-    held = (*reached.nonlocals.values(), *reached.globals.values())
-    if any(isinstance(value, Tensor | torch.nn.Module) for value in held):
-        return False
+def _returns_tensors(function: Callable[..., Any]) -> bool:
+    """Whether a function returns tensors, tuples or lists, which a graph can hold, as far as its
+    annotation tells."""
     try:
         returned = get_type_hints(function).get("return", Tensor)
     except Exception:  # an annotation uses a name that only type checkers import

@@ -19,7 +19,7 @@ from lowering.frontends.fx.device import DEVICE_TYPE
 from lowering.frontends.fx.graph import FxGraph
 from lowering.frontends.fx.lower import lower
 from lowering.frontends.fx.random import drawing_from
-from lowering.frontends.fx.tensors import traced_placeholder
+from lowering.frontends.fx.tensors import FxTensors, traced_placeholder
 from lowering.frontends.written import refuse_writes
 
 
@@ -62,7 +62,16 @@ class FxTracing:
         given = [t if t is None or not whole_dispatch else capture.functional(t) for t in inputs]
         blank = torch.empty((), dtype=torch.int64, device="meta")
         seed = capture.placeholder(blank)
-        with drawing_from(seed) as state, interrupts.allowed(), CapturedTensorsRefused():
+        first = next((t for t in inputs if t is not None), seed).node
+
+        def is_captured(tensor: torch.Tensor) -> bool:
+            return FxTensors.owns(tensor) and capture.traced(tensor).node < first
+
+        with (
+            drawing_from(seed) as state,
+            interrupts.allowed(),
+            CapturedTensorsRefused(is_captured),
+        ):
             outputs = function(*given)
         refuse_writes(given)
         results = list(outputs) if isinstance(outputs, list | tuple) else [outputs]

@@ -79,6 +79,11 @@ class Generator:
     _last: int = 0
     _dummy: torch.Tensor | None = None
 
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors that drawing and advancing compute with."""
+        return [tensor for tensor in (self._root, self._dummy) if tensor is not None]
+
     def seed(self) -> Seed:
         """The current state, as an operand."""
         state = self.read() % _WRAP

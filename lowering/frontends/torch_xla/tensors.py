@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -111,6 +111,21 @@ def values_of(tensor: torch.Tensor) -> Any:
 def next_id() -> int:
     """A number that torch_xla gives to no earlier tensor, and to no later one."""
     return _XLAC._xla_get_tensor_id(torch.empty(0, device=DEVICE_TYPE))  # type: ignore[no-any-return]
+
+
+def existed_before(
+    first: int, others: Sequence[torch.Tensor | None]
+) -> Callable[[torch.Tensor], bool]:
+    """Whether a tensor is older than the `next_id` of a moment, and is none of some others."""
+    own = {_XLAC._xla_get_tensor_id(tensor) for tensor in others if tensor is not None}
+
+    def is_older(tensor: torch.Tensor) -> bool:
+        if not XlaTensors.owns(tensor):
+            return False
+        number = _XLAC._xla_get_tensor_id(tensor)
+        return number < first and number not in own
+
+    return is_older
 
 
 def made_since(first: int, outputs: Sequence[torch.Tensor], context: Any) -> set[int]:

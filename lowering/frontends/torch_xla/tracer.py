@@ -29,6 +29,7 @@ from lowering.frontends.torch_xla.random import (
 from lowering.frontends.torch_xla.tensors import (
     DEVICE_TYPE,
     XlaTensors,
+    existed_before,
     made_since,
     next_id,
     values_of,
@@ -83,7 +84,7 @@ class XlaTracing:
                 decomposed() if self._graph.is_recorded else nullcontext(),
                 torch.no_grad(),
             ):
-                return _lowered(function, operands, autocast)
+                return _lowered(function, operands, autocast, self._generator.tensors)
 
         # torch.compile may be tracing at this point
         with interrupts.deferred(), torch_internals.without_modes():
@@ -126,17 +127,21 @@ def _seed_among(others: Mapping[int, torch.Tensor]) -> int | None:
 
 
 def _lowered(
-    function: Callable[..., Any], operands: Sequence[Any], casting: torch.dtype | None
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    casting: torch.dtype | None,
+    drawing: Sequence[torch.Tensor],
 ) -> _Traced:
     placeholders = [None if t is None else XlaTensors.placeholder(t) for t in operands]
     first = next_id()
+    is_captured = existed_before(first, [*placeholders, *drawing])
     with (
         values_unreadable(),
         autocast(DEVICE_TYPE, casting),
         # The user's hooks must not see traced tensors, because these have no values.
         torch_internals.without_saved_tensors_hooks(),
     ):
-        with interrupts.allowed(), CapturedTensorsRefused():
+        with interrupts.allowed(), CapturedTensorsRefused(is_captured):
             outputs = function(*placeholders)
         refuse_writes(placeholders)
         outputs = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
