@@ -113,6 +113,14 @@ CALLS: dict[str, tuple[Module, list[Any]]] = {
         program(f"%r = stablehlo.remainder %a0, %a1 : {X}", X, X, result=X),
         [floats(4, 6), floats(4, 6)],
     ),
+    "a remainder of the least integer": (
+        program(
+            "%r = stablehlo.remainder %a0, %a1 : tensor<5xi32>",
+            *["tensor<5xi32>"] * 2,
+            result="tensor<5xi32>",
+        ),
+        [np.full(5, -(2**31), np.int32), np.array([3, -3, 1, -1, -(2**31)], np.int32)],
+    ),
     "an unsigned comparison": (
         program(
             "%r = stablehlo.compare LT, %a0, %a1"
