@@ -18,7 +18,9 @@ from .passes.legalize_batch_groups import legalize_batch_groups
 from .passes.legalize_chlo import legalize_chlo
 from .passes.legalize_reduce_inits import legalize_reduce_inits
 from .passes.legalize_remainders import legalize_remainders
+from .passes.narrow_comparisons import narrow_comparisons
 from .passes.narrow_scatter_indices import narrow_scatter_indices
+from .passes.order_contractions import order_contractions
 from .passes.pad_dilated_inputs import pad_dilated_inputs
 from .passes.reduce_booleans_as_i32 import reduce_booleans_as_i32
 from .passes.use_booleans import use_booleans
@@ -66,10 +68,12 @@ _FOR_LITERT: tuple[Pass, ...] = (
     use_booleans,
     reduce_booleans_as_i32,
     widen_unsigned_comparisons,
+    narrow_comparisons,
     expand_scatter_additions,
     flatten_scatter_indices,
     legalize_batch_groups,
     pad_dilated_inputs,
+    order_contractions,
 )
 TARGETS = {
     target.name: target

@@ -6,7 +6,8 @@
 LiteRT 2.3 computes a remainder with the sign of the divisor, without an error, and has no `abs` of
 i64. The opposite of a number that is not negative can always be written; that of the least integer
 cannot. A dividend of integers is 0 where the divisor is -1, since processors trap when they divide
-the least integer by -1. The result has the same bits, except for the sign of zero where `x` is -0.0.
+the least integer by -1. The result has the same bits, except for the sign of zero where `x` is
+-0.0.
 """
 
 from string import Template
