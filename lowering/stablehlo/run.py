@@ -131,7 +131,8 @@ def compile_module(module: Module, *, platform: str = "cpu") -> Executable:
     try:
         loaded = backend.compile_and_load(buffer.getvalue(), [device], _options())
     except (RuntimeError, ValueError) as error:
-        raise RunError(f"XLA cannot compile the module for {platform}: {error}") from error
+        hint = "; XLA has no quantized types" if "!quant." in str(error) else ""
+        raise RunError(f"XLA cannot compile the module for {platform}{hint}: {error}") from error
     inputs, outputs = function_types(main)
     return Executable(inputs, outputs, platform, loaded, device)
 
