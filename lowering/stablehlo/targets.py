@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from composites.errors import did_you_mean
 
-from .errors import StableHLOError
+from .errors import OptionError
 from .module import Module
 from .passes.expand_batch_norm_grad import expand_batch_norm_grad
 from .passes.expand_scatter_additions import expand_scatter_additions
@@ -99,10 +99,10 @@ def target_passes(name: str) -> list[Pass]:
         name: one of `TARGETS`.
 
     Raises:
-        StableHLOError: there is no such target.
+        OptionError: there is no such target.
     """
     target = TARGETS.get(name) if isinstance(name, str) else None
     if target is None:
         hint = did_you_mean(name, list(TARGETS)) if isinstance(name, str) else ""
-        raise StableHLOError(f"there is no target {name!r}{hint} (there are {', '.join(TARGETS)})")
+        raise OptionError(f"there is no target {name!r}{hint} (there are {', '.join(TARGETS)})")
     return [*target.passes, target.check] if target.refused else [*target.passes]
