@@ -141,7 +141,7 @@ def pad(random: Generator) -> Operation:
         )
         for size in shape
     ]
-    value = np.float32(random.choice([0.0, 1.5, -np.inf]))
+    value = np.array(random.choice([0.0, 1.5, -np.inf]), np.float32)
     return partial(lax.pad, padding_config=around), [floats(random, shape), value]
 
 
@@ -258,7 +258,7 @@ def dynamic(random: Generator) -> Operation:
 
     shape = sizes(random, int(random.integers(1, 5)))
     size = [int(random.integers(1, each + 1)) for each in shape]
-    starts = [np.int32(random.integers(-2, each + 2)) for each in shape]
+    starts = [np.array(random.integers(-2, each + 2), np.int32) for each in shape]
     if random.random() < 0.5:
         call = lambda x, *at: lax.dynamic_slice(x, at, size)  # noqa: E731
         return call, [floats(random, shape), *starts]
@@ -291,8 +291,7 @@ def movement(random: Generator) -> Operation:
         call = partial(lax.broadcast_in_dim, shape=result, broadcast_dimensions=dims)
         return call, [operand]
     dim = int(random.integers(len(shape)))
-    call = lambda *operands: lax.concatenate(operands, dim)  # noqa: E731
-    return call, [operand, operand * 2, operand]
+    return lambda *operands: lax.concatenate(operands, dim), [operand, operand * 2, operand]
 
 
 KINDS: dict[str, Callable[[Generator], Operation]] = {
@@ -333,8 +332,9 @@ def outcome(case: Case) -> Outcome:
         lines = str(error).strip().splitlines()
         reason = next((line for line in lines if "error:" in line), lines[-1])
         return Outcome("failed", module.text, reason[:300])
-    error = difference(found, want)
-    return Outcome("right" if error <= TOLERANCE else "wrong", module.text, f"error {error:.0e}")
+    distance = difference(found, want)
+    kind = "right" if distance <= TOLERANCE else "wrong"
+    return Outcome(kind, module.text, f"error {distance:.0e}")
 
 
 def difference(found: Any, want: Any) -> float:

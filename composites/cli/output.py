@@ -59,9 +59,11 @@ def _print_stacked(table: Table, console: Console) -> None:
         lines: list[RenderableType] = []
         numbers: list[RenderableType] = []
         for column, values in zip(others, cells, strict=True):
-            if not str(values[number]):
+            value = values[number]
+            if not str(value):
                 continue
-            labelled = Text.assemble((f"{column.header}: ", "dim"), values[number])
+            text = value if isinstance(value, Text) else str(value)
+            labelled = Text.assemble((f"{column.header}: ", "dim"), text)
             (numbers if column.justify == "right" else lines).append(labelled)
         for line in (*lines, Columns(numbers, padding=(0, 2))):
             console.print(Padding(line, (0, 0, 0, 2)), style=style, overflow="fold")

@@ -155,7 +155,12 @@ def _is_apart(reverse: IrOperation) -> str:
 
 def either(*predicates: Refuses) -> Refuses:
     """Refuses what one of these refuses."""
-    return lambda operation: next(filter(None, (each(operation) for each in predicates)), False)
+
+    def refuses(operation: IrOperation) -> bool | str:
+        reasons = (each(operation) for each in predicates)
+        return next((reason for reason in reasons if reason), False)
+
+    return refuses
 
 
 def _composites_by_function(module: IrModule) -> dict[str, IrOperation]:

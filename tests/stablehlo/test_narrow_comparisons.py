@@ -40,7 +40,7 @@ def comparisons(element: str, *written: str) -> Module:
 
 
 def floats(dtype: type) -> np.ndarray:
-    near = np.float32([0.3, -0.3, 1e-30, 3.4e38, 0.0])
+    near = np.array([0.3, -0.3, 1e-30, 3.4e38, 0.0], np.float32)
     numbers = [*near, *np.nextafter(near, np.float32(9)), *np.nextafter(near, np.float32(-9))]
     return np.array([*numbers[:12], np.nan, np.inf, -np.inf, -0.0], np.float32).astype(dtype)
 
@@ -62,7 +62,15 @@ def integers(dtype: type) -> np.ndarray:
     ],
 )
 def test_the_result_stays(element: str, dtype: type, values: Callable[[type], np.ndarray]) -> None:
-    numbers = ("0.3", "-0.3", "0.0", "2.0", "-2.5", "1.0e300", "0x7FF8000000000000")
+    numbers: tuple[str, ...] = (
+        "0.3",
+        "-0.3",
+        "0.0",
+        "2.0",
+        "-2.5",
+        "1.0e300",
+        "0x7FF8000000000000",
+    )
     if values is floats:
         numbers += ("0x7FF0000000000000", "0xFFF0000000000000")
     with np.errstate(over="ignore"):
